@@ -1,0 +1,65 @@
+//! One file per subcommand: its arguments and the few lines that call the room doing the work.
+
+pub mod annotate;
+pub mod doctor;
+pub mod events;
+pub mod export;
+pub mod record;
+pub mod report;
+pub mod server;
+pub mod stat;
+
+use std::fmt;
+
+/// Options that every command takes.
+#[derive(clap::Args, Debug)]
+pub struct Globals {
+    /// When to colour: only on a terminal unless told otherwise.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+    /// Say less: no progress, no remarks.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// When to colour.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// How a command that did its work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything as asked: exit status 0.
+    Complete,
+    /// Work was done but something is missing from it (said on standard error): exit status 1.
+    Partial,
+}
+
+/// Why a command could not do its work: the cause, and the remedy. Exit status 1.
+#[derive(Debug)]
+pub struct CommandError {
+    cause: String,
+    remedy: String,
+}
+
+impl CommandError {
+    /// An error of a cause and what mends it; the remedy may be empty when the cause says it.
+    pub fn new(cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        CommandError { cause: cause.to_string(), remedy: remedy.to_string() }
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)?;
+        if !self.remedy.is_empty() {
+            write!(f, "\n  remedy: {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! The `hardmeter` command: arguments, progress, exit status. No logic of its own; each subcommand calls a room.
+//!
+//! Exit status: 0 done, 1 failed or incomplete (the message says what and how to mend it), 2 wrong arguments.
+
+mod commands;
+
+use clap::{Parser, Subcommand};
+use commands::{Globals, Outcome};
+use std::process::ExitCode;
+
+/// Where and why a database server stalls on memory.
+#[derive(Parser, Debug)]
+#[command(name = "hardmeter", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Record(commands::record::Arguments),
+    Stat(commands::stat::Arguments),
+    Events(commands::events::Arguments),
+    Doctor(commands::doctor::Arguments),
+    Report(commands::report::Arguments),
+    Annotate(commands::annotate::Arguments),
+    Export(commands::export::Arguments),
+    Server(commands::server::Arguments),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let globals = &cli.globals;
+    let result = match &cli.command {
+        Command::Record(arguments) => commands::record::run(arguments, globals),
+        Command::Stat(arguments) => commands::stat::run(arguments, globals),
+        Command::Events(arguments) => commands::events::run(arguments, globals),
+        Command::Doctor(arguments) => commands::doctor::run(arguments, globals),
+        Command::Report(arguments) => commands::report::run(arguments, globals),
+        Command::Annotate(arguments) => commands::annotate::run(arguments, globals),
+        Command::Export(arguments) => commands::export::run(arguments, globals),
+        Command::Server(arguments) => commands::server::run(arguments, globals),
+    };
+    match result {
+        Ok(Outcome::Complete) => ExitCode::SUCCESS,
+        Ok(Outcome::Partial) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("hardmeter: {error}");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The ground floor of Hardmeter: what a memory sample *is*, and the file it is kept in.
+//!
+//! Two halves, one purpose each:
+//!
+//! * the **model** ([`model`]): plain types with units in their names, shared by every other room;
+//! * the **container** (`perf_data`): reader and writer of Linux's `perf.data`, so that `perf`, samply and
+//!   hotspot open what we record and we open what they record.
+//!
+//! What this crate is *not* for: it opens no event source (that is `capture`), gives no address a name (that is
+//! `attribution`) and draws no conclusion (that is `analysis`). It depends on no other room.
+//!
+//! # Design constraints
+//!
+//! * *One model for every source.* A sample of the software PMU has the fields of a PEBS record; what only a
+//!   simulator knows rides in [`model::SimulatedDetail`] and is `None` elsewhere.
+//! * *Bytes from a file are hostile.* Decoding never panics and never allocates by a length it has not checked.
+//! * *Nothing is silently lost.* Unknown data-source bits are kept raw, unknown records are counted.
+
+pub mod model;

@@ -1,0 +1,20 @@
+//! The sample model: plain data, no I/O, no policy.
+
+mod data_source;
+mod event;
+mod record;
+mod registers;
+mod sample;
+mod simulated;
+mod units;
+
+pub use data_source::{DataSource, MemoryLevel, MemoryOperation, Snoop, TlbOutcome};
+pub use event::{EventDescription, EventIndex, EventSource, MemoryEvent};
+pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle};
+pub use registers::{Register, Registers};
+pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
+pub use simulated::{MissCause, SimulatedDetail};
+pub use units::{
+    AccessSize, CacheLine, CpuId, Cycles, FileOffset, PageSize, Period, PhysicalAddress, Pid, Tid, Timestamp,
+    VirtualAddress,
+};
