@@ -129,6 +129,9 @@ pub struct Throttle {
 }
 
 /// One record of a capture.
+// Samples are nearly all there is, are handed out by value and never stored: boxing them would cost an
+// allocation each.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record<'a> {
     /// A sample.
