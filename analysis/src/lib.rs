@@ -1,1 +1,51 @@
-//! placeholder
+//! From samples to answers: counting, ranking, estimating. Plain data in, plain data out.
+//!
+//! ```text
+//!  records ──> Pass ──┬──> Top ─────> tables: count, share, latency, by any columns
+//!   (of a capture)    ├──> Stacks ──> folded stacks, call trees
+//!                     └──> Totals ──> what was recorded, what was lost, what has a name
+//! ```
+//!
+//! A [`Pass`] sees every record once, in order of time. It keeps the processes' names, drops what the
+//! [`Filter`] excludes and says where each sample lies; the accumulators behind it count.
+//!
+//! What this crate is *not* for: it opens no file (that is `samples`), reads no symbol table (that is
+//! `attribution`, behind the [`CodeMap`] trait) and prints nothing (that is `report`).
+//!
+//! # Design constraints
+//!
+//! * *Millions of samples, thousands of places.* A sample is counted under the place of its instruction, an
+//!   (image, address) pair, so that memory grows with the distinct places and a name is looked up once for each.
+//! * *A percentage has its n.* Every share is built from a [`Share`], which carries both counts and its interval.
+//! * *Deterministic.* The same capture gives the same rows in the same order: by count, then by address.
+
+mod annotate;
+mod code;
+mod column;
+mod estimate;
+mod filter;
+mod key_table;
+mod latency;
+mod pass;
+mod remark;
+mod stacks;
+mod top;
+mod totals;
+
+#[cfg(test)]
+mod testing;
+
+pub use annotate::{
+    annotate, AnnotatedInstruction, Annotation, EventShare, InstructionText, PlaceCount, PlaceCounts,
+    RoutineBody,
+};
+pub use code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
+pub use column::{Dimension, Measure, SortBy, UnknownColumn};
+pub use estimate::{count_interval, Interval, Share};
+pub use filter::{Filter, ModeFilter};
+pub use latency::{Latencies, LatencySummary};
+pub use pass::{Located, Pass, ProcessNameId};
+pub use remark::Remark;
+pub use stacks::{StackCount, StackId, Stacks};
+pub use top::{Row, Table, Top, TopOptions, Value};
+pub use totals::{EventTotals, NamedShare, Totals};

@@ -1,0 +1,59 @@
+//! Which samples an answer is about.
+
+use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, Pid, Sample};
+
+/// User code, kernel code, or both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModeFilter {
+    /// Both.
+    #[default]
+    Any,
+    /// Only samples taken in a program.
+    User,
+    /// Only samples taken in the kernel.
+    Kernel,
+}
+
+impl ModeFilter {
+    fn admits(self, mode: CpuMode) -> bool {
+        match self {
+            ModeFilter::Any => true,
+            ModeFilter::User => matches!(mode, CpuMode::User | CpuMode::GuestUser),
+            ModeFilter::Kernel => {
+                matches!(mode, CpuMode::Kernel | CpuMode::GuestKernel | CpuMode::Hypervisor)
+            }
+        }
+    }
+}
+
+/// Which samples an answer is about; the default admits all. Empty lists admit everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only these events.
+    pub events: Vec<EventIndex>,
+    /// Only this mode.
+    pub mode: ModeFilter,
+    /// Only these processes.
+    pub pids: Vec<Pid>,
+    /// Only processes or threads of these names.
+    pub processes: Vec<String>,
+    /// Only accesses that took at least so long; samples without a latency are dropped then.
+    pub min_latency: Option<Cycles>,
+}
+
+impl Filter {
+    /// Whether a sample passes everything but the process names, which [`crate::Pass`] knows.
+    pub(crate) fn admits(&self, sample: &Sample<'_>) -> bool {
+        (self.events.is_empty() || self.events.contains(&sample.event))
+            && self.mode.admits(sample.mode)
+            && (self.pids.is_empty() || sample.pid.is_some_and(|pid| self.pids.contains(&pid)))
+            && self
+                .min_latency
+                .is_none_or(|least| sample.weight.is_some_and(|weight| weight.latency >= least))
+    }
+
+    /// Whether every sample passes.
+    pub fn is_open(&self) -> bool {
+        *self == Filter::default()
+    }
+}

@@ -1,0 +1,69 @@
+//! Latencies of a group of samples: their sum, mean and median.
+
+use hardmeter_samples::model::Cycles;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Latencies collected, by value: a group has many samples and few distinct latencies, so the median is exact.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    counts: BTreeMap<u64, u64>,
+}
+
+impl Latencies {
+    /// Adds `count` samples of one latency.
+    pub fn add(&mut self, latency: Cycles, count: u64) {
+        *self.counts.entry(latency.0).or_default() += count;
+    }
+
+    /// The middle value, of an even number the lower of the two; `None` of none.
+    pub fn median(&self) -> Option<Cycles> {
+        let total: u64 = self.counts.values().sum();
+        let mut left = total.div_ceil(2);
+        self.counts.iter().find_map(|(latency, count)| {
+            if left > 0 && left <= *count {
+                return Some(Cycles(*latency));
+            }
+            left = left.saturating_sub(*count);
+            None
+        })
+    }
+}
+
+/// What the latencies of a group come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Samples that carried a latency.
+    pub samples: u64,
+    /// Their sum.
+    pub sum: Cycles,
+    /// The exact median, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median: Option<Cycles>,
+}
+
+impl LatencySummary {
+    /// The mean in cycles, `None` of no samples.
+    pub fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sum.0 as f64 / self.samples as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_of_odd_even_and_no_samples() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.median(), None);
+        latencies.add(Cycles(70), 1);
+        assert_eq!(latencies.median(), Some(Cycles(70)));
+        latencies.add(Cycles(249), 1);
+        assert_eq!(latencies.median(), Some(Cycles(70)), "lower of two");
+        latencies.add(Cycles(90), 1);
+        assert_eq!(latencies.median(), Some(Cycles(90)));
+        latencies.add(Cycles(300), 10);
+        assert_eq!(latencies.median(), Some(Cycles(300)));
+    }
+}

@@ -1,0 +1,192 @@
+//! What a reader of a table must know and could not see from it: losses, missing names, empty columns. Data, so
+//! that every view can show it its own way.
+
+use crate::column::Dimension;
+use crate::estimate::Share;
+use crate::totals::{NamedShare, Totals};
+use serde::Serialize;
+use std::fmt;
+
+/// Something to say beside an answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Remark {
+    /// No sample at all.
+    NoSamples,
+    /// The filter dropped every sample.
+    NothingPassesTheFilter {
+        /// Samples before the filter.
+        samples: u64,
+    },
+    /// Samples or records were lost.
+    Lost {
+        /// Samples known to be lost.
+        samples: u64,
+        /// Records lost, of any kind.
+        records: u64,
+    },
+    /// The kernel throttled events.
+    Throttled {
+        /// How often.
+        times: u64,
+    },
+    /// So few samples that shares say little.
+    FewSamples {
+        /// How many.
+        samples: u64,
+    },
+    /// Kernel samples carry no names, because the kernel hid its addresses from whoever recorded.
+    KernelAddressesHidden {
+        /// Samples in the kernel.
+        kernel: Share,
+    },
+    /// Many user samples have no routine.
+    Unidentified {
+        /// Those that have one.
+        identified: Share,
+    },
+    /// Many routines have an image but no name.
+    Nameless {
+        /// Samples in static functions.
+        nameless: Share,
+    },
+    /// A column is empty in every row.
+    EmptyColumn {
+        /// The column.
+        column: Dimension,
+    },
+    /// A limit of the source, told by the capture itself.
+    Limit {
+        /// In words.
+        text: String,
+    },
+}
+
+/// Below this many samples a 10 % share is known no better than ± 6 %.
+const FEW: u64 = 100;
+
+impl Remark {
+    /// The remarks on a capture as a whole.
+    pub fn of_totals(totals: &Totals) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        match totals.samples() {
+            0 => remarks.push(Remark::NoSamples),
+            samples if samples < FEW => remarks.push(Remark::FewSamples { samples }),
+            _ => {}
+        }
+        if totals.lost_samples + totals.lost_records > 0 {
+            remarks.push(Remark::Lost { samples: totals.lost_samples, records: totals.lost_records });
+        }
+        if totals.throttled > 0 {
+            remarks.push(Remark::Throttled { times: totals.throttled });
+        }
+        remarks
+    }
+
+    /// The remarks on how well user code could be named.
+    pub fn of_names(names: NamedShare) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        let identified = names.identified();
+        if identified.total > 0 && identified.fraction() < 0.95 {
+            remarks.push(Remark::Unidentified { identified });
+        }
+        let nameless = Share { count: names.nameless, total: names.user_samples };
+        if nameless.fraction() > 0.10 {
+            remarks.push(Remark::Nameless { nameless });
+        }
+        remarks
+    }
+}
+
+fn percent(share: &Share) -> String {
+    format!("{:.1} % of n = {}", share.fraction() * 100.0, share.total)
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::NoSamples => f.write_str(
+                "the capture holds no sample: the target may have ended at once, slept all the time, or had \
+                 fewer events than one period; record longer, or with a smaller period (hardmeter record --period)",
+            ),
+            Remark::NothingPassesTheFilter { samples } => {
+                write!(f, "none of the {samples} samples passes the filter; drop --event, --user-only, --kernel-only, --pid, --comm or --min-latency")
+            }
+            Remark::Lost { samples, records } => write!(
+                f,
+                "lost while recording: {samples} samples, {records} other records; record with a larger period \
+                 or larger buffers (hardmeter record --mmap-pages)"
+            ),
+            Remark::Throttled { times } => write!(
+                f,
+                "the kernel throttled sampling {times} times, so busy moments are under-represented; record with \
+                 a larger period"
+            ),
+            Remark::FewSamples { samples } => {
+                write!(f, "only {samples} samples: mind the intervals (--columns count,interval)")
+            }
+            Remark::KernelAddressesHidden { kernel } => write!(
+                f,
+                "kernel addresses were hidden when this was recorded, so kernel routines ({}) have no names; \
+                 record with \"sysctl kernel.kptr_restrict=0\"",
+                percent(kernel)
+            ),
+            Remark::Unidentified { identified } => write!(
+                f,
+                "only {} user samples lie in an identified routine; the programs may have been replaced, removed \
+                 or recorded on another machine",
+                percent(identified)
+            ),
+            Remark::Nameless { nameless } => write!(
+                f,
+                "{} user samples lie in static functions that the stripped program does not name; install its \
+                 debug symbols (for PostgreSQL: postgresql-15-dbgsym)",
+                percent(nameless)
+            ),
+            Remark::EmptyColumn { column } => write!(f, "column \"{column}\" is empty: {}", why_empty(*column)),
+            Remark::Limit { text } => f.write_str(text),
+        }
+    }
+}
+
+fn why_empty(column: Dimension) -> &'static str {
+    match column {
+        Dimension::Line | Dimension::File => {
+            "no debug information was found for the sampled code; install the debug symbols of the program"
+        }
+        Dimension::DataAddress | Dimension::CacheLine => {
+            "the event recorded no data address; record a memory event (hardmeter events)"
+        }
+        Dimension::Level | Dimension::Operation | Dimension::Tlb | Dimension::Snoop => {
+            "the event recorded no data source; record a memory event (hardmeter events)"
+        }
+        Dimension::Latency => "the event recorded no latency; record a memory event (hardmeter events)",
+        Dimension::Cause | Dimension::Set => {
+            "only the software PMU knows it; record with \"hardmeter record --source simulated\""
+        }
+        Dimension::Process => "the capture does not tell the names of processes",
+        _ => "the capture does not tell",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_below_95_percent_and_many_static_functions_are_remarked() {
+        let good = NamedShare { named: 95, nameless: 3, user_samples: 100 };
+        assert_eq!(Remark::of_names(good), []);
+        let poor = NamedShare { named: 50, nameless: 40, user_samples: 100 };
+        let texts: Vec<String> = Remark::of_names(poor).iter().map(Remark::to_string).collect();
+        assert_eq!(texts.len(), 2);
+        assert!(texts[0].contains("90.0 % of n = 100"), "{}", texts[0]);
+        assert!(texts[1].contains("40.0 % of n = 100"), "{}", texts[1]);
+        assert_eq!(Remark::of_names(NamedShare::default()), [], "no user samples, nothing to say");
+    }
+
+    #[test]
+    fn an_empty_capture_says_so() {
+        assert_eq!(Remark::of_totals(&Totals::default()), [Remark::NoSamples]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Hand-made records and a code map with five routines, for this room's tests.
+
+use crate::code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
+use hardmeter_samples::model::{
+    Callchain, Comm, CpuId, CpuMode, Cycles, EventIndex, Fork, Period, Pid, Record, Sample, Tid, Timestamp,
+    VirtualAddress, Weight,
+};
+
+/// One image `server`, loaded at 0x10000 in every process: routines every 0x100 bytes.
+///
+/// ```text
+///   0x000 LWLockAcquire   0x100 LWLockRelease   0x200 (static)   0x300 hash_search   0x400 ... unknown
+/// ```
+#[derive(Default)]
+pub(crate) struct FakeMap {
+    /// Calls of `routine`, to see that naming is lazy.
+    pub routine_calls: usize,
+}
+
+pub(crate) const BASE: u64 = 0x10000;
+
+impl CodeMap for FakeMap {
+    fn observe(&mut self, _record: &Record<'_>) {}
+
+    fn place(&mut self, _pid: Option<Pid>, address: VirtualAddress, _mode: CpuMode) -> Place {
+        match address.0.checked_sub(BASE) {
+            Some(inside) => Place { image: ImageId(0), address: ImageAddress(inside) },
+            None => Place { image: ImageId::NONE, address: ImageAddress(address.0) },
+        }
+    }
+
+    fn image(&self, image: ImageId) -> Option<Image> {
+        (image == ImageId(0)).then(|| Image { path: "/usr/bin/server".into(), build_id: None })
+    }
+
+    fn routine(&mut self, place: Place) -> Routine {
+        self.routine_calls += 1;
+        match (place.image, place.address.0 >> 8) {
+            (ImageId(0), 0) => Routine::Named("LWLockAcquire".into()),
+            (ImageId(0), 1) => Routine::Named("LWLockRelease".into()),
+            (ImageId(0), 2) => Routine::Nameless("static function in server".into()),
+            (ImageId(0), 3) => Routine::Named("hash_search".into()),
+            _ => Routine::Unknown("no mapping".into()),
+        }
+    }
+
+    fn line(&mut self, place: Place) -> Option<SourceLine> {
+        (place.image == ImageId(0))
+            .then(|| SourceLine { file: "lwlock.c".into(), line: (place.address.0 / 0x10) as u32 + 1 })
+    }
+}
+
+/// A user-mode sample of `event` in process `pid` at `ip`, period 1, latency 10.
+pub(crate) fn sample(event: usize, pid: i32, ip: u64) -> Sample<'static> {
+    Sample {
+        event: EventIndex(event),
+        mode: CpuMode::User,
+        exact_ip: true,
+        ip: Some(VirtualAddress(ip)),
+        pid: Some(Pid(pid)),
+        tid: Some(Tid(pid)),
+        time: Some(Timestamp(1)),
+        address: None,
+        cpu: Some(CpuId(0)),
+        period: Period(1),
+        callchain: Callchain::default(),
+        read: Vec::new(),
+        raw: None,
+        branches: Vec::new(),
+        registers: None,
+        user_registers: None,
+        user_stack: None,
+        weight: Some(Weight { latency: Cycles(10), ..Weight::default() }),
+        data_source: None,
+        transaction: None,
+        physical_address: None,
+        cgroup: None,
+        data_page_size: None,
+        code_page_size: None,
+        aux: None,
+    }
+}
+
+/// Process `pid` takes a name.
+pub(crate) fn comm(pid: i32, name: &str) -> Record<'static> {
+    Record::Comm(Comm { pid: Pid(pid), tid: Tid(pid), name: name.into(), exec: false, time: None })
+}
+
+/// Process `parent` forks `child`.
+pub(crate) fn fork(parent: i32, child: i32) -> Record<'static> {
+    Record::Fork(Fork {
+        pid: Pid(child),
+        parent_pid: Pid(parent),
+        tid: Tid(child),
+        parent_tid: Tid(parent),
+        time: None,
+    })
+}

@@ -1,0 +1,425 @@
+//! Which code misses most: samples counted by any combination of columns.
+//!
+//! Counting and naming are apart. While samples stream in, they are counted under packed keys: event, mode, place
+//! and the columns that a sample itself tells. Only when all are in are the distinct places named, and the groups
+//! merged by name.
+
+mod value;
+
+pub use value::Value;
+
+use crate::code::{CodeMap, ImageAddress, ImageId, Place, Routine, SourceLine};
+use crate::column::{Dimension, SortBy};
+use crate::estimate::Share;
+use crate::key_table::KeyTable;
+use crate::latency::{Latencies, LatencySummary};
+use crate::pass::{Located, Pass, ProcessNameId};
+use crate::totals::NamedShare;
+use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, Period, Sample};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::cmp::Ordering;
+use std::sync::Arc;
+use value::{pack, unpack, ABSENT};
+
+/// What to count by, and what to keep.
+#[derive(Clone, Debug)]
+pub struct TopOptions {
+    /// The grouping columns, in the order they are shown.
+    pub by: Vec<Dimension>,
+    /// Rows to keep per table; `None` keeps all.
+    pub limit: Option<usize>,
+    /// Order of the rows.
+    pub sort: SortBy,
+    /// Whether medians are wanted: they cost memory for each distinct latency of each group.
+    pub medians: bool,
+    /// Bytes of a cache line, a power of two.
+    pub line_size: u32,
+}
+
+impl Default for TopOptions {
+    /// The paper's tables 5 and 6: ten addresses with their routines.
+    fn default() -> Self {
+        TopOptions {
+            by: Dimension::Address.with_companions(),
+            limit: Some(10),
+            sort: SortBy::Count,
+            medians: false,
+            line_size: 64,
+        }
+    }
+}
+
+/// One row of a table: a group of samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its value in each of the table's columns.
+    pub values: Vec<Value>,
+    /// Its samples, of all in the table.
+    pub share: Share,
+    /// Events they stand for.
+    pub events: Period,
+    /// Their latencies.
+    pub latency: LatencySummary,
+}
+
+/// The samples of one event (or of all, when grouped by event), in groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// The event; `None` when the event is a column.
+    pub event: Option<EventIndex>,
+    /// The grouping columns.
+    pub columns: Vec<Dimension>,
+    /// Samples in the table, those of rows not kept included: the n of every share.
+    pub total: u64,
+    /// Events they stand for.
+    pub events: Period,
+    /// The rows kept.
+    pub rows: Vec<Row>,
+    /// Rows not kept.
+    pub more_rows: u64,
+    /// Samples in rows not kept.
+    pub more_samples: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: u64,
+    events: u64,
+    latency_samples: u64,
+    latency_sum: u64,
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Tally) {
+        self.count += other.count;
+        self.events = self.events.saturating_add(other.events);
+        self.latency_samples += other.latency_samples;
+        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+    }
+}
+
+// The packed key:   event | mode | image | address | one word per column of the sample's own
+//                                 `--- only when a column needs the place
+const EVENT: usize = 0;
+const MODE: usize = 1;
+const PLACE: usize = 2;
+
+/// Counts samples by columns.
+pub struct Top {
+    options: TopOptions,
+    /// The columns that a sample tells without its place, in the order of their words.
+    own: Vec<Dimension>,
+    has_place: bool,
+    keys: KeyTable,
+    tallies: Vec<Tally>,
+    /// (row, latency) to samples, kept only for medians.
+    latencies: FxHashMap<(u32, u64), u64>,
+    scratch: Vec<u64>,
+}
+
+impl Top {
+    /// An empty count.
+    pub fn new(options: TopOptions) -> Self {
+        let has_place = options.by.iter().any(|dimension| dimension.needs_place());
+        let own: Vec<Dimension> =
+            options.by.iter().copied().filter(|d| !d.needs_place() && *d != Dimension::Event).collect();
+        let width = PLACE + if has_place { 2 } else { 0 } + own.len();
+        Top {
+            options,
+            own,
+            has_place,
+            keys: KeyTable::new(width),
+            tallies: Vec::new(),
+            latencies: FxHashMap::default(),
+            scratch: Vec::with_capacity(width),
+        }
+    }
+
+    /// Counts one sample.
+    pub fn add(&mut self, sample: &Sample<'_>, located: Located) {
+        self.scratch.clear();
+        self.scratch.extend([sample.event.0 as u64, sample.mode as u64]);
+        if self.has_place {
+            let place = located.place.unwrap_or(NO_PLACE);
+            self.scratch.extend([u64::from(place.image.0), place.address.0]);
+        }
+        for dimension in &self.own {
+            self.scratch.push(match dimension {
+                Dimension::Process => located.process.map_or(ABSENT, |id| u64::from(id.0)),
+                _ => pack(*dimension, sample, self.options.line_size),
+            });
+        }
+        let row = self.keys.number(&self.scratch);
+        if row == self.tallies.len() {
+            self.tallies.push(Tally::default());
+        }
+        let tally = &mut self.tallies[row];
+        tally.count += 1;
+        tally.events = tally.events.saturating_add(sample.period.0);
+        if let Some(weight) = sample.weight {
+            tally.latency_samples += 1;
+            tally.latency_sum = tally.latency_sum.saturating_add(weight.latency.0);
+            if self.options.medians {
+                *self.latencies.entry((row as u32, weight.latency.0)).or_default() += 1;
+            }
+        }
+    }
+
+    /// Names the places and builds one table per event of `events` (a single one when the event is a column).
+    /// `events` are the event names, in the order of their index.
+    pub fn tables<M: CodeMap>(&self, pass: &mut Pass<M>, events: &[Arc<str>]) -> Vec<Table> {
+        let mut groups = Groups::new(self);
+        let mut names = Names::default();
+        for row in 0..self.keys.len() {
+            groups.add(row, pass, &mut names);
+        }
+        for ((row, latency), count) in &self.latencies {
+            groups.add_latency(*row as usize, Cycles(*latency), *count);
+        }
+        if groups.event_is_column {
+            return vec![groups.table(None, pass, &mut names, events)];
+        }
+        (0..events.len())
+            .map(|event| groups.table(Some(EventIndex(event)), pass, &mut names, events))
+            .collect()
+    }
+
+    /// How many of the user-mode samples lie in an identified routine; `None` when no column needed the places.
+    pub fn named_share<M: CodeMap>(&self, pass: &mut Pass<M>) -> Option<NamedShare> {
+        if !self.has_place {
+            return None;
+        }
+        let (mut names, mut share) = (Names::default(), NamedShare::default());
+        for row in 0..self.keys.len() {
+            let key = self.keys.key(row);
+            if key[MODE] != CpuMode::User as u64 {
+                continue;
+            }
+            let count = self.tallies[row].count;
+            share.user_samples += count;
+            match names.routine(pass, place_of(key)) {
+                Routine::Named(_) => share.named += count,
+                Routine::Nameless(_) => share.nameless += count,
+                Routine::Unknown(_) => {}
+            }
+        }
+        Some(share)
+    }
+}
+
+/// The place of a sample without an instruction pointer.
+const NO_PLACE: Place = Place { image: ImageId::NONE, address: ImageAddress(ABSENT) };
+
+fn place_of(key: &[u64]) -> Place {
+    Place { image: ImageId(key[PLACE] as u32), address: ImageAddress(key[PLACE + 1]) }
+}
+
+/// Names looked up once per place.
+#[derive(Default)]
+struct Names {
+    routines: FxHashMap<Place, Routine>,
+    lines: FxHashMap<Place, Option<SourceLine>>,
+    images: FxHashMap<ImageId, Option<Arc<str>>>,
+    /// Numbers for texts, so that names can be words of a merged key.
+    numbers: FxHashMap<Arc<str>, u64>,
+}
+
+impl Names {
+    fn routine<M: CodeMap>(&mut self, pass: &mut Pass<M>, place: Place) -> Routine {
+        self.routines.entry(place).or_insert_with(|| pass.map().routine(place)).clone()
+    }
+
+    fn line<M: CodeMap>(&mut self, pass: &mut Pass<M>, place: Place) -> Option<SourceLine> {
+        self.lines.entry(place).or_insert_with(|| pass.map().line(place)).clone()
+    }
+
+    /// The text of a column that follows from the place.
+    fn text<M: CodeMap>(
+        &mut self,
+        dimension: Dimension,
+        pass: &mut Pass<M>,
+        place: Place,
+    ) -> Option<Arc<str>> {
+        if place == NO_PLACE {
+            return None;
+        }
+        match dimension {
+            Dimension::Routine => match self.routine(pass, place) {
+                Routine::Named(name) => Some(name),
+                honest => Some(honest.to_string().into()),
+            },
+            Dimension::Line => self.line(pass, place).map(|line| line.to_string().into()),
+            Dimension::File => self.line(pass, place).map(|line| line.file),
+            Dimension::Image => self
+                .images
+                .entry(place.image)
+                .or_insert_with(|| pass.map().image(place.image).map(|image| image.path.into()))
+                .clone(),
+            _ => unreachable!("not a name of code"),
+        }
+    }
+
+    fn number(&mut self, text: Option<Arc<str>>) -> u64 {
+        let Some(text) = text else { return ABSENT };
+        let next = self.numbers.len() as u64;
+        *self.numbers.entry(text).or_insert(next)
+    }
+}
+
+/// The counted rows, merged under names.
+struct Groups<'t> {
+    top: &'t Top,
+    event_is_column: bool,
+    keys: KeyTable,
+    tallies: Vec<Tally>,
+    /// The lowest place of each group: decides ties, and names the columns that follow from it.
+    places: Vec<Place>,
+    latencies: Vec<Latencies>,
+    /// Group of each counted row.
+    group_of: Vec<usize>,
+}
+
+impl<'t> Groups<'t> {
+    fn new(top: &'t Top) -> Self {
+        let by_address = top.options.by.contains(&Dimension::Address);
+        let width = 1 + top.options.by.len() + usize::from(by_address);
+        Groups {
+            top,
+            event_is_column: top.options.by.contains(&Dimension::Event),
+            keys: KeyTable::new(width),
+            tallies: Vec::new(),
+            places: Vec::new(),
+            latencies: Vec::new(),
+            group_of: Vec::with_capacity(top.keys.len()),
+        }
+    }
+
+    fn add<M: CodeMap>(&mut self, row: usize, pass: &mut Pass<M>, names: &mut Names) {
+        let top = self.top;
+        let key = top.keys.key(row);
+        let place = if top.has_place { place_of(key) } else { NO_PLACE };
+        let by_address = top.options.by.contains(&Dimension::Address);
+        let mut own = key[if top.has_place { PLACE + 2 } else { PLACE }..].iter();
+        let mut merged = Vec::with_capacity(2 + top.options.by.len());
+        merged.push(key[EVENT]);
+        for dimension in &top.options.by {
+            match dimension {
+                Dimension::Event => merged.push(key[EVENT]),
+                Dimension::Address => merged.extend([u64::from(place.image.0), place.address.0]),
+                // The address decides it: no need to look the name up before the row is known to be shown.
+                follows if follows.follows_from_address() && by_address => merged.push(0),
+                follows if follows.follows_from_address() => {
+                    let text = names.text(*follows, pass, place);
+                    merged.push(names.number(text));
+                }
+                _ => merged.push(*own.next().expect("a word per own column")),
+            }
+        }
+        let group = self.keys.number(&merged);
+        if group == self.tallies.len() {
+            self.tallies.push(Tally::default());
+            self.places.push(place);
+            self.latencies.push(Latencies::default());
+        }
+        self.tallies[group].merge(&top.tallies[row]);
+        self.places[group] = self.places[group].min(place);
+        self.group_of.push(group);
+    }
+
+    fn add_latency(&mut self, row: usize, latency: Cycles, count: u64) {
+        self.latencies[self.group_of[row]].add(latency, count);
+    }
+
+    fn table<M: CodeMap>(
+        &self,
+        event: Option<EventIndex>,
+        pass: &mut Pass<M>,
+        names: &mut Names,
+        events: &[Arc<str>],
+    ) -> Table {
+        let mut groups: Vec<usize> = (0..self.keys.len())
+            .filter(|group| event.is_none_or(|event| self.keys.key(*group)[EVENT] == event.0 as u64))
+            .collect();
+        let mut all = Tally::default();
+        groups.iter().for_each(|group| all.merge(&self.tallies[*group]));
+        groups.sort_unstable_by(|a, b| self.order(*a, *b));
+        let kept = self.top.options.limit.unwrap_or(usize::MAX).min(groups.len());
+        let more = &groups[kept..];
+        Table {
+            event,
+            columns: self.top.options.by.clone(),
+            total: all.count,
+            events: Period(all.events),
+            rows: groups[..kept]
+                .iter()
+                .map(|group| self.row(*group, all.count, pass, names, events))
+                .collect(),
+            more_rows: more.len() as u64,
+            more_samples: more.iter().map(|group| self.tallies[*group].count).sum(),
+        }
+    }
+
+    /// Largest first; ties by place, then by the other columns.
+    fn order(&self, a: usize, b: usize) -> Ordering {
+        let (x, y) = (&self.tallies[a], &self.tallies[b]);
+        let mean = |t: &Tally| t.latency_sum as f64 / t.latency_samples.max(1) as f64;
+        let measure = match self.top.options.sort {
+            SortBy::Count => y.count.cmp(&x.count),
+            SortBy::Events => y.events.cmp(&x.events),
+            SortBy::TotalLatency => y.latency_sum.cmp(&x.latency_sum),
+            SortBy::MeanLatency => mean(y).total_cmp(&mean(x)),
+            SortBy::MedianLatency => self.latencies[b].median().cmp(&self.latencies[a].median()),
+            SortBy::Key => Ordering::Equal,
+        };
+        measure
+            .then_with(|| self.places[a].cmp(&self.places[b]))
+            .then_with(|| self.keys.key(a).cmp(self.keys.key(b)))
+    }
+
+    fn row<M: CodeMap>(
+        &self,
+        group: usize,
+        total: u64,
+        pass: &mut Pass<M>,
+        names: &mut Names,
+        events: &[Arc<str>],
+    ) -> Row {
+        let key = self.keys.key(group);
+        let (tally, place) = (&self.tallies[group], self.places[group]);
+        let mut words = key[1..].iter();
+        let mut next = || *words.next().expect("a word per column");
+        let mut values = Vec::with_capacity(self.top.options.by.len());
+        for dimension in &self.top.options.by {
+            let word = next();
+            values.push(match dimension {
+                Dimension::Event => events.get(word as usize).cloned().map_or(Value::Absent, Value::Text),
+                Dimension::Process if word != ABSENT => {
+                    Value::Text(pass.process_name(ProcessNameId(word as u32)))
+                }
+                Dimension::Address => match next() {
+                    ABSENT => Value::Absent,
+                    address => Value::Address(address),
+                },
+                follows if follows.follows_from_address() => {
+                    names.text(*follows, pass, place).map_or(Value::Absent, Value::Text)
+                }
+                own => unpack(*own, word, self.top.options.line_size),
+            });
+        }
+        let median = if self.top.options.medians { self.latencies[group].median() } else { None };
+        Row {
+            values,
+            share: Share { count: tally.count, total },
+            events: Period(tally.events),
+            latency: LatencySummary {
+                samples: tally.latency_samples,
+                sum: Cycles(tally.latency_sum),
+                median,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
