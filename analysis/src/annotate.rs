@@ -1,10 +1,10 @@
 //! One routine, instruction by instruction, with the samples of each event beside it.
 
-use crate::code::{ImageAddress, ImageId, Place, SourceLine};
+use crate::code::{CodeMap, ImageAddress, ImageId, Place, SourceLine};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::pass::Located;
-use hardmeter_samples::model::{EventIndex, Sample};
+use hardmeter_samples::model::{EventIndex, FileOffset, Sample};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl PlaceCounts {
     /// Counts one sample.
     pub fn add(&mut self, sample: &Sample<'_>, located: Located) {
         let Some(place) = located.place else { return };
-        let row = self.keys.number(&[sample.event.0 as u64, u64::from(place.image.0), place.address.0]);
+        let row = self.keys.number(&[sample.event.0 as u64, u64::from(place.image.0), place.offset.0]);
         if row == self.counts.len() {
             self.counts.push((0, 0, 0));
         }
@@ -57,7 +57,7 @@ impl PlaceCounts {
             let key = self.keys.key(row);
             PlaceCount {
                 event: EventIndex(key[0] as usize),
-                place: Place { image: ImageId(key[1] as u32), address: ImageAddress(key[2]) },
+                place: Place { image: ImageId(key[1] as u32), offset: FileOffset(key[2]) },
                 samples: *samples,
                 latency_samples: *latency_samples,
                 latency_sum: *latency_sum,
@@ -94,13 +94,6 @@ pub struct RoutineBody {
     pub range: Range<ImageAddress>,
     /// Its instructions, in order.
     pub instructions: Vec<InstructionText>,
-}
-
-impl RoutineBody {
-    /// Whether a place lies in the routine.
-    pub fn contains(&self, place: Place) -> bool {
-        place.image == self.image && self.range.contains(&place.address)
-    }
 }
 
 /// An instruction with its samples.
@@ -144,7 +137,12 @@ pub struct EventShare {
 }
 
 /// Lays the samples of `events` beside the routine's instructions.
-pub fn annotate(body: RoutineBody, counts: &PlaceCounts, events: &[EventIndex]) -> Annotation {
+pub fn annotate<M: CodeMap>(
+    body: RoutineBody,
+    counts: &PlaceCounts,
+    events: &[EventIndex],
+    map: &mut M,
+) -> Annotation {
     let mut totals = vec![Share { count: 0, total: 0 }; events.len()];
     let mut latencies = vec![(0u64, 0u64); body.instructions.len()];
     let mut cells = vec![vec![0u64; events.len()]; body.instructions.len()];
@@ -152,12 +150,15 @@ pub fn annotate(body: RoutineBody, counts: &PlaceCounts, events: &[EventIndex]) 
     for count in counts.iter() {
         let Some(column) = events.iter().position(|event| *event == count.event) else { continue };
         totals[column].total += count.samples;
-        if !body.contains(count.place) {
+        if count.place.image != body.image {
+            continue;
+        }
+        let address = map.address(count.place);
+        if !body.range.contains(&address) {
             continue;
         }
         totals[column].count += count.samples;
-        match body.instructions.binary_search_by_key(&count.place.address, |instruction| instruction.address)
-        {
+        match body.instructions.binary_search_by_key(&address, |instruction| instruction.address) {
             Ok(row) => {
                 cells[row][column] += count.samples;
                 latencies[row].0 += count.latency_samples;
@@ -187,7 +188,7 @@ pub fn annotate(body: RoutineBody, counts: &PlaceCounts, events: &[EventIndex]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{sample, BASE};
+    use crate::testing::{sample, FakeMap, BASE};
 
     fn instruction(address: u64, text: &str) -> InstructionText {
         InstructionText {
@@ -211,10 +212,10 @@ mod tests {
         let mut counts = PlaceCounts::default();
         // Two on the first instruction, one inside the second, one past the end, one of another event.
         for (event, address) in [(0, 0x100), (0, 0x100), (0, 0x104), (0, 0x108), (1, 0x103)] {
-            let place = Place { image: ImageId(0), address: ImageAddress(address) };
+            let place = Place { image: ImageId(0), offset: FileOffset(address) };
             counts.add(&sample(event, 1, BASE), Located { place: Some(place), process: None });
         }
-        let annotation = annotate(body, &counts, &[EventIndex(0), EventIndex(1)]);
+        let annotation = annotate(body, &counts, &[EventIndex(0), EventIndex(1)], &mut FakeMap::default());
         assert_eq!(annotation.instructions[0].counts, [2, 0]);
         assert_eq!(annotation.instructions[0].mean_latency, Some(10.0));
         assert_eq!(annotation.instructions[1].counts, [0, 1]);

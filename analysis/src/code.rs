@@ -1,6 +1,6 @@
 //! Where code lies, and what it is called: the questions this room asks of `attribution`.
 
-use hardmeter_samples::model::{CpuMode, Pid, Record, VirtualAddress};
+use hardmeter_samples::model::{CpuMode, FileOffset, Pid, Record, VirtualAddress};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
@@ -32,13 +32,14 @@ impl Serialize for ImageAddress {
     }
 }
 
-/// One instruction's place: which image, and where in it.
+/// One instruction's place: which image, and where in it. It is the same in every process that maps the image,
+/// and is found without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The image.
     pub image: ImageId,
-    /// The address in the image's own numbering.
-    pub address: ImageAddress,
+    /// The position in the image's file; outside any image, the address as the program saw it.
+    pub offset: FileOffset,
 }
 
 /// An image as it is shown.
@@ -111,6 +112,8 @@ pub trait CodeMap {
     fn place(&mut self, pid: Option<Pid>, address: VirtualAddress, mode: CpuMode) -> Place;
     /// The image, `None` for [`ImageId::NONE`].
     fn image(&self, image: ImageId) -> Option<Image>;
+    /// The address that is shown for a place.
+    fn address(&mut self, place: Place) -> ImageAddress;
     /// The routine at a place.
     fn routine(&mut self, place: Place) -> Routine;
     /// The source line at a place, where debug information tells.

@@ -1,11 +1,10 @@
 //! Call stacks, counted. Stacks share their outer frames in one tree, so that a million samples of a server cost
 //! what its distinct call paths cost.
 
-use crate::code::{CodeMap, Place};
-use crate::code::{ImageAddress, ImageId};
+use crate::code::{CodeMap, ImageId, Place};
 use crate::key_table::KeyTable;
 use crate::pass::{Located, Pass, ProcessNameId};
-use hardmeter_samples::model::{CpuMode, EventIndex, Frame, Period, Sample, VirtualAddress};
+use hardmeter_samples::model::{CpuMode, EventIndex, FileOffset, Frame, Period, Sample, VirtualAddress};
 
 /// A call path, by number: its innermost frame, and the path that called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,7 +86,7 @@ impl Stacks {
     }
 
     fn node(&mut self, caller: StackId, place: Place) -> StackId {
-        let key = [u64::from(caller.0), u64::from(place.image.0), place.address.0];
+        let key = [u64::from(caller.0), u64::from(place.image.0), place.offset.0];
         StackId(self.nodes.number(&key) as u32)
     }
 
@@ -122,7 +121,7 @@ impl Stacks {
     /// A path's caller and its innermost frame. The caller's number is always the lower one.
     pub fn split(&self, stack: StackId) -> (StackId, Place) {
         let key = self.nodes.key(stack.0 as usize);
-        (StackId(key[0] as u32), Place { image: ImageId(key[1] as u32), address: ImageAddress(key[2]) })
+        (StackId(key[0] as u32), Place { image: ImageId(key[1] as u32), offset: FileOffset(key[2]) })
     }
 }
 
@@ -167,7 +166,7 @@ mod tests {
         }
         let counts: Vec<StackCount> = stacks.counts().collect();
         assert_eq!(counts.iter().map(|count| count.samples).collect::<Vec<_>>(), [2, 1]);
-        let addresses = |stack| stacks.frames(stack).map(|place| place.address.0).collect::<Vec<_>>();
+        let addresses = |stack| stacks.frames(stack).map(|place| place.offset.0).collect::<Vec<_>>();
         assert_eq!(addresses(counts[0].stack), [0x10, 0x310], "exact address first, then the call");
         assert_eq!(addresses(counts[1].stack), [0x10]);
     }
@@ -182,6 +181,6 @@ mod tests {
         sample.callchain = Callchain { entries: &chain };
         let located = pass.see(&Record::Sample(sample.clone())).unwrap();
         let stack = stacks.add(&sample, located, &mut pass);
-        assert_eq!(stacks.frames(stack).map(|place| place.address.0).collect::<Vec<_>>(), [0x10, 0x100]);
+        assert_eq!(stacks.frames(stack).map(|place| place.offset.0).collect::<Vec<_>>(), [0x10, 0x100]);
     }
 }

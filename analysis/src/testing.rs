@@ -2,8 +2,8 @@
 
 use crate::code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 use hardmeter_samples::model::{
-    Callchain, Comm, CpuId, CpuMode, Cycles, EventIndex, Fork, Period, Pid, Record, Sample, Tid, Timestamp,
-    VirtualAddress, Weight,
+    Callchain, Comm, CpuId, CpuMode, Cycles, EventIndex, FileOffset, Fork, Period, Pid, Record, Sample, Tid,
+    Timestamp, VirtualAddress, Weight,
 };
 
 /// One image `server`, loaded at 0x10000 in every process: routines every 0x100 bytes.
@@ -24,8 +24,8 @@ impl CodeMap for FakeMap {
 
     fn place(&mut self, _pid: Option<Pid>, address: VirtualAddress, _mode: CpuMode) -> Place {
         match address.0.checked_sub(BASE) {
-            Some(inside) => Place { image: ImageId(0), address: ImageAddress(inside) },
-            None => Place { image: ImageId::NONE, address: ImageAddress(address.0) },
+            Some(inside) => Place { image: ImageId(0), offset: FileOffset(inside) },
+            None => Place { image: ImageId::NONE, offset: FileOffset(address.0) },
         }
     }
 
@@ -33,9 +33,13 @@ impl CodeMap for FakeMap {
         (image == ImageId(0)).then(|| Image { path: "/usr/bin/server".into(), build_id: None })
     }
 
+    fn address(&mut self, place: Place) -> ImageAddress {
+        ImageAddress(place.offset.0)
+    }
+
     fn routine(&mut self, place: Place) -> Routine {
         self.routine_calls += 1;
-        match (place.image, place.address.0 >> 8) {
+        match (place.image, place.offset.0 >> 8) {
             (ImageId(0), 0) => Routine::Named("LWLockAcquire".into()),
             (ImageId(0), 1) => Routine::Named("LWLockRelease".into()),
             (ImageId(0), 2) => Routine::Nameless("static function in server".into()),
@@ -46,7 +50,7 @@ impl CodeMap for FakeMap {
 
     fn line(&mut self, place: Place) -> Option<SourceLine> {
         (place.image == ImageId(0))
-            .then(|| SourceLine { file: "lwlock.c".into(), line: (place.address.0 / 0x10) as u32 + 1 })
+            .then(|| SourceLine { file: "lwlock.c".into(), line: (place.offset.0 / 0x10) as u32 + 1 })
     }
 }
 

@@ -8,14 +8,14 @@ mod value;
 
 pub use value::Value;
 
-use crate::code::{CodeMap, ImageAddress, ImageId, Place, Routine, SourceLine};
+use crate::code::{CodeMap, ImageId, Place, Routine, SourceLine};
 use crate::column::{Dimension, SortBy};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::latency::{Latencies, LatencySummary};
 use crate::pass::{Located, Pass, ProcessNameId};
 use crate::totals::NamedShare;
-use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, Period, Sample};
+use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, FileOffset, Period, Sample};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -99,7 +99,7 @@ impl Tally {
     }
 }
 
-// The packed key:   event | mode | image | address | one word per column of the sample's own
+// The packed key:   event | mode | image | offset | one word per column of the sample's own
 //                                 `--- only when a column needs the place
 const EVENT: usize = 0;
 const MODE: usize = 1;
@@ -142,7 +142,7 @@ impl Top {
         self.scratch.extend([sample.event.0 as u64, sample.mode as u64]);
         if self.has_place {
             let place = located.place.unwrap_or(NO_PLACE);
-            self.scratch.extend([u64::from(place.image.0), place.address.0]);
+            self.scratch.extend([u64::from(place.image.0), place.offset.0]);
         }
         for dimension in &self.own {
             self.scratch.push(match dimension {
@@ -209,10 +209,10 @@ impl Top {
 }
 
 /// The place of a sample without an instruction pointer.
-const NO_PLACE: Place = Place { image: ImageId::NONE, address: ImageAddress(ABSENT) };
+const NO_PLACE: Place = Place { image: ImageId::NONE, offset: FileOffset(ABSENT) };
 
 fn place_of(key: &[u64]) -> Place {
-    Place { image: ImageId(key[PLACE] as u32), address: ImageAddress(key[PLACE + 1]) }
+    Place { image: ImageId(key[PLACE] as u32), offset: FileOffset(key[PLACE + 1]) }
 }
 
 /// Names looked up once per place.
@@ -306,7 +306,7 @@ impl<'t> Groups<'t> {
         for dimension in &top.options.by {
             match dimension {
                 Dimension::Event => merged.push(key[EVENT]),
-                Dimension::Address => merged.extend([u64::from(place.image.0), place.address.0]),
+                Dimension::Address => merged.extend([u64::from(place.image.0), place.offset.0]),
                 // The address decides it: no need to look the name up before the row is known to be shown.
                 follows if follows.follows_from_address() && by_address => merged.push(0),
                 follows if follows.follows_from_address() => {
@@ -397,10 +397,14 @@ impl<'t> Groups<'t> {
                 Dimension::Process if word != ABSENT => {
                     Value::Text(pass.process_name(ProcessNameId(word as u32)))
                 }
-                Dimension::Address => match next() {
-                    ABSENT => Value::Absent,
-                    address => Value::Address(address),
-                },
+                Dimension::Address => {
+                    next(); // the key has two words for a place
+                    if place == NO_PLACE {
+                        Value::Absent
+                    } else {
+                        Value::Address(pass.map().address(place).0)
+                    }
+                }
                 follows if follows.follows_from_address() => {
                     names.text(*follows, pass, place).map_or(Value::Absent, Value::Text)
                 }
