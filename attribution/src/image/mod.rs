@@ -1,0 +1,297 @@
+//! One ELF file: its segments, symbols and unwind ranges, read once.
+
+pub(crate) mod bytes;
+pub(crate) mod lines;
+pub(crate) mod locate;
+mod mini_debug;
+pub(crate) mod plt;
+pub(crate) mod symbols;
+pub(crate) mod unwind;
+
+use crate::build_id::BuildId;
+use bytes::ImageBytes;
+use hardmeter_samples::model::FileOffset;
+use object::{elf, Architecture, Object, ObjectSection, ObjectSegment, SectionFlags, SegmentFlags};
+use plt::PltStubs;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use symbols::{SymbolCollector, SymbolTable, TableKind};
+use unwind::UnwindRanges;
+
+/// An address in the numbering of an image's own symbol table, before it is loaded anywhere: what `nm` and
+/// `objdump` print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImageAddress(pub u64);
+
+impl fmt::Display for ImageAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Why an image cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImageError {
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
+    #[error("is no intact ELF file: {0}")]
+    Malformed(#[from] object::Error),
+    #[error("is of build {found}, but build {expected} ran")]
+    OtherBuild { found: String, expected: BuildId },
+}
+
+/// Mappings and segments meet at multiples of this. Larger pages are multiples of it.
+const PAGE: u64 = 4096;
+
+/// A part of the file that is loaded as one piece (`PT_LOAD`).
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    file_start: u64,
+    file_size: u64,
+    address: u64,
+    memory_size: u64,
+    executable: bool,
+}
+
+/// A section that occupies memory.
+#[derive(Clone, Debug)]
+struct Section {
+    range: Range<u64>,
+    name: String,
+    executable: bool,
+}
+
+/// An ELF file, ready for questions.
+#[derive(Debug)]
+pub(crate) struct Image {
+    bytes: Arc<ImageBytes>,
+    path: PathBuf,
+    pub(crate) build_id: Option<BuildId>,
+    pub(crate) architecture: Architecture,
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
+    pub(crate) functions: SymbolTable,
+    pub(crate) variables: SymbolTable,
+    pub(crate) unwind: UnwindRanges,
+    pub(crate) plt: PltStubs,
+    /// Whether a full symbol table was found: if not, static functions have no names.
+    pub(crate) has_static_names: bool,
+    /// Where line information was found.
+    pub(crate) debug_file: Option<PathBuf>,
+}
+
+impl Image {
+    /// Opens an image file. Nothing but the identity is read before [`Image::load`].
+    pub(crate) fn open(path: &Path, expected: Option<&BuildId>) -> Result<Arc<ImageBytes>, ImageError> {
+        let bytes = Arc::new(ImageBytes::open(path)?);
+        check_build(&bytes, expected)?;
+        Ok(bytes)
+    }
+
+    /// Reads segments, symbols and unwind ranges; looks for separate debug files by `locator`.
+    pub(crate) fn load(
+        path: &Path,
+        bytes: Arc<ImageBytes>,
+        locator: &locate::Locator,
+    ) -> Result<Image, ImageError> {
+        let file = object::File::parse(&**bytes)?;
+        let unwind = UnwindRanges::read(&file);
+        let plt = PltStubs::read(&file);
+        let build_id = file.build_id().ok().flatten().and_then(BuildId::new);
+        let mut collector = SymbolCollector::default();
+        let mut has_static_names = file.symbol_table_is_useful();
+        let mut debug_file = has_lines(&file).then(|| path.to_owned());
+        if has_static_names {
+            collector.add(&bytes, TableKind::Full);
+        }
+        collector.add(&bytes, TableKind::Dynamic);
+        if !has_static_names || debug_file.is_none() {
+            if let Some((debug_path, debug_bytes)) = locator.debug_file(path, &file, build_id.as_ref()) {
+                if let Ok(debug) = object::File::parse(&**debug_bytes) {
+                    if debug_file.is_none() && has_lines(&debug) {
+                        debug_file = Some(debug_path);
+                    }
+                    if !has_static_names && debug.symbol_table_is_useful() {
+                        has_static_names = true;
+                        collector.add(&debug_bytes, TableKind::Full);
+                    }
+                }
+            }
+        }
+        if !has_static_names {
+            if let Some(unpacked) = mini_debug::unpack(&file) {
+                has_static_names = true;
+                collector.add(&Arc::new(ImageBytes::Owned(unpacked)), TableKind::Full);
+            }
+        }
+        let (functions, variables) = collector.finish(&unwind);
+        Ok(Image {
+            path: path.to_owned(),
+            build_id,
+            architecture: file.architecture(),
+            segments: segments(&file),
+            sections: sections(&file),
+            functions,
+            variables,
+            unwind,
+            plt,
+            has_static_names,
+            debug_file,
+            bytes: Arc::clone(&bytes),
+        })
+    }
+
+    /// Where the file was found.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The address of a byte of the file. Code and data segments may meet on one page of the file, which is then
+    /// mapped twice; `executable` tells which of the two a mapping shows.
+    pub(crate) fn address_of(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
+        let matches = |slack: u64| {
+            move |segment: &&Segment| {
+                let start = segment.file_start.saturating_sub(segment.file_start % PAGE * slack);
+                let end = segment.file_start.saturating_add(segment.file_size);
+                let end = if slack == 0 { end } else { end.saturating_add(PAGE - 1) / PAGE * PAGE };
+                (start..end).contains(&offset.0)
+            }
+        };
+        let alike = |segment: &&Segment| segment.executable == executable;
+        let segments = || self.segments.iter();
+        let segment = segments()
+            .filter(alike)
+            .find(matches(0))
+            .or_else(|| segments().find(matches(0)))
+            .or_else(|| segments().filter(alike).find(matches(1)))
+            .or_else(|| segments().find(matches(1)))?;
+        Some(ImageAddress(offset.0.wrapping_sub(segment.file_start).wrapping_add(segment.address)))
+    }
+
+    /// The address of the first byte of a mapping. Mappings begin at whole pages: before their segment, as a rule.
+    pub(crate) fn address_of_mapping(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
+        let begins_here = |segment: &&Segment| {
+            segment.executable == executable && segment.file_start - segment.file_start % PAGE == offset.0
+        };
+        match self.segments.iter().find(begins_here) {
+            Some(segment) => Some(ImageAddress(segment.address.wrapping_sub(segment.file_start % PAGE))),
+            None => self.address_of(offset, executable),
+        }
+    }
+
+    /// Whether an address lies in a segment, `.bss` included.
+    pub(crate) fn contains(&self, address: ImageAddress) -> bool {
+        self.segments.iter().any(|segment| {
+            let offset = address.0.wrapping_sub(segment.address);
+            offset < segment.memory_size
+        })
+    }
+
+    /// The section that an address lies in.
+    pub(crate) fn section_name(&self, address: ImageAddress) -> Option<&str> {
+        let section = self.sections.iter().find(|section| section.range.contains(&address.0))?;
+        Some(&section.name)
+    }
+
+    /// Whether an address lies in code.
+    pub(crate) fn is_code(&self, address: ImageAddress) -> bool {
+        match self.sections.iter().find(|section| section.range.contains(&address.0)) {
+            Some(section) => section.executable,
+            None => self.segments.iter().any(|segment| {
+                segment.executable && address.0.wrapping_sub(segment.address) < segment.memory_size
+            }),
+        }
+    }
+
+    /// The bytes of a range of addresses, cut where the file has no more.
+    pub(crate) fn bytes_at(&self, range: Range<ImageAddress>) -> &[u8] {
+        let segment = self.segments.iter().find(|segment| {
+            let offset = range.start.0.wrapping_sub(segment.address);
+            offset < segment.file_size
+        });
+        let Some(segment) = segment else { return &[] };
+        let offset = range.start.0 - segment.address;
+        let length = range.end.0.saturating_sub(range.start.0).min(segment.file_size - offset);
+        let Ok(start) = usize::try_from(segment.file_start.saturating_add(offset)) else { return &[] };
+        let end = start.saturating_add(length as usize).min(self.bytes.len());
+        self.bytes.get(start..end).unwrap_or(&[])
+    }
+}
+
+/// Refuses a file of another build; without an expectation, or without a build id, there is nothing to compare.
+pub(crate) fn check_build(bytes: &ImageBytes, expected: Option<&BuildId>) -> Result<(), ImageError> {
+    let file = object::File::parse(&**bytes)?;
+    let Some(expected) = expected else { return Ok(()) };
+    let found = file.build_id().ok().flatten().and_then(BuildId::new);
+    match found {
+        Some(found) if found.is_same_build(expected) => Ok(()),
+        Some(found) => Err(ImageError::OtherBuild { found: found.to_string(), expected: expected.clone() }),
+        None => Err(ImageError::OtherBuild { found: "(without id)".to_owned(), expected: expected.clone() }),
+    }
+}
+
+trait UsefulSymbols {
+    fn symbol_table_is_useful(&self) -> bool;
+}
+
+impl UsefulSymbols for object::File<'_> {
+    fn symbol_table_is_useful(&self) -> bool {
+        use object::ObjectSymbol;
+        self.symbols().any(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.is_definition())
+    }
+}
+
+fn has_lines(file: &object::File<'_>) -> bool {
+    // dwz leaves .debug_info in place; a file stripped by --strip-debug has none of these.
+    ["debug_info", "zdebug_info"].iter().any(|name| {
+        let section = file.section_by_name(&format!(".{name}"));
+        section.is_some_and(|section| section.size() > 0)
+    })
+}
+
+fn segments(file: &object::File<'_>) -> Vec<Segment> {
+    let of = |segment: object::read::Segment<'_, '_>| {
+        let (file_start, file_size) = segment.file_range();
+        let flags = match segment.flags() {
+            SegmentFlags::Elf { p_flags, .. } => p_flags,
+            _ => elf::ProgramFlags(0),
+        };
+        Segment {
+            file_start,
+            file_size,
+            address: segment.address(),
+            memory_size: segment.size(),
+            executable: flags.contains(elf::PF_X),
+        }
+    };
+    file.segments().map(of).collect()
+}
+
+/// Sections that occupy memory. Thread-local templates are left out: `.tbss` has an address range but no memory.
+fn sections(file: &object::File<'_>) -> Vec<Section> {
+    file.sections()
+        .filter(|section| {
+            let flags = section_flags(section);
+            flags.contains(elf::SHF_ALLOC) && !flags.contains(elf::SHF_TLS)
+        })
+        .filter(|section| section.size() > 0)
+        .map(|section| Section {
+            range: section.address()..section.address().saturating_add(section.size()),
+            name: section.name().unwrap_or("").to_owned(),
+            executable: is_executable_section(&section),
+        })
+        .collect()
+}
+
+fn section_flags(section: &object::read::Section<'_, '_>) -> elf::SectionFlags {
+    match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags,
+        _ => elf::SectionFlags(0),
+    }
+}
+
+pub(crate) fn is_executable_section(section: &object::read::Section<'_, '_>) -> bool {
+    section_flags(section).contains(elf::SHF_EXECINSTR)
+}
