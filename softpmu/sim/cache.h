@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * One set-associative cache with true LRU.  A set is an array of line numbers,
+ * most recently used first, as cachegrind keeps it: a hit in the first way
+ * changes nothing, and most accesses are such hits.
+ *
+ * Line numbers are those of simulated physical memory, 32 bits wide (256 GiB);
+ * 0 marks an empty way, for page frames are numbered from 1.
+ */
+#ifndef HM_CACHE_H
+#define HM_CACHE_H
+
+#include <stdint.h>
+
+#include "segment.h"
+
+#define HM_MAX_WAYS 32
+
+/* This process's view of a cache; the tags may lie in the shared segment. */
+struct hm_cache {
+  uint32_t sets; /* 0: the machine has no such level */
+  uint32_t set_mask; /* sets - 1 when that is a power of two, else 0 */
+  uint32_t ways;
+  uint32_t latency;
+  uint32_t *tags; /* sets x ways */
+};
+
+static inline uint32_t hm_cache_sets(const struct hm_cache_config *config) {
+  return config->size == 0 ? 0 : config->size / (HM_LINE_SIZE * config->ways);
+}
+
+static inline void hm_cache_view(struct hm_cache *cache, const struct hm_cache_config *config,
+                                 uint32_t *tags) {
+  cache->sets = hm_cache_sets(config);
+  cache->set_mask = (cache->sets & (cache->sets - 1)) == 0 ? cache->sets - 1 : 0;
+  cache->ways = config->ways;
+  cache->latency = config->latency;
+  cache->tags = tags;
+}
+
+/* The set a line maps to.  Last levels of 20 or 36 MB have no power of two. */
+static inline uint32_t hm_cache_set(const struct hm_cache *cache, uint64_t line) {
+  return cache->set_mask != 0 || cache->sets == 1 ? (uint32_t)line & cache->set_mask
+                                                  : (uint32_t)(line % cache->sets);
+}
+
+/*
+ * Looks `line` up in `set` and makes it the most recently used.  Returns 1 on a
+ * hit.  The set is a parameter because L1 is indexed by the virtual address
+ * and tagged by the physical one, as in processors.
+ */
+static inline int hm_cache_access(const struct hm_cache *cache, uint32_t set, uint32_t line) {
+  uint32_t *way = cache->tags + (uint64_t)set * cache->ways;
+  if (way[0] == line) return 1;
+  uint32_t carried = way[0];
+  way[0] = line;
+  /* One pass: each tag moves one place back until the line's old place. */
+  for (uint32_t i = 1; i < cache->ways; i++) {
+    uint32_t here = way[i];
+    way[i] = carried;
+    if (here == line) return 1;
+    carried = here;
+  }
+  return 0;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the simulator asks of the program it is linked into.  The simulator
+ * itself includes no Valgrind header and no libc: the same files can be driven
+ * by a Valgrind tool, by a plain test program, or by another engine.
+ */
+#ifndef HM_HOST_H
+#define HM_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* How a page is told apart from others. */
+enum hm_page_kind {
+  HM_PAGE_PRIVATE,      /* anonymous memory of this process */
+  HM_PAGE_FILE_PRIVATE, /* a file's page until it is written, then private */
+  HM_PAGE_SHARED        /* the same page for every process that maps it */
+};
+
+struct hm_page_identity {
+  enum hm_page_kind kind;
+  uint64_t key; /* equal for equal pages; unused for HM_PAGE_PRIVATE */
+};
+
+/* What stands behind a virtual page of the simulated program. */
+struct hm_page_identity hm_host_identify_page(uint64_t virtual_page);
+
+/* Zeroed memory of this process alone; never returns NULL. */
+void *hm_host_allocate(size_t size);
+
+/* Lets another process run; used while waiting for a lock. */
+void hm_host_yield(void);
+
+/* Whether process `pid` still exists: the holder of a lock may be killed. */
+int hm_host_process_exists(uint32_t pid);
+
+/* Sleeps until *word changes from `expected`, or some milliseconds passed. */
+void hm_host_wait(_Atomic uint32_t *word, uint32_t expected);
+void hm_host_wake(_Atomic uint32_t *word);
+
+#endif

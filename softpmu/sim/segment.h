@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The shared segment: the one piece of memory that the recorder and every
+ * simulated process have in common.  This header is the contract between
+ * softpmu (C) and capture/src/softpmu/segment.rs (Rust); the two are kept
+ * equal by the size and version fields, which the tool checks at attach.
+ *
+ *   +---------------------+ 0
+ *   | struct hm_header    |  configuration (written once by the recorder),
+ *   |                     |  control words, counters
+ *   +---------------------+ HM_RING_OFFSET
+ *   | ring                |  perf_event records, byte for byte, produced by
+ *   |                     |  the simulated processes, consumed by the recorder
+ *   +---------------------+ HM_RING_OFFSET + ring_size
+ *   | heap                |  cores, L3, page frames, translation log: laid
+ *   |                     |  out by the first process that attaches
+ *   +---------------------+ segment_size (sparse: only touched pages exist)
+ */
+#ifndef HM_SEGMENT_H
+#define HM_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HM_MAGIC "HMSOFTPM"
+#define HM_VERSION 1u
+#define HM_RING_OFFSET 65536u
+#define HM_MAX_CORES 64
+#define HM_LINE_SIZE 64u
+#define HM_LINE_BITS 6u
+#define HM_PAGE_BITS 12u
+
+/* Numbered as samples::model::MemoryEvent. */
+enum hm_event {
+  HM_L1D_MISS,
+  HM_L1I_MISS,
+  HM_L2_MISS,
+  HM_L3_MISS,
+  HM_DTLB_MISS,
+  HM_ITLB_MISS,
+  HM_STLB_MISS,
+  HM_LOADS,
+  HM_STORES,
+  HM_INSTRUCTIONS,
+  HM_BRANCH_MISS,
+  HM_EVENTS
+};
+
+/* A cache of a core, or the shared last level.  size 0: no such level. */
+struct hm_cache_config {
+  uint32_t size;    /* bytes */
+  uint32_t ways;    /* associativity, 1 to 32 */
+  uint32_t latency; /* cycles from issue to data when this level hits */
+  uint32_t reserved;
+};
+
+/* A TLB.  entries 0: no such level. */
+struct hm_tlb_config {
+  uint32_t entries;
+  uint32_t ways;    /* ways == entries: fully associative */
+  uint32_t latency; /* cycles added when this level (and not the first) hits */
+  uint32_t reserved;
+};
+
+enum hm_flags {
+  HM_FLAG_CAUSES = 1 << 0,          /* classify misses: cold, capacity, conflict */
+  HM_FLAG_TLB_FLUSH_SWITCH = 1 << 1 /* no address-space ids: a switch empties TLBs */
+};
+
+struct hm_config {
+  uint32_t cores;          /* simulated cores, 1 to HM_MAX_CORES */
+  uint32_t clock_mhz;      /* to turn cycles into the nanoseconds of a sample */
+  uint32_t milli_cpi;      /* base cycles per 1000 instructions when all hits */
+  uint32_t memory_latency; /* cycles to DRAM */
+  uint32_t walk_latency;   /* cycles of a page walk */
+  uint32_t flags;
+  uint32_t set_sampling;    /* simulate one line in this many; 1: all */
+  uint32_t callchain_depth; /* 0: none */
+  struct hm_cache_config l1i, l1d, l2, l3;
+  struct hm_tlb_config itlb, dtlb, stlb;
+  uint64_t period[HM_EVENTS]; /* 0: the event is counted, not sampled */
+  uint32_t branch_predictor;  /* 1: simulate it */
+  uint32_t reserved;
+};
+
+struct hm_core_counts {
+  uint64_t events[HM_EVENTS];
+  uint64_t cycles;
+  uint64_t switches; /* a different process got the core */
+  uint64_t reserved[3];
+};
+
+struct hm_header {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_size;
+  uint64_t segment_size;
+  uint64_t ring_size; /* a power of two */
+  struct hm_config config;
+
+  /* Control. */
+  _Alignas(64) _Atomic uint32_t measuring; /* 0: programs run unsimulated */
+  _Atomic uint32_t recorder_pid;
+  _Atomic uint32_t init_state;       /* 0 raw, 1 being laid out, 2 ready */
+  _Atomic uint32_t attached;         /* processes that ever attached or forked */
+  _Atomic uint32_t frames_exhausted; /* simulated memory ran out: lines alias */
+  _Atomic uint32_t next_object;      /* ids for anonymous shared mappings */
+  uint64_t heap_next;                /* guarded by init_state */
+  uint64_t root;                     /* offset of struct hm_shared in the heap */
+
+  /* The ring.  head and tail count bytes since the beginning. */
+  _Alignas(64) _Atomic uint64_t ring_head;
+  _Alignas(64) _Atomic uint64_t ring_tail;
+  _Alignas(64) _Atomic uint32_t ring_lock; /* pid of the writer, 0: free */
+
+  /* Results. */
+  _Alignas(64) _Atomic uint64_t clock_max; /* cycles: the latest of all cores */
+  struct hm_core_counts counts[HM_MAX_CORES];
+};
+
+_Static_assert(sizeof(struct hm_cache_config) == 16, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_tlb_config) == 16, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_config) == 240, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_core_counts) == 128, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, config) == 32, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, measuring) == 320, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, ring_head) == 384, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, ring_tail) == 448, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, clock_max) == 576, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, counts) == 584, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_header) <= HM_RING_OFFSET, "the ring comes after");
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The fully associative twin of a cache: same capacity, LRU over all lines.
+ * A miss of the real cache that hits here is a conflict miss, one that misses
+ * here too is a capacity miss (Hill 1987); cold misses are told apart before.
+ *
+ * Exact LRU by a doubly linked list and a chained hash table.  One compromise:
+ * the generated code does not report accesses to the most recently used line
+ * of a set, so such a line grows old here while it is hot.  When it reaches
+ * the end of the list, hm_shadow_access asks the real cache whether the line
+ * is still first in its set and gives it a second chance (up to 8 per miss).
+ */
+#ifndef HM_SHADOW_H
+#define HM_SHADOW_H
+
+#include <stdint.h>
+
+#include "cache.h"
+
+struct hm_shadow_node {
+  uint32_t line;
+  uint32_t newer, older; /* node numbers; the list is circular through node 0 */
+  uint32_t next_in_bucket;
+};
+
+/* In the shared segment; nodes and buckets follow. */
+struct hm_shadow_state {
+  uint32_t used; /* nodes handed out so far */
+};
+
+struct hm_shadow {
+  uint32_t capacity; /* lines; 0: none */
+  uint32_t bucket_mask;
+  struct hm_shadow_state *state;
+  struct hm_shadow_node *nodes; /* capacity + 1, node 0 is the list's head */
+  uint32_t *buckets;            /* bucket_mask + 1 */
+};
+
+/* Bytes of the segment a shadow of `lines` needs. */
+uint64_t hm_shadow_size(uint32_t lines);
+void hm_shadow_view(struct hm_shadow *shadow, uint32_t lines, void *memory);
+
+/* Records an access; 1 if the fully associative cache held the line.  `real`
+ * is the cache shadowed, asked for its most recently used lines. */
+int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line);
+
+#endif

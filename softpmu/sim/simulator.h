@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The simulated machine as one process sees it.
+ *
+ *        generated code                       this simulator
+ *   +---------------------+   not the most   +-------------------------------+
+ *   | line first in its   | -- recent line ->| TLBs -> L1 -> L2 -> L3 -> DRAM |
+ *   | L1 set? (filters)   |    of its set    | counters expire -> a sample    |
+ *   +---------------------+                  +-------------------------------+
+ *
+ * A core is a lock: a process runs client code only while it holds the core it
+ * is pinned to, so that L1, TLBs and L2 are shared by the processes of that core
+ * exactly as time slicing shares them, and the hot path needs no other lock.
+ */
+#ifndef HM_SIMULATOR_H
+#define HM_SIMULATOR_H
+
+#include <stdint.h>
+
+#include "cache.h"
+#include "pages.h"
+#include "segment.h"
+#include "shadow.h"
+#include "tlb.h"
+
+#define HM_FILTER_SETS 1024 /* the largest number of L1 sets */
+
+enum hm_kind { HM_LOAD, HM_STORE, HM_MODIFY, HM_FETCH, HM_BRANCH };
+enum hm_level { HM_LEVEL_NONE, HM_LEVEL_L1, HM_LEVEL_L2, HM_LEVEL_L3, HM_LEVEL_MEMORY };
+enum hm_translation { HM_TLB_NONE, HM_TLB_L1, HM_TLB_STLB, HM_TLB_WALK };
+/* As samples::model::MissCause. */
+enum hm_cause { HM_CAUSE_UNKNOWN, HM_CAUSE_COLD, HM_CAUSE_CAPACITY, HM_CAUSE_CONFLICT };
+
+/* An access site, packed into the one constant the generated code passes. */
+#define HM_SITE_IP(site) ((site) & 0x7fffffffffffull)
+#define HM_SITE_SIZE(site) ((uint32_t)((site) >> 47 & 0x7f))
+#define HM_SITE_KIND(site) ((enum hm_kind)((site) >> 54 & 7))
+#define HM_SITE_LOCKED(site) ((uint32_t)((site) >> 57 & 1))
+#define HM_SITE(ip, size, kind, locked)                                              \
+  (((uint64_t)(ip)&0x7fffffffffffull) | (uint64_t)(size) << 47 | (uint64_t)(kind) << 54 | \
+   (uint64_t)(locked) << 57)
+
+/* One access on its way down the hierarchy. */
+struct hm_access {
+  uint64_t address, site;
+  uint32_t physical_line;
+  uint32_t latency;
+  uint32_t events; /* a bit per hm_event that happened */
+  uint8_t level, translation;
+  uint8_t cause[3]; /* of the miss in L1, L2, L3 */
+  uint32_t set[3];
+};
+
+/* What the simulator tells its host when a counter expires. */
+struct hm_sample {
+  enum hm_event event;
+  uint64_t period;
+  uint64_t cycles; /* simulated time */
+  uint32_t cpu;
+  const struct hm_access *access;
+};
+void hm_host_sample(const struct hm_sample *sample);
+
+struct hm_branch_predictor {
+  uint32_t history;
+  uint8_t direction[1 << 14]; /* two-bit counters, indexed by address xor history */
+  uint32_t target[1 << 9];    /* last target of an indirect branch, low bits */
+};
+
+/* A simulated core, in the shared segment; the arrays of its caches follow. */
+struct hm_core {
+  _Alignas(64) _Atomic uint32_t lock; /* pid of the process that runs on it */
+  _Atomic uint32_t waiters;
+  uint32_t last_runner; /* address space that ran last */
+  uint32_t reserved;
+  uint64_t clock; /* cycles */
+  uint64_t countdown[HM_EVENTS];
+  struct hm_branch_predictor predictor;
+};
+
+/* Addresses of code that processes translated, in the order they did: the log
+ * from which a parent warms itself up before it forks again.  Blocks are logged
+ * once; `seen` is a hash set of them. */
+#define HM_LOGGED_BLOCKS (1u << 17)
+struct hm_translation_log {
+  _Atomic uint32_t lock;
+  _Atomic uint32_t length;
+  uint64_t block[HM_LOGGED_BLOCKS];
+  uint64_t seen[2 * HM_LOGGED_BLOCKS];
+};
+#define HM_TRANSLATION_LOG_SIZE sizeof(struct hm_translation_log)
+
+/* The root of the heap: offsets into the segment. */
+struct hm_shared {
+  _Atomic uint32_t l3_lock;
+  uint32_t reserved;
+  uint64_t frames, l3_tags, l3_shadow, touched_all;
+  uint64_t translation_log;
+  uint64_t core[HM_MAX_CORES];
+};
+
+/* Everything of one process.  One instance, so that generated code can use
+ * constant addresses. */
+struct hm_simulator {
+  struct hm_header *header;
+  struct hm_shared *shared;
+  struct hm_config config;
+  uint32_t pid;
+  uint32_t space; /* address space: unique per process of the run */
+
+  /* The core this process is pinned to. */
+  uint32_t cpu;
+  int on_core;
+  struct hm_core *core;
+  struct hm_core_counts *counts;
+  struct hm_cache l1i, l1d, l2, l3;
+  struct hm_tlb itlb, dtlb, stlb;
+  struct hm_shadow l1i_shadow, l1d_shadow, l2_shadow, l3_shadow;
+  uint64_t *touched_code, *touched_data, *touched_all; /* a bit per line, a word per frame */
+  struct hm_pages pages;
+
+  /* Since the process got its core; the generated code adds to the first two. */
+  uint64_t instructions;
+  uint64_t references; /* loads in the low half, stores in the high half */
+  uint64_t stall_cycles;
+  uint64_t release_clock; /* of the core, when this process last left one */
+
+  /* Most recent page of data and of code; UINT64_MAX: none. */
+  uint64_t data_page, code_page;
+  hm_pte data_pte, code_pte;
+  uint32_t data_fills, code_fills; /* TLB fills since the filters were emptied */
+  int filters_stale;
+  int waited; /* it came back from the kernel since it last ran */
+  uint64_t forget[32]; /* pages unmapped while off the core */
+  uint32_t forget_count;
+};
+
+extern struct hm_simulator hm_sim;
+/* Base address of the first line of each L1 set, 1: none (no line has it). */
+extern uint64_t hm_filter_load[HM_FILTER_SETS];
+extern uint64_t hm_filter_store[HM_FILTER_SETS];
+extern uint64_t hm_filter_fetch[HM_FILTER_SETS];
+
+/* Attaches to a mapped segment, laying it out if this process is the first.
+ * Returns NULL, or why it cannot be used. */
+const char *hm_attach(struct hm_header *header, uint32_t pid);
+/* In the child after fork; hm_parent_forked in the parent. */
+void hm_child_forked(uint32_t pid);
+void hm_parent_forked(void);
+/* Client code is about to run / has stopped running. */
+void hm_enter_core(void);
+void hm_leave_core(void);
+/* Memory of the process was unmapped or moved. */
+void hm_unmapped(uint64_t address, uint64_t length);
+void hm_moved(uint64_t from, uint64_t to, uint64_t length);
+/* Simulated time of this process, in cycles. */
+uint64_t hm_cycles(void);
+
+/* Called by generated code. */
+void hm_data(uint64_t address, uint64_t site);
+void hm_data_every(uint64_t address, uint64_t site); /* loads or stores are sampled */
+void hm_fetch(uint64_t line_address, uint64_t site);
+void hm_instruction(uint64_t site);
+void hm_branch(uint64_t taken, uint64_t site);
+void hm_indirect_branch(uint64_t target, uint64_t site);
+
+#endif

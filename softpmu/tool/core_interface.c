@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The border to Valgrind's core.  A tool is linked statically with the core, so
+ * functions that the tool headers leave out can be called all the same; every
+ * one used is declared here, as Valgrind 3.19 to 3.25 define it, and nowhere else.
+ */
+#include "tool.h"
+
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_vkiscnums.h"
+
+#include "host.h"
+
+extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, UWord, UWord,
+                              UWord);
+extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt protection, Int fd,
+                                                      Off64T offset);
+extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT length);
+extern Bool VG_(translate)(ThreadId tid, Addr address, Bool debugging, Int verbosity,
+                           ULong blocks_done, Bool allow_redirection);
+
+/* The out parameters are UShort in 3.19 and may grow: room for more is given. */
+extern Bool VG_(search_transtab)(Addr *host_code, void *sector, void *entry, Addr guest_address,
+                                 Bool update_cache);
+
+#define SYSCALL(number, a, b, c, d) \
+  VG_(do_syscall)(number, (UWord)(a), (UWord)(b), (UWord)(c), (UWord)(d), 0, 0, 0, 0)
+
+struct hm_header *hm_map_segment(const HChar *path) {
+  SysRes file = VG_(open)(path, VKI_O_RDWR, 0);
+  if (sr_isError(file)) return NULL;
+  Int fd = (Int)sr_Res(file);
+  struct vg_stat status;
+  struct hm_header *header = NULL;
+  if (VG_(fstat)(fd, &status) == 0 && status.size >= (Long)HM_RING_OFFSET) {
+    SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(
+        (SizeT)status.size, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
+    if (!sr_isError(mapped)) header = (struct hm_header *)sr_Res(mapped);
+  }
+  VG_(close)(fd);
+  if (header != NULL && header->segment_size != (uint64_t)status.size) return NULL;
+  return header;
+}
+
+void hm_translate_block(ThreadId tid, Addr block) {
+  Addr host_code;
+  uint64_t sector = 0, entry = 0;
+  if (VG_(search_transtab)(&host_code, &sector, &entry, block, False)) return;
+  VG_(translate)(tid, block, False, 0, 0, True);
+}
+
+uint64_t hm_wall_nanoseconds(void) {
+  struct vki_timespec now = {0, 0};
+  SYSCALL(__NR_clock_gettime, VKI_CLOCK_MONOTONIC, &now, 0, 0);
+  return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* --- What the simulator asks of its host (sim/host.h) ------------------------- */
+
+void *hm_host_allocate(size_t size) {
+  SysRes memory = VG_(am_mmap_anon_float_valgrind)(size);
+  if (sr_isError(memory)) {
+    VG_(fmsg)("softpmu: out of memory for %lu bytes of page tables\n", (unsigned long)size);
+    VG_(exit)(1);
+  }
+  return (void *)sr_Res(memory);
+}
+
+void hm_host_yield(void) { SYSCALL(__NR_sched_yield, 0, 0, 0, 0); }
+
+int hm_host_process_exists(uint32_t pid) {
+  SysRes result = SYSCALL(__NR_kill, pid, 0, 0, 0);
+  return !(sr_isError(result) && sr_Err(result) == VKI_ESRCH);
+}
+
+void hm_host_wait(_Atomic uint32_t *word, uint32_t expected) {
+  /* The time-out lets a waiter find out that the owner was killed. */
+  struct vki_timespec patience = {0, 50 * 1000 * 1000};
+  SYSCALL(__NR_futex, word, VKI_FUTEX_WAIT, expected, &patience);
+}
+
+void hm_host_wake(_Atomic uint32_t *word) { SYSCALL(__NR_futex, word, VKI_FUTEX_WAKE, 1, 0); }

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What is added to every block of the program.
+ *
+ * For each data access, in VEX's intermediate form:
+ *
+ *     base  = filter[set of address]              one load
+ *     guard = 64 - size < (address - base)        one subtract, one compare
+ *     if (guard) hm_data(address, site)           rarely taken
+ *
+ * The filter holds the address of the line that is first in its L1 set.  The
+ * unsigned compare says at once "another line" and "crosses the line's end".
+ * Consecutive accesses to one base register with small offsets (struct fields,
+ * pushes) share one guard: if all lie on that first line, none can change any
+ * state, and if not, each is reported on its own.
+ *
+ * For each line of code a block runs through: the same with constants.  For each
+ * stretch between exits: instructions, loads and stores are added to counters.
+ */
+#include "tool.h"
+
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+
+#include "libvex_guest_offsets.h"
+
+#define MAX_ACCESSES 256
+
+/* One access found in the block. */
+struct access {
+  Int statement;   /* before which it is reported */
+  IRExpr *address; /* an atom */
+  IRTemp base;     /* address = base + offset; IRTemp_INVALID: constant */
+  Long offset;
+  Int size;
+  enum hm_kind kind;
+  Bool locked;
+  IRExpr *guard; /* of a conditional access, or NULL */
+  Addr ip;
+  Int group;        /* accesses of one group share a guard */
+};
+
+struct block {
+  IRSB *in, *out;
+  IRTemp *base; /* of each temporary: base + offset, as far as known */
+  Long *offset;
+  struct access access[MAX_ACCESSES];
+  Int accesses;
+  /* Counts not yet added to the counters. */
+  ULong instructions, loads, stores;
+};
+
+static IRTemp assign(struct block *block, IRType type, IRExpr *value) {
+  IRTemp temp = newIRTemp(block->out->tyenv, type);
+  addStmtToIRSB(block->out, IRStmt_WrTmp(temp, value));
+  return temp;
+}
+
+static IRExpr *constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); }
+
+static IRExpr *binary(struct block *block, IROp operation, IRExpr *left, IRExpr *right,
+                      IRType type) {
+  return IRExpr_RdTmp(assign(block, type, IRExpr_Binop(operation, left, right)));
+}
+
+static void call(struct block *block, const HChar *name, void *function, IRExpr *first,
+                 IRExpr *second, IRExpr *guard) {
+  IRDirty *dirty =
+      second == NULL
+          ? unsafeIRDirty_0_N(1, name, VG_(fnptr_to_fnentry)(function), mkIRExprVec_1(first))
+          : unsafeIRDirty_0_N(2, name, VG_(fnptr_to_fnentry)(function),
+                              mkIRExprVec_2(first, second));
+  if (guard != NULL) dirty->guard = guard;
+  addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
+}
+
+/* --- Finding the accesses ---------------------------------------------------------- */
+
+/* Follows base + constant through the block, so that [rsp-8], [rsp-16] are seen
+ * to share a base. */
+static void follow(struct block *block, IRTemp temp, IRExpr *value) {
+  block->base[temp] = temp;
+  block->offset[temp] = 0;
+  if (value->tag == Iex_RdTmp) {
+    block->base[temp] = block->base[value->Iex.RdTmp.tmp];
+    block->offset[temp] = block->offset[value->Iex.RdTmp.tmp];
+  }
+  if (value->tag != Iex_Binop) return;
+  IRExpr *left = value->Iex.Binop.arg1, *right = value->Iex.Binop.arg2;
+  IROp operation = value->Iex.Binop.op;
+  if ((operation != Iop_Add64 && operation != Iop_Sub64) || left->tag != Iex_RdTmp ||
+      right->tag != Iex_Const || right->Iex.Const.con->tag != Ico_U64)
+    return;
+  Long amount = (Long)right->Iex.Const.con->Ico.U64;
+  block->base[temp] = block->base[left->Iex.RdTmp.tmp];
+  block->offset[temp] =
+      block->offset[left->Iex.RdTmp.tmp] + (operation == Iop_Add64 ? amount : -amount);
+}
+
+static void add_access(struct block *block, Int statement, IRExpr *address, Int size,
+                       enum hm_kind kind, Bool locked, IRExpr *guard, Addr ip) {
+  struct access *last = block->accesses > 0 ? &block->access[block->accesses - 1] : NULL;
+  /* A load and a store of one instruction to one place are one access, as the
+   * processor's `inc (mem)`; its locked forms arrive as load and compare-swap. */
+  if (last != NULL && last->ip == ip && kind != HM_LOAD && last->kind == HM_LOAD &&
+      last->size == size && last->guard == NULL && guard == NULL &&
+      eqIRAtom(last->address, address)) {
+    last->kind = HM_MODIFY;
+    last->locked = locked;
+    return;
+  }
+  if (block->accesses == MAX_ACCESSES) return; /* cannot happen: VEX ends blocks sooner */
+  struct access *access = &block->access[block->accesses++];
+  access->statement = statement;
+  access->address = address;
+  access->size = size > 127 ? 127 : size;
+  access->kind = kind;
+  access->locked = locked;
+  access->guard = guard;
+  access->ip = ip;
+  access->group = -1;
+  if (address->tag == Iex_RdTmp) {
+    access->base = block->base[address->Iex.RdTmp.tmp];
+    access->offset = block->offset[address->Iex.RdTmp.tmp];
+  } else {
+    access->base = IRTemp_INVALID;
+    access->offset = (Long)address->Iex.Const.con->Ico.U64;
+  }
+}
+
+static void find_in_statement(struct block *block, Int index, Addr ip) {
+  IRStmt *statement = block->in->stmts[index];
+  IRTypeEnv *types = block->in->tyenv;
+  switch (statement->tag) {
+    case Ist_WrTmp: {
+      IRExpr *value = statement->Ist.WrTmp.data;
+      follow(block, statement->Ist.WrTmp.tmp, value);
+      if (value->tag == Iex_Load)
+        add_access(block, index, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), HM_LOAD,
+                   False, NULL, ip);
+      break;
+    }
+    case Ist_Store: {
+      IRExpr *data = statement->Ist.Store.data;
+      add_access(block, index, statement->Ist.Store.addr,
+                 sizeofIRType(typeOfIRExpr(types, data)), HM_STORE, False, NULL, ip);
+      break;
+    }
+    case Ist_StoreG: {
+      IRStoreG *store = statement->Ist.StoreG.details;
+      add_access(block, index, store->addr, sizeofIRType(typeOfIRExpr(types, store->data)),
+                 HM_STORE, False, store->guard, ip);
+      break;
+    }
+    case Ist_LoadG: {
+      IRLoadG *load = statement->Ist.LoadG.details;
+      IRType wide, type;
+      typeOfIRLoadGOp(load->cvt, &wide, &type);
+      block->base[load->dst] = load->dst;
+      add_access(block, index, load->addr, sizeofIRType(type), HM_LOAD, False, load->guard, ip);
+      break;
+    }
+    case Ist_CAS: {
+      IRCAS *swap = statement->Ist.CAS.details;
+      Int size = sizeofIRType(typeOfIRExpr(types, swap->dataLo));
+      if (swap->dataHi != NULL) size *= 2;
+      block->base[swap->oldLo] = swap->oldLo;
+      if (swap->oldHi != IRTemp_INVALID) block->base[swap->oldHi] = swap->oldHi;
+      add_access(block, index, swap->addr, size, HM_MODIFY, True, NULL, ip);
+      break;
+    }
+    case Ist_Dirty: {
+      IRDirty *dirty = statement->Ist.Dirty.details;
+      if (dirty->tmp != IRTemp_INVALID) block->base[dirty->tmp] = dirty->tmp;
+      if (dirty->mFx != Ifx_None)
+        add_access(block, index, dirty->mAddr, dirty->mSize,
+                   dirty->mFx == Ifx_Read    ? HM_LOAD
+                   : dirty->mFx == Ifx_Write ? HM_STORE
+                                             : HM_MODIFY,
+                   False, NULL, ip);
+      break;
+    }
+    case Ist_LLSC: /* not on amd64 */
+    default: break;
+  }
+}
+
+static void find_accesses(struct block *block) {
+  Addr ip = 0;
+  for (Int i = 0; i < block->in->stmts_used; i++) {
+    if (block->in->stmts[i]->tag == Ist_IMark)
+      ip = block->in->stmts[i]->Ist.IMark.addr + block->in->stmts[i]->Ist.IMark.delta;
+    find_in_statement(block, i, ip);
+  }
+}
+
+/* Neighbours with one base whose bytes fit one line form a group.  Order is kept
+ * and nothing lies between them, so that the guard of the first holds for all. */
+static void form_groups(struct block *block) {
+  Int group = 0;
+  for (Int first = 0; first < block->accesses; group++) {
+    struct access *head = &block->access[first];
+    Long low = head->offset, high = head->offset + head->size;
+    Int next = first;
+    for (; next < block->accesses; next++) {
+      struct access *access = &block->access[next];
+      Long new_low = access->offset < low ? access->offset : low;
+      Long end = access->offset + access->size;
+      Long new_high = end > high ? end : high;
+      if (next > first && (access->base != head->base || access->guard != NULL ||
+                           head->guard != NULL || new_high - new_low > (Long)HM_LINE_SIZE))
+        break;
+      low = new_low;
+      high = new_high;
+      access->group = group;
+    }
+    first = next;
+  }
+}
+
+/* --- Emitting ---------------------------------------------------------------------- */
+
+static void add_to_counter(struct block *block, uint64_t *counter, ULong amount) {
+  if (amount == 0) return;
+  IRExpr *address = constant((ULong)(Addr)counter);
+  IRTemp old = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, address));
+  IRExpr *sum = binary(block, Iop_Add64, IRExpr_RdTmp(old), constant(amount), Ity_I64);
+  addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, address, sum));
+}
+
+/* Before every way out of the block. */
+static void flush_counts(struct block *block) {
+  add_to_counter(block, &hm_sim.instructions, block->instructions);
+  add_to_counter(block, &hm_sim.references, block->loads | block->stores << 32);
+  block->instructions = block->loads = block->stores = 0;
+}
+
+static Bool sampled(enum hm_event event) { return hm_sim.config.period[event] != 0; }
+
+static Bool every_access_is_reported(const struct access *access) {
+  return (access->kind != HM_STORE && sampled(HM_LOADS)) ||
+         (access->kind != HM_LOAD && sampled(HM_STORES));
+}
+
+/* The guard of a group, computed before its first access. */
+static IRExpr *group_guard(struct block *block, Int first) {
+  struct access *head = &block->access[first];
+  Long low = head->offset, high = head->offset + head->size;
+  Bool writes = False;
+  for (Int i = first; i < block->accesses && block->access[i].group == head->group; i++) {
+    struct access *access = &block->access[i];
+    if (access->offset < low) low = access->offset;
+    if (access->offset + access->size > high) high = access->offset + access->size;
+    if (access->kind != HM_LOAD) writes = True;
+    if (every_access_is_reported(access)) return NULL;
+  }
+  if (high - low > (Long)HM_LINE_SIZE) return NULL; /* one access, larger than a line */
+
+  IRExpr *address;
+  if (head->base == IRTemp_INVALID)
+    address = constant((ULong)low);
+  else if (low == head->offset)
+    address = head->address;
+  else
+    address = binary(block, Iop_Add64, head->address, constant((ULong)(low - head->offset)), Ity_I64);
+
+  ULong sampling = hm_sim.config.set_sampling;
+  if (sampling > 1) {
+    /* Most lines are not simulated: ask that first, and let hm_data do the rest.
+     * The last byte may lie on a simulated line though the first does not. */
+    ULong mask = (sampling - 1) << HM_LINE_BITS;
+    IRExpr *line = binary(block, Iop_And64, address, constant(mask), Ity_I64);
+    if (high - low <= 8 && low == head->offset)
+      return binary(block, Iop_CmpEQ64, line, constant(0), Ity_I1);
+    IRExpr *end = binary(block, Iop_Add64, address, constant((ULong)(high - low - 1)), Ity_I64);
+    IRExpr *last = binary(block, Iop_And64, end, constant(mask), Ity_I64);
+    IRExpr *first_in = binary(block, Iop_CmpEQ64, line, constant(0), Ity_I1);
+    IRExpr *last_in = binary(block, Iop_CmpEQ64, last, constant(0), Ity_I1);
+    return binary(block, Iop_Or1, first_in, last_in, Ity_I1);
+  }
+
+  /* byte offset of the filter's entry: ((address >> 6) & mask) * 8 */
+  ULong mask = (ULong)hm_sim.l1d.set_mask << 3;
+  ULong table = (ULong)(Addr)(writes ? hm_filter_store : hm_filter_load);
+  IRExpr *shifted = binary(block, Iop_Shr64, address, IRExpr_Const(IRConst_U8(HM_LINE_BITS - 3)),
+                           Ity_I64);
+  IRExpr *index = binary(block, Iop_And64, shifted, constant(mask), Ity_I64);
+  IRExpr *entry = binary(block, Iop_Add64, index, constant(table), Ity_I64);
+  IRTemp line = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
+  IRExpr *distance = binary(block, Iop_Sub64, address, IRExpr_RdTmp(line), Ity_I64);
+  return binary(block, Iop_CmpLT64U, constant(HM_LINE_SIZE - (ULong)(high - low)), distance, Ity_I1);
+}
+
+static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
+  if (guard == NULL) return condition;
+  if (condition == NULL) return guard;
+  return binary(block, Iop_And1, guard, condition, Ity_I1);
+}
+
+static void report_access(struct block *block, const struct access *access, IRExpr *guard) {
+  Bool every = every_access_is_reported(access);
+  IRExpr *site = constant(HM_SITE(access->ip, access->size, access->kind, access->locked));
+  call(block, every ? "hm_data_every" : "hm_data", every ? (void *)hm_data_every : (void *)hm_data,
+       access->address, site, both(block, every ? NULL : guard, access->guard));
+  block->loads += access->kind != HM_STORE;
+  block->stores += access->kind != HM_LOAD;
+}
+
+/* A line of code the block has not yet been through. */
+static void report_fetch(struct block *block, Addr line_address, Addr ip) {
+  ULong line = line_address >> HM_LINE_BITS;
+  if ((line & (hm_sim.config.set_sampling - 1)) != 0) return;
+  ULong entry = (ULong)(Addr)&hm_filter_fetch[line & hm_sim.l1i.set_mask];
+  IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant(entry)));
+  IRExpr *guard = binary(block, Iop_CmpNE64, IRExpr_RdTmp(first), constant(line_address), Ity_I1);
+  call(block, "hm_fetch", hm_fetch, constant(line_address),
+       constant(HM_SITE(ip, HM_LINE_SIZE, HM_FETCH, 0)), guard);
+}
+
+static void report_instruction(struct block *block, Addr ip, Int length, Addr *last_line) {
+  for (Addr line = ip & ~(Addr)(HM_LINE_SIZE - 1); line < ip + (Addr)length;
+       line += HM_LINE_SIZE) {
+    if (line == *last_line) continue;
+    report_fetch(block, line, ip);
+    *last_line = line;
+  }
+  block->instructions++;
+  if (sampled(HM_INSTRUCTIONS))
+    call(block, "hm_instruction", hm_instruction, constant(HM_SITE(ip, length, HM_FETCH, 0)), NULL,
+         NULL);
+}
+
+static void report_branch(struct block *block, IRStmt *exit, Addr ip) {
+  if (!hm_sim.config.branch_predictor || exit->Ist.Exit.jk != Ijk_Boring) return;
+  IRTemp taken = assign(block, Ity_I64, IRExpr_Unop(Iop_1Uto64, exit->Ist.Exit.guard));
+  call(block, "hm_branch", hm_branch, IRExpr_RdTmp(taken),
+       constant(HM_SITE(ip, 0, HM_BRANCH, 0)), NULL);
+}
+
+static void report_end(struct block *block, Addr ip) {
+  IRExpr *next = block->in->next;
+  /* Returns are predicted by the return stack and not simulated. */
+  if (hm_sim.config.branch_predictor && next->tag == Iex_RdTmp &&
+      (block->in->jumpkind == Ijk_Boring || block->in->jumpkind == Ijk_Call))
+    call(block, "hm_indirect_branch", hm_indirect_branch, next,
+         constant(HM_SITE(ip, 0, HM_BRANCH, 0)), NULL);
+}
+
+static void emit(struct block *block) {
+  Int next_access = 0, group = -1;
+  IRExpr *guard = NULL;
+  Addr ip = 0, last_line = 0;
+  for (Int i = 0; i < block->in->stmts_used; i++) {
+    IRStmt *statement = block->in->stmts[i];
+    for (; next_access < block->accesses && block->access[next_access].statement == i;
+         next_access++) {
+      if (block->access[next_access].group != group) {
+        group = block->access[next_access].group;
+        guard = group_guard(block, next_access);
+      }
+      report_access(block, &block->access[next_access], guard);
+    }
+    if (statement->tag == Ist_Exit) {
+      report_branch(block, statement, ip);
+      flush_counts(block);
+    }
+    addStmtToIRSB(block->out, statement);
+    if (statement->tag == Ist_IMark) {
+      ip = statement->Ist.IMark.addr + statement->Ist.IMark.delta;
+      report_instruction(block, ip, (Int)statement->Ist.IMark.len, &last_line);
+    }
+  }
+  report_end(block, ip);
+  flush_counts(block);
+}
+
+IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                    const VexGuestExtents *extents, const VexArchInfo *host_arch,
+                    IRType guest_word, IRType host_word) {
+  (void)layout;
+  (void)extents;
+  (void)host_arch;
+  (void)guest_word;
+  (void)host_word;
+  if (!hm_measuring) return in;
+  if (hm_is_forked && !hm_warming_up) hm_log_translation(closure->nraddr);
+
+  static struct block block;
+  block.in = in;
+  block.out = deepCopyIRSBExceptStmts(in);
+  block.accesses = 0;
+  block.instructions = block.loads = block.stores = 0;
+  SizeT temps = (SizeT)in->tyenv->types_used + 1;
+  block.base = VG_(malloc)("softpmu.base", temps * sizeof *block.base);
+  block.offset = VG_(malloc)("softpmu.offset", temps * sizeof *block.offset);
+  for (SizeT i = 0; i < temps; i++) {
+    block.base[i] = (IRTemp)i;
+    block.offset[i] = 0;
+  }
+  find_accesses(&block);
+  form_groups(&block);
+  emit(&block);
+  VG_(free)(block.base);
+  VG_(free)(block.offset);
+  return block.out;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Writing perf_event records into the segment's ring, byte for byte as a kernel
+ * writes them into its own, so that one recorder drains both.
+ *
+ * The layout follows include/uapi/linux/perf_event.h and the order of
+ * perf_output_sample() in kernel/events/core.c.  Nothing is ever lost: a writer
+ * waits while the ring is full, for simulated time stands still meanwhile.
+ */
+#include "tool.h"
+
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+
+#include "libvex_guest_amd64.h"
+
+#include "host.h"
+#include "lock.h"
+
+/* perf_event_type, PERF_RECORD_MISC_* */
+enum { RECORD_COMM = 3, RECORD_EXIT = 4, RECORD_FORK = 7, RECORD_SAMPLE = 9, RECORD_MMAP2 = 10 };
+enum { MISC_USER = 2, MISC_MMAP_DATA = 1 << 13, MISC_COMM_EXEC = 1 << 13, MISC_EXACT_IP = 1 << 14 };
+
+#define CONTEXT_USER ((uint64_t)-512)
+#define REGISTERS 18 /* samples::model::Register::GENERAL */
+#define ABI_64 2
+#define MAX_CALLCHAIN 128
+#define DETAIL_MAGIC 0x31734d48u /* "HMs1", samples::model::SimulatedDetail */
+
+static uint32_t current_tid;
+
+void hm_set_thread(ThreadId tid) {
+  static uint32_t os_thread[512], of_pid;
+  if (of_pid != hm_sim.pid) { /* first use, or a fork since */
+    VG_(memset)(os_thread, 0, sizeof os_thread);
+    of_pid = hm_sim.pid;
+  }
+  if (tid >= sizeof os_thread / sizeof os_thread[0]) {
+    current_tid = (uint32_t)VG_(gettid)();
+    return;
+  }
+  /* Thread numbers are reused: a new thread announces itself (thread_begins). */
+  if (os_thread[tid] == 0 || hm_sim.waited) os_thread[tid] = (uint32_t)VG_(gettid)();
+  current_tid = os_thread[tid];
+}
+
+/* --- The ring ---------------------------------------------------------------- */
+
+struct record {
+  uint64_t words[640];
+  uint32_t length; /* in words */
+};
+
+static struct record record;
+
+static void begin(uint32_t type, uint16_t misc) {
+  record.words[0] = (uint64_t)type | (uint64_t)misc << 32;
+  record.length = 1;
+}
+
+static void put(uint64_t word) { record.words[record.length++] = word; }
+static void put_pair(uint32_t low, uint32_t high) { put((uint64_t)low | (uint64_t)high << 32); }
+
+static void put_text(const HChar *text) {
+  SizeT length = VG_(strlen)(text);
+  SizeT room = (sizeof record.words / sizeof(uint64_t) - record.length - 8) * sizeof(uint64_t);
+  if (length >= room) length = room - 1;
+  SizeT words = length / sizeof(uint64_t) + 1; /* at least one NUL */
+  VG_(memset)(&record.words[record.length], 0, words * sizeof(uint64_t));
+  VG_(memcpy)(&record.words[record.length], text, length);
+  record.length += (uint32_t)words;
+}
+
+static uint64_t nanoseconds(uint64_t cycles) {
+  return (uint64_t)((unsigned __int128)cycles * 1000u / hm_sim.config.clock_mhz);
+}
+
+/* The trailer of every record but samples (sample_id_all). */
+static void put_sample_id(void) {
+  put_pair(hm_sim.pid, current_tid);
+  put(nanoseconds(hm_cycles()));
+  put_pair(hm_sim.cpu, 0);
+  put(1); /* id of the first event */
+}
+
+static void submit(void) {
+  struct hm_header *header = hm_sim.header;
+  char *ring = (char *)header + HM_RING_OFFSET;
+  uint64_t size = header->ring_size, bytes = (uint64_t)record.length * sizeof(uint64_t);
+  record.words[0] |= bytes << 48;
+  hm_lock_acquire(&header->ring_lock, hm_sim.pid);
+  uint64_t head = atomic_load_explicit(&header->ring_head, memory_order_relaxed);
+  for (uint32_t tries = 1;
+       head + bytes - atomic_load_explicit(&header->ring_tail, memory_order_acquire) > size;
+       tries++) {
+    if (tries % 4096 == 0 && !hm_host_process_exists(atomic_load(&header->recorder_pid))) {
+      hm_lock_release(&header->ring_lock); /* nobody will read it any more */
+      return;
+    }
+    hm_host_yield();
+  }
+  uint64_t at = head & (size - 1), first = bytes < size - at ? bytes : size - at;
+  VG_(memcpy)(ring + at, record.words, first);
+  VG_(memcpy)(ring, (char *)record.words + first, bytes - first);
+  atomic_store_explicit(&header->ring_head, head + bytes, memory_order_release);
+  hm_lock_release(&header->ring_lock);
+}
+
+/* --- Processes and mappings ----------------------------------------------------- */
+
+void hm_record_exec(const HChar *name) {
+  const HChar *base = VG_(strrchr)(name, '/');
+  HChar comm[16];
+  VG_(strncpy)(comm, base != NULL ? base + 1 : name, sizeof comm - 1);
+  comm[sizeof comm - 1] = 0;
+  current_tid = (uint32_t)VG_(gettid)();
+  begin(RECORD_COMM, MISC_COMM_EXEC);
+  put_pair(hm_sim.pid, current_tid);
+  put_text(comm);
+  put_sample_id();
+  submit();
+}
+
+void hm_record_fork(uint32_t parent_pid, uint32_t parent_tid, uint32_t pid, uint32_t tid) {
+  begin(RECORD_FORK, 0);
+  put_pair(pid, parent_pid);
+  put_pair(tid, parent_tid);
+  put(nanoseconds(hm_cycles()));
+  put_sample_id();
+  submit();
+}
+
+void hm_record_exit(void) {
+  begin(RECORD_EXIT, 0);
+  put_pair(hm_sim.pid, hm_sim.pid);
+  put_pair(hm_sim.pid, hm_sim.pid);
+  put(nanoseconds(hm_cycles()));
+  put_sample_id();
+  submit();
+}
+
+static void record_segment(NSegment const *segment, Addr address, SizeT length,
+                           const HChar *name, Bool shared) {
+  begin(RECORD_MMAP2, MISC_USER | (segment->hasX ? 0 : MISC_MMAP_DATA));
+  put_pair(hm_sim.pid, current_tid);
+  put(address);
+  put(length);
+  put(segment->kind == SkFileC ? (uint64_t)segment->offset + (address - segment->start) : 0);
+  put_pair((uint32_t)(segment->dev >> 8 & 0xfff), (uint32_t)(segment->dev & 0xff));
+  put(segment->ino);
+  put(0); /* inode generation */
+  put_pair((segment->hasR ? VKI_PROT_READ : 0u) | (segment->hasW ? VKI_PROT_WRITE : 0u) |
+               (segment->hasX ? VKI_PROT_EXEC : 0u),
+           shared ? VKI_MAP_SHARED : VKI_MAP_PRIVATE);
+  put_text(name);
+  put_sample_id();
+  submit();
+}
+
+/* Files, and anonymous code of JIT compilers; plain anonymous memory is not told. */
+void hm_record_mapping(Addr address, SizeT length) {
+  NSegment const *segment = VG_(am_find_nsegment)(address);
+  if (segment == NULL) return;
+  if (segment->kind == SkFileC) {
+    const HChar *name = VG_(am_get_filename)(segment);
+    if (name != NULL) record_segment(segment, address, length, name, False);
+  } else if (segment->kind == SkAnonC && segment->hasX) {
+    record_segment(segment, address, length, "//anon", False);
+  }
+}
+
+void hm_record_shared_memory(Addr address, SizeT length) {
+  NSegment const *segment = VG_(am_find_nsegment)(address);
+  /* The kernel's own name for anonymous shared memory. */
+  if (segment != NULL) record_segment(segment, address, length, "/dev/zero (deleted)", True);
+}
+
+/* --- Samples ----------------------------------------------------------------------- */
+
+static uint64_t data_source(const struct hm_access *access) {
+  static const uint64_t operation[] = {
+      [HM_LOAD] = 0x02, [HM_STORE] = 0x04, [HM_MODIFY] = 0x02, [HM_FETCH] = 0x10, [HM_BRANCH] = 0x01};
+  static const uint64_t level[] = {[HM_LEVEL_NONE] = 0x01, [HM_LEVEL_L1] = 0x0a,
+                                   [HM_LEVEL_L2] = 0x22, [HM_LEVEL_L3] = 0x42,
+                                   [HM_LEVEL_MEMORY] = 0x82};
+  static const uint64_t number[] = {[HM_LEVEL_NONE] = 0xf, [HM_LEVEL_L1] = 1, [HM_LEVEL_L2] = 2,
+                                    [HM_LEVEL_L3] = 3, [HM_LEVEL_MEMORY] = 0xd};
+  /* A walk is written as Intel's kernels write it: "L2 miss". */
+  static const uint64_t tlb[] = {[HM_TLB_NONE] = 0x01, [HM_TLB_L1] = 0x0a, [HM_TLB_STLB] = 0x12,
+                                 [HM_TLB_WALK] = 0x14};
+  uint64_t locked = HM_SITE_LOCKED(access->site) ? 0x2 : 0x1;
+  return operation[HM_SITE_KIND(access->site)] | level[access->level] << 5 | 0x02ull << 19 |
+         locked << 24 | tlb[access->translation] << 26 | number[access->level] << 33;
+}
+
+static void put_registers(const VexGuestAMD64State *guest, Addr ip) {
+  const uint64_t values[REGISTERS] = {
+      guest->guest_RAX, guest->guest_RBX, guest->guest_RCX, guest->guest_RDX, guest->guest_RSI,
+      guest->guest_RDI, guest->guest_RBP, guest->guest_RSP, ip,
+      LibVEX_GuestAMD64_get_rflags(guest), guest->guest_R8, guest->guest_R9, guest->guest_R10,
+      guest->guest_R11, guest->guest_R12, guest->guest_R13, guest->guest_R14, guest->guest_R15};
+  put(ABI_64);
+  for (int i = 0; i < REGISTERS; i++) put(values[i]);
+}
+
+static void put_callchain(ThreadId tid, Addr ip) {
+  Addr frames[MAX_CALLCHAIN];
+  UInt wanted = hm_sim.config.callchain_depth;
+  if (wanted > MAX_CALLCHAIN) wanted = MAX_CALLCHAIN;
+  UInt found = VG_(get_StackTrace)(tid, frames, wanted, NULL, NULL, 0);
+  if (found == 0) found = 1;
+  frames[0] = ip;
+  put(found + 1);
+  put(CONTEXT_USER);
+  for (UInt i = 0; i < found; i++) put(frames[i]);
+}
+
+static uint32_t level_of_event(enum hm_event event) {
+  return event == HM_L2_MISS ? 1 : event == HM_L3_MISS ? 2 : 0;
+}
+
+/* Called by the simulator, on the core, when the counter of an event expires. */
+void hm_host_sample(const struct hm_sample *sample) {
+  const struct hm_access *access = sample->access;
+  ThreadId tid = VG_(get_running_tid)();
+  VexGuestAMD64State guest;
+  VG_(get_shadow_regs_area)(tid, (UChar *)&guest, 0, 0, sizeof guest);
+  Addr ip = HM_SITE_IP(access->site);
+  uint32_t level = level_of_event(sample->event);
+
+  begin(RECORD_SAMPLE, MISC_USER | MISC_EXACT_IP);
+  put(sample->event + 1u); /* IDENTIFIER */
+  put(ip);
+  put_pair(hm_sim.pid, current_tid);
+  put(nanoseconds(sample->cycles));
+  put(access->address);
+  put_pair(sample->cpu, 0);
+  put(sample->period * hm_sim.config.set_sampling);
+  if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
+  uint64_t wall = hm_wall_nanoseconds();
+  put_pair(20, DETAIL_MAGIC); /* RAW: its length, then the detail */
+  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)access->cause[level] << 8 |
+               (uint32_t)access->level << 16,
+           access->set[level]);
+  put(wall);
+  put(access->latency); /* WEIGHT_STRUCT: latency in the low half */
+  put(data_source(access));
+  put_registers(&guest, ip);
+  put((uint64_t)access->physical_line << HM_LINE_BITS | (access->address & (HM_LINE_SIZE - 1)));
+  submit();
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The files of the Valgrind tool and what they offer each other.
+ */
+#ifndef HM_TOOL_H
+#define HM_TOOL_H
+
+#include <stdint.h>
+
+#include "pub_tool_basics.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_tooliface.h"
+
+#include "simulator.h"
+
+/* core_interface.c: what Valgrind's core offers beyond its tool headers, and
+ * the simulator's hm_host_* functions. */
+struct hm_header *hm_map_segment(const HChar *path);
+void hm_translate_block(ThreadId tid, Addr block);
+uint64_t hm_wall_nanoseconds(void);
+
+/* instrument.c */
+IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout,
+                    const VexGuestExtents *extents, const VexArchInfo *host_arch,
+                    IRType guest_word, IRType host_word);
+
+/* records.c: perf_event records into the ring. */
+void hm_record_exec(const HChar *name);
+void hm_record_fork(uint32_t parent_pid, uint32_t parent_tid, uint32_t pid, uint32_t tid);
+void hm_record_exit(void);
+void hm_record_mapping(Addr address, SizeT length);
+void hm_record_shared_memory(Addr address, SizeT length);
+void hm_set_thread(ThreadId tid);
+
+/* mappings.c: which page is whose. */
+void hm_track_mappings(void);
+void hm_after_syscall(UInt number, const UWord *arguments, SysRes result);
+
+/* translations.c: sharing the work of translating between forked processes. */
+void hm_found_family(void);
+void hm_log_translation(Addr address);
+void hm_warm_up(ThreadId tid);
+extern Bool hm_warming_up;
+extern Bool hm_is_forked; /* this process came from fork, not from exec */
+
+extern Bool hm_measuring; /* as the code now being translated sees it */
+
+#endif
