@@ -39,5 +39,5 @@ pub use demangle::demangle;
 pub use image::lines::SourceFrame;
 pub use image::ImageAddress;
 pub use problem::{Problem, ProblemKind, Problems};
-pub use routine::{DataPlace, Resolved, ResolvedData, Routine, RoutineId, RoutineKind};
+pub use routine::{DataPlace, Place, Resolved, ResolvedData, Routine, RoutineId, RoutineKind};
 pub use symbolizer::{Symbolizer, SymbolizerOptions};

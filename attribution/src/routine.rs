@@ -2,8 +2,19 @@
 
 use crate::address_spaces::ImageId;
 use crate::image::ImageAddress;
+use hardmeter_samples::model::FileOffset;
 use std::fmt;
 use std::sync::Arc;
+
+/// Where an address lies: the same in every process that maps the image, and known without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The image; `None` where nothing is mapped.
+    pub image: Option<ImageId>,
+    /// The position in the image's file. For the kernel, for memory without a file and outside all images: the
+    /// address itself.
+    pub offset: FileOffset,
+}
 
 /// The number of a routine within its [`Symbolizer`](crate::Symbolizer): equal numbers, same routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

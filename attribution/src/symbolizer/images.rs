@@ -1,0 +1,149 @@
+//! Images and their line tables, opened on the first question about them.
+
+use super::Symbolizer;
+use crate::address_spaces::{ImageId, ImageKind};
+use crate::image::bytes::ImageBytes;
+use crate::image::lines::{LineTable, SourceFrame};
+use crate::image::locate::Found;
+use crate::image::{Image, ImageAddress, ImageError};
+use crate::problem::ProblemKind;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is known of an image's file.
+#[derive(Default)]
+enum ImageState {
+    #[default]
+    NotTried,
+    Unavailable,
+    Loaded(Box<Image>),
+}
+
+/// Like [`ImageState`], of the line table.
+#[derive(Default)]
+enum LineState {
+    #[default]
+    NotTried,
+    Unavailable,
+    Loaded(Box<LineTable>),
+}
+
+/// One image of the capture.
+#[derive(Default)]
+pub(super) struct ImageSlot {
+    image: ImageState,
+    lines: LineState,
+}
+
+impl Symbolizer {
+    /// The source frames at an address of an image, innermost first; empty where nothing is known. The first
+    /// question about an image parses its DWARF, which may take a second.
+    pub fn lines(&mut self, image: ImageId, address: ImageAddress) -> Arc<[SourceFrame]> {
+        if let Some(frames) = self.line_answers.get(&(image, address.0)) {
+            return Arc::clone(frames);
+        }
+        let frames: Arc<[SourceFrame]> = match self.line_table(image) {
+            Some(table) => table.frames(address).into(),
+            None => Arc::new([]),
+        };
+        self.line_answers.insert((image, address.0), Arc::clone(&frames));
+        frames
+    }
+
+    fn line_table(&mut self, id: ImageId) -> Option<&LineTable> {
+        self.load(id)?;
+        if matches!(self.slots[id.index()].lines, LineState::NotTried) {
+            self.slots[id.index()].lines = self.open_line_table(id);
+        }
+        match &self.slots[id.index()].lines {
+            LineState::Loaded(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    fn open_line_table(&mut self, id: ImageId) -> LineState {
+        const REMEDY: &str =
+            "install its debug symbols (on Debian the package ends in -dbgsym), compile it with -g, \
+                              or allow debuginfod";
+        let debug_file = self.loaded(id).and_then(|image| image.debug_file.clone());
+        let path = self.spaces.image(id).path.clone();
+        let Some(debug_file) = debug_file else {
+            self.problems.note(ProblemKind::NoLines, &path, "has no line information", REMEDY);
+            return LineState::Unavailable;
+        };
+        match LineTable::open(&debug_file, &self.locator) {
+            Ok(table) => LineState::Loaded(Box::new(table)),
+            Err(error) => {
+                let cause = format!("line information in {} cannot be read: {error}", debug_file.display());
+                self.problems.note(ProblemKind::NoLines, &path, cause, REMEDY);
+                LineState::Unavailable
+            }
+        }
+    }
+
+    /// The image, if it was loaded before.
+    pub(crate) fn loaded(&self, id: ImageId) -> Option<&Image> {
+        match &self.slots.get(id.index())?.image {
+            ImageState::Loaded(image) => Some(image),
+            _ => None,
+        }
+    }
+
+    /// The image, loaded on the first call; `None`, with a problem noted, when it cannot be.
+    pub(crate) fn load(&mut self, id: ImageId) -> Option<&Image> {
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, ImageSlot::default);
+        }
+        if matches!(self.slots[id.index()].image, ImageState::NotTried) {
+            self.slots[id.index()].image = match self.load_now(id) {
+                Ok(image) => ImageState::Loaded(Box::new(image)),
+                Err(error) => {
+                    self.note_image_error(id, &error);
+                    ImageState::Unavailable
+                }
+            };
+        }
+        self.loaded(id)
+    }
+
+    fn load_now(&self, id: ImageId) -> Result<Image, ImageError> {
+        let description = self.spaces.image(id);
+        let expected = description.build_id.as_ref().or_else(|| self.recorded_builds.get(&description.path));
+        let found = match description.kind {
+            ImageKind::File => self.locator.image_file(description, expected)?,
+            ImageKind::Vdso => {
+                let bytes = Arc::new(ImageBytes::Owned(crate::vdso::bytes()?));
+                crate::image::check_build(&bytes, expected)?;
+                Found { path: PathBuf::from("[vdso]"), bytes }
+            }
+            _ => return Err(io::Error::from(io::ErrorKind::Unsupported).into()),
+        };
+        Image::load(&found.path, found.bytes, &self.locator)
+    }
+
+    fn note_image_error(&mut self, id: ImageId, error: &ImageError) {
+        let description = self.spaces.image(id);
+        let (kind, remedy) = match error {
+            _ if !matches!(description.kind, ImageKind::File | ImageKind::Vdso) => return,
+            ImageError::OtherBuild { .. } => (
+                ProblemKind::OtherBuild,
+                "install the build that ran, or give its directory tree with --sysroot, or allow debuginfod",
+            ),
+            _ if description.deleted => (
+                ProblemKind::ImageDeleted,
+                "the file was replaced while it ran: restart the server and record again, or report while it runs",
+            ),
+            ImageError::Malformed(_) => (ProblemKind::ImageMalformed, "reinstall it"),
+            ImageError::Unreadable(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                (ProblemKind::ImageUnreadable, "report as a user who may read it")
+            }
+            ImageError::Unreadable(_) => (
+                ProblemKind::ImageUnreadable,
+                "report on the machine of the capture, or give its directory tree with --sysroot",
+            ),
+        };
+        let path = description.path.clone();
+        self.problems.note(kind, &path, error, remedy);
+    }
+}
