@@ -16,4 +16,7 @@
 //! * *Bytes from a file are hostile.* Decoding never panics and never allocates by a length it has not checked.
 //! * *Nothing is silently lost.* Unknown data-source bits are kept raw, unknown records are counted.
 
+pub mod machine;
 pub mod model;
+pub mod perf_data;
+pub mod sidecar;
