@@ -15,6 +15,6 @@ pub use registers::{Register, Registers};
 pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
 pub use simulated::{MissCause, SimulatedDetail};
 pub use units::{
-    AccessSize, CacheLine, CpuId, Cycles, FileOffset, PageSize, Period, PhysicalAddress, Pid, Tid, Timestamp,
-    VirtualAddress,
+    AccessSize, ByteCount, CacheLine, CpuId, Cycles, FileOffset, PageSize, Period, PhysicalAddress, Pid, Tid,
+    Timestamp, VirtualAddress,
 };

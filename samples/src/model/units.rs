@@ -67,6 +67,11 @@ unit!(
     PageSize(u64), "{}"
 );
 
+unit!(
+    /// An amount of memory, or of a file, in bytes.
+    ByteCount(u64), "{}"
+);
+
 impl VirtualAddress {
     /// The line this address lies on, for a power-of-two line size in bytes.
     pub fn cache_line(self, line_size: u32) -> CacheLine {

@@ -1,0 +1,121 @@
+//! What can go wrong with a capture file, each with its cause and its remedy.
+
+use crate::model::ByteCount;
+use std::path::PathBuf;
+
+/// Why a capture could not be read at all. A file that is merely cut off is no error: see
+/// [`ReadSummary`](super::ReadSummary).
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be opened or read.
+    #[error("cannot read {path}: {source}; check the name and your rights to the file")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// `perf record --threads` writes a directory.
+    #[error(
+        "{path} is a directory; record without `perf record --threads`, which writes one file per thread"
+    )]
+    Directory {
+        /// Which path.
+        path: PathBuf,
+    },
+    /// The file has no bytes.
+    #[error("{path} is empty: nothing was recorded, or the recorder had no room; record again")]
+    Empty {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The first bytes are not perf's.
+    #[error(
+        "{path} is no perf.data file (it does not begin with PERFILE2); \
+         give the file that `hardmeter record` or `perf record` wrote"
+    )]
+    NotACapture {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Perf's format of before 2.6.34.
+    #[error(
+        "{path} has perf.data version 1, which perf stopped writing in 2010; record again with a newer perf"
+    )]
+    Version1 {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file comes from a big-endian machine.
+    #[error(
+        "{path} was recorded on a big-endian machine, whose byte order hardmeter does not read; \
+         look at it on that machine, or convert it there with `perf script`"
+    )]
+    ForeignByteOrder {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The header contradicts itself or the file.
+    #[error("{path} has a damaged header: {what}; copy the file again from where it was recorded, or record again")]
+    DamagedHeader {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Why a capture could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The file system is full, or the user's quota, or the process's file size limit is reached.
+    #[error(
+        "no room to write {path}: {source}; free some space, give another place with -o, \
+         or record less (a longer period, a shorter run)"
+    )]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The folder or file cannot be written.
+    #[error("cannot write {path}: {source}; check that the folder exists and that you may write there")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The capture was finished, but without its last records.
+    #[error(
+        "{path} is complete but shortened: {discarded} bytes of records found no room on the disk; \
+         free some space and record again if the end matters"
+    )]
+    Shortened {
+        /// The file.
+        path: PathBuf,
+        /// How much is missing.
+        discarded: ByteCount,
+    },
+    /// A record given to the writer is not one.
+    #[error("record of {length} bytes refused: {what}")]
+    BadRecord {
+        /// Its length.
+        length: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+impl WriteError {
+    /// Sorts an I/O error: "no room" has another remedy than "not allowed".
+    pub(crate) fn from_io(path: &std::path::Path, source: std::io::Error) -> WriteError {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let path = path.to_path_buf();
+        match source.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => WriteError::DiskFull { path, source },
+            _ => WriteError::Io { path, source },
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Where the bytes of a capture come from: anything that can be read at an offset.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes readable at any offset, so that a capture can be read several times and through a shared reference.
+pub(super) enum Input {
+    /// A regular file, or an unlinked temporary one into which a pipe was copied.
+    File(File),
+    /// Bytes in memory.
+    Bytes(Vec<u8>),
+}
+
+impl Input {
+    /// Copies what cannot be read at an offset (a pipe, standard input) into a temporary file without a name.
+    pub(super) fn spool(stream: &mut dyn io::Read) -> io::Result<Input> {
+        let mut file = tempfile::tempfile()?;
+        io::copy(stream, &mut file)?;
+        Ok(Input::File(file))
+    }
+
+    pub(super) fn length(&self) -> io::Result<u64> {
+        match self {
+            Input::File(file) => Ok(file.metadata()?.len()),
+            Input::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Reads up to `buffer.len()` bytes; fewer only at the end.
+    pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Input::File(file) => {
+                let mut done = 0;
+                while done < buffer.len() {
+                    match file.read_at(&mut buffer[done..], offset + done as u64) {
+                        Ok(0) => break,
+                        Ok(count) => done += count,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(done)
+            }
+            Input::Bytes(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                let count = buffer.len().min(bytes.len() - start);
+                buffer[..count].copy_from_slice(&bytes[start..start + count]);
+                Ok(count)
+            }
+        }
+    }
+
+    /// Reads a section whole. `None` if it does not lie inside the file, or is larger than `limit`: a length from
+    /// the file must never decide an allocation.
+    pub(super) fn section(&self, offset: u64, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let inside =
+            offset.checked_add(size).is_some_and(|end| self.length().is_ok_and(|length| end <= length));
+        if !inside || size > limit {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; size as usize];
+        let count = self.read_at(&mut bytes, offset)?;
+        bytes.truncate(count);
+        Ok(Some(bytes))
+    }
+}

@@ -1,0 +1,159 @@
+//! Putting records into time order, in bounded memory.
+//!
+//! perf writes the buffers of all CPUs in rounds. A record of round *n + 1* cannot be older than the newest record
+//! of round *n - 1*, since that buffer had been read before. So at the end of round *n* everything up to the newest
+//! time of round *n - 1* is final and goes out:
+//!
+//! ```text
+//!   round 1: times  3  5 | 4  6    newest 6
+//!   round 2: times  7 10 | 6  8    newest 10   -> 3 4 5 6 6 go out, 7 8 10 stay
+//!   round 3: times 11    | 9       ...         -> 7 8 9 10 go out
+//! ```
+//! A file without rounds is sorted inside a sliding window of [`MEMORY_LIMIT`] bytes: whenever it is full, its
+//! older half goes out. A record that comes later than that is delivered at once and counted as out of order. The
+//! same limit holds for rounds, so that no file decides how much memory we use.
+
+use super::stream::RawRecord;
+use std::ops::ControlFlow;
+
+/// Bytes of records kept waiting.
+const MEMORY_LIMIT: usize = 64 << 20;
+
+/// One waiting record; its body lies in the queue's byte buffer.
+#[derive(Clone, Copy)]
+struct Waiting {
+    time: u64,
+    start: usize,
+    length: usize,
+    kind: u32,
+    misc: u16,
+}
+
+/// Records waiting for their turn.
+#[derive(Default)]
+pub(super) struct TimeQueue {
+    waiting: Vec<Waiting>,
+    bytes: Vec<u8>,
+    /// Newest time seen.
+    newest: u64,
+    /// Newest time seen at the end of the previous round: the limit of the next flush.
+    previous_round: u64,
+    /// Everything up to this time has gone out.
+    delivered: u64,
+    limit: usize,
+}
+
+/// Who takes the records that are due.
+pub(super) type Outlet<'o> = &'o mut dyn FnMut(RawRecord<'_>) -> ControlFlow<()>;
+
+impl TimeQueue {
+    pub(super) fn new() -> TimeQueue {
+        TimeQueue { limit: MEMORY_LIMIT, ..TimeQueue::default() }
+    }
+
+    /// Adds a record. Returns whether it came too late for its place.
+    pub(super) fn push(&mut self, time: u64, record: RawRecord<'_>) -> bool {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(record.body);
+        let length = record.body.len();
+        self.waiting.push(Waiting { time, start, length, kind: record.kind, misc: record.misc });
+        self.newest = self.newest.max(time);
+        time < self.delivered
+    }
+
+    /// Whether the queue has used up its memory and must give some back.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() + self.waiting.len() * std::mem::size_of::<Waiting>() > self.limit
+    }
+
+    /// The recorder finished a round.
+    pub(super) fn finish_round(&mut self, outlet: Outlet<'_>) -> ControlFlow<()> {
+        let limit = std::mem::replace(&mut self.previous_round, self.newest);
+        self.sort();
+        let due = self.waiting.partition_point(|waiting| waiting.time <= limit);
+        self.deliver(due, outlet)
+    }
+
+    /// Lets the older half go.
+    pub(super) fn flush_half(&mut self, outlet: Outlet<'_>) -> ControlFlow<()> {
+        self.sort();
+        self.deliver(self.waiting.len().div_ceil(2), outlet)
+    }
+
+    /// Lets everything go.
+    pub(super) fn flush_all(&mut self, outlet: Outlet<'_>) -> ControlFlow<()> {
+        self.sort();
+        self.deliver(self.waiting.len(), outlet)
+    }
+
+    /// Stable, so that records of one time keep the file's order; cheap, since the input is a few sorted runs.
+    fn sort(&mut self) {
+        self.waiting.sort_by_key(|waiting| waiting.time);
+    }
+
+    fn deliver(&mut self, count: usize, outlet: Outlet<'_>) -> ControlFlow<()> {
+        for waiting in &self.waiting[..count] {
+            let body = &self.bytes[waiting.start..waiting.start + waiting.length];
+            outlet(RawRecord { kind: waiting.kind, misc: waiting.misc, body })?;
+        }
+        if let Some(last) = count.checked_sub(1) {
+            self.delivered = self.delivered.max(self.waiting[last].time);
+        }
+        self.waiting.drain(..count);
+        let mut kept = Vec::with_capacity(self.waiting.iter().map(|waiting| waiting.length).sum());
+        for waiting in &mut self.waiting {
+            let start = kept.len();
+            kept.extend_from_slice(&self.bytes[waiting.start..waiting.start + waiting.length]);
+            waiting.start = start;
+        }
+        self.bytes = kept;
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push_all(queue: &mut TimeQueue, times: &[u64]) -> usize {
+        times
+            .iter()
+            .filter(|time| {
+                let body = time.to_le_bytes();
+                queue.push(**time, RawRecord { kind: 9, misc: 0, body: &body })
+            })
+            .count()
+    }
+
+    fn times(collect: impl FnOnce(Outlet<'_>) -> ControlFlow<()>) -> Vec<u64> {
+        let mut times = Vec::new();
+        let _ = collect(&mut |record| {
+            times.push(u64::from_le_bytes(record.body.try_into().expect("eight bytes")));
+            ControlFlow::Continue(())
+        });
+        times
+    }
+
+    /// The picture above, number by number.
+    #[test]
+    fn a_round_releases_what_the_round_before_had_seen() {
+        let mut queue = TimeQueue::new();
+        push_all(&mut queue, &[3, 5, 4, 6]);
+        assert!(times(|outlet| queue.finish_round(outlet)).is_empty());
+        push_all(&mut queue, &[7, 10, 6, 8]);
+        assert_eq!(times(|outlet| queue.finish_round(outlet)), [3, 4, 5, 6, 6]);
+        push_all(&mut queue, &[11, 9]);
+        assert_eq!(times(|outlet| queue.finish_round(outlet)), [7, 8, 9, 10]);
+        assert_eq!(times(|outlet| queue.flush_all(outlet)), [11]);
+    }
+
+    #[test]
+    fn a_full_queue_lets_its_older_half_go_and_reports_late_comers() {
+        let mut queue = TimeQueue { limit: 100, ..TimeQueue::default() };
+        push_all(&mut queue, &[4, 2, 3, 1]);
+        assert!(queue.is_full());
+        assert_eq!(times(|outlet| queue.flush_half(outlet)), [1, 2]);
+        assert_eq!(push_all(&mut queue, &[1, 5]), 1);
+        assert_eq!(times(|outlet| queue.flush_all(outlet)), [1, 3, 4, 5]);
+    }
+}

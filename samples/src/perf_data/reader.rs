@@ -1,0 +1,456 @@
+//! Opening a capture and passing over its records.
+
+use super::abi::{record_type, PerfEventAttr, ATTR_SIZE_MINIMUM, EVENT_UPDATE_NAME};
+use super::bytes::{text_until_zero, Cursor};
+use super::error::ReadError;
+use super::events::{default_name, EventAttributes, EventTable};
+use super::header::{self, feature, CaptureForm, CaptureHeader};
+use super::input::Input;
+use super::order::TimeQueue;
+use super::stream::{RawRecord, RecordStream};
+use super::summary::{ReadSummary, SkipReason};
+use super::{record, sample};
+use crate::model::{EventDescription, Record};
+use crate::sidecar::{Sidecar, SidecarError};
+use std::fs::File;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+
+/// In which order records are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordOrder {
+    /// As they stand in the file: fastest, and enough for counting.
+    File,
+    /// By time, which attribution needs: a mapping comes before the samples in it.
+    Time,
+}
+
+/// An opened capture. Reading is possible any number of times.
+pub struct CaptureReader {
+    path: PathBuf,
+    input: Input,
+    header: CaptureHeader,
+    attributes: Vec<EventAttributes>,
+    events: Vec<EventDescription>,
+    /// Where the records are, cut to what the file has.
+    data: Range<u64>,
+    /// Bytes that the header promises beyond the file's end.
+    missing: u64,
+    sidecar: Result<Option<Sidecar>, SidecarError>,
+}
+
+/// A section whose content is built in memory (a feature, ids) may not be larger than this.
+const SECTION_LIMIT: u64 = 64 << 20;
+
+/// Records in front of an unfinished file's samples in which names are looked for.
+const LEADING_RECORDS: usize = 4096;
+
+impl CaptureReader {
+    /// Opens a file, a named pipe, or `-` for standard input.
+    pub fn open(path: impl AsRef<Path>) -> Result<CaptureReader, ReadError> {
+        let path = path.as_ref();
+        let failed = |source| ReadError::Io { path: path.to_path_buf(), source };
+        if path == Path::new("-") {
+            let input = Input::spool(&mut io::stdin().lock()).map_err(failed)?;
+            return CaptureReader::from_input(path.to_path_buf(), input, Ok(None));
+        }
+        let mut file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(ReadError::Directory { path: path.to_path_buf() });
+        }
+        let input = match metadata.is_file() {
+            true => Input::File(file),
+            false => Input::spool(&mut file).map_err(failed)?,
+        };
+        CaptureReader::from_input(path.to_path_buf(), input, Sidecar::load(path))
+    }
+
+    /// Reads a capture that is already in memory.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<CaptureReader, ReadError> {
+        CaptureReader::from_input(PathBuf::from("capture in memory"), Input::Bytes(bytes), Ok(None))
+    }
+
+    fn from_input(
+        path: PathBuf,
+        input: Input,
+        sidecar: Result<Option<Sidecar>, SidecarError>,
+    ) -> Result<CaptureReader, ReadError> {
+        let mut reader = CaptureReader {
+            path,
+            input,
+            header: CaptureHeader::default(),
+            attributes: Vec::new(),
+            events: Vec::new(),
+            data: 0..0,
+            missing: 0,
+            sidecar,
+        };
+        reader.read_header()?;
+        reader.events = reader.attributes.iter().map(EventAttributes::describe).collect();
+        Ok(reader)
+    }
+
+    /// What the capture tells about machine and recording.
+    pub fn header(&self) -> &CaptureHeader {
+        &self.header
+    }
+
+    /// The events, in the order of [`EventIndex`](crate::model::EventIndex).
+    pub fn events(&self) -> &[EventDescription] {
+        &self.events
+    }
+
+    /// The events with their kernel attributes and ids, for writing them again.
+    pub fn attributes(&self) -> &[EventAttributes] {
+        &self.attributes
+    }
+
+    /// Our own notes beside the capture, if there are any that we can read.
+    pub fn sidecar(&self) -> Option<&Sidecar> {
+        self.sidecar.as_ref().ok()?.as_ref()
+    }
+
+    /// Why notes that lie beside the capture were not used.
+    pub fn sidecar_problem(&self) -> Option<&SidecarError> {
+        self.sidecar.as_ref().err()
+    }
+
+    /// Bytes of records in the file: the length of a progress bar.
+    pub fn data_length(&self) -> crate::model::ByteCount {
+        crate::model::ByteCount(self.data.end - self.data.start)
+    }
+
+    /// Hands every record to `receiver`, until it breaks off. A damaged or cut file gives what it has, and the
+    /// summary says what it lost.
+    pub fn for_each(
+        &self,
+        order: RecordOrder,
+        receiver: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadSummary, ReadError> {
+        let mut pass = Pass {
+            table: EventTable::new(&self.attributes),
+            summary: ReadSummary { samples: vec![0; self.attributes.len()], ..ReadSummary::default() },
+            receiver,
+        };
+        pass.summary.skip(SkipReason::MissingData, self.missing);
+        let mut stream = RecordStream::new(&self.input, self.data.clone(), true);
+        let flow = match order {
+            RecordOrder::File => pass.in_file_order(&mut stream),
+            RecordOrder::Time => pass.in_time_order(&mut stream),
+        };
+        pass.summary.stopped = flow.map_err(|source| self.io_error(source))?.is_break();
+        Ok(pass.summary)
+    }
+
+    fn io_error(&self, source: io::Error) -> ReadError {
+        ReadError::Io { path: self.path.clone(), source }
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> ReadError {
+        ReadError::DamagedHeader { path: self.path.clone(), what: what.into() }
+    }
+
+    fn section(&self, section: Section, what: &str) -> Result<Vec<u8>, ReadError> {
+        self.input
+            .section(section.offset, section.size, SECTION_LIMIT)
+            .map_err(|source| self.io_error(source))?
+            .ok_or_else(|| self.damaged(format!("the section of {what} lies outside the file")))
+    }
+
+    fn read_header(&mut self) -> Result<(), ReadError> {
+        let length = self.input.length().map_err(|source| self.io_error(source))?;
+        let mut start = [0u8; 104];
+        let count = self.input.read_at(&mut start, 0).map_err(|source| self.io_error(source))?;
+        let path = || self.path.clone();
+        match start.first_chunk::<8>().expect("104 bytes") {
+            _ if count == 0 => return Err(ReadError::Empty { path: path() }),
+            b"PERFILE2" => {}
+            b"2ELIFREP" => return Err(ReadError::ForeignByteOrder { path: path() }),
+            b"PERFFILE" => return Err(ReadError::Version1 { path: path() }),
+            _ => return Err(ReadError::NotACapture { path: path() }),
+        }
+        let words: Vec<u64> = start.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        match words[1] {
+            16 if count >= 16 => self.read_pipe(length),
+            // Files of before 2010 have no feature bitmap.
+            72.. if count >= 72 => self.read_file(&words, length),
+            _ if count < 72 => Err(self.damaged("the file ends inside its header")),
+            size => Err(self.damaged(format!("the header says that it is {size} bytes long"))),
+        }
+    }
+
+    /// The file form: sections at offsets.
+    fn read_file(&mut self, words: &[u64], length: u64) -> Result<(), ReadError> {
+        let attr_size = words[2];
+        let attrs = Section { offset: words[3], size: words[4] };
+        let data = Section { offset: words[5], size: words[6] };
+        if attr_size < (ATTR_SIZE_MINIMUM + Section::SIZE) as u64 || attr_size > 1 << 16 {
+            return Err(self.damaged(format!("an event attribute of {attr_size} bytes")));
+        }
+        self.read_attributes(attrs, attr_size as usize, length)?;
+        let end =
+            data.offset.checked_add(data.size).ok_or_else(|| self.damaged("the data section has no end"))?;
+        if data.offset > length {
+            return Err(self.damaged("the data section lies outside the file"));
+        }
+        // A recorder fills in the size when it ends. One that was killed leaves 0, and records up to the end.
+        self.header.unfinished = data.size == 0;
+        if self.header.unfinished {
+            self.data = data.offset..length;
+        } else {
+            self.data = data.offset..end.min(length);
+            self.missing = end.saturating_sub(length);
+        }
+        let mut described = false;
+        if !self.header.unfinished && self.missing == 0 && words[1] >= 104 {
+            described = self.read_features(&words[9..13], end)?;
+        }
+        if !described {
+            self.read_leading_names()?;
+        }
+        self.name_the_nameless();
+        Ok(())
+    }
+
+    fn read_attributes(&mut self, attrs: Section, attr_size: usize, length: u64) -> Result<(), ReadError> {
+        let bytes = self.section(attrs, "event attributes")?;
+        let mut id_bytes = 0u64;
+        for entry in bytes.chunks_exact(attr_size) {
+            let (attr, section) = entry.split_at(attr_size - Section::SIZE);
+            let ids = Section::from_bytes(section);
+            // Hostile entries may all point at one large section; honest ids lie in the file once.
+            id_bytes = id_bytes.saturating_add(ids.size);
+            if id_bytes > length {
+                return Err(self.damaged("the event ids overlap"));
+            }
+            let ids = self.section(ids, "event ids")?;
+            let ids = ids.as_chunks::<8>().0.iter().map(|id| u64::from_le_bytes(*id)).collect();
+            let attr = PerfEventAttr::from_bytes(attr);
+            self.attributes.push(EventAttributes { name: String::new(), attr, ids });
+        }
+        Ok(())
+    }
+
+    /// Reads the feature sections behind the data; returns whether the events were described there.
+    fn read_features(&mut self, bitmap: &[u64], data_end: u64) -> Result<bool, ReadError> {
+        let mut described = false;
+        let present = (0..feature::COUNT).filter(|bit| bitmap[*bit as usize / 64] >> (bit % 64) & 1 != 0);
+        for (index, number) in present.enumerate() {
+            let at = data_end.saturating_add((index * Section::SIZE) as u64);
+            let entry = self
+                .input
+                .section(at, Section::SIZE as u64, SECTION_LIMIT)
+                .map_err(|source| self.io_error(source))?;
+            // A damaged feature costs a line of the report's header, not the report.
+            let Some(entry) = entry else { break };
+            let section = Section::from_bytes(&entry);
+            let Ok(bytes) = self.section(section, "a feature") else { continue };
+            described |= self.take_feature(number, &bytes);
+        }
+        Ok(described)
+    }
+
+    /// Takes up a feature of a file or a pipe; returns whether it described the events.
+    fn take_feature(&mut self, number: u32, bytes: &[u8]) -> bool {
+        if number != feature::EVENT_DESC {
+            self.header.decode_feature(number, bytes);
+            return false;
+        }
+        let Some(described) = header::decode_event_descriptions(bytes) else { return false };
+        for (index, event) in self.attributes.iter_mut().enumerate() {
+            let same = |other: &&EventAttributes| {
+                other.attr.event_type == event.attr.event_type && other.attr.config == event.attr.config
+            };
+            let by_id = || described.iter().find(|other| other.ids.first() == event.ids.first());
+            if let Some(found) = described.get(index).filter(same).or_else(by_id) {
+                event.name = found.name.clone();
+                if event.ids.is_empty() {
+                    event.ids = found.ids.clone();
+                }
+            }
+        }
+        true
+    }
+
+    /// The pipe form: everything is a record, some of it (build ids) at the very end. One pass over the record
+    /// headers gathers it; compressed records hold none of it and are passed over.
+    fn read_pipe(&mut self, length: u64) -> Result<(), ReadError> {
+        self.header.form = CaptureForm::Pipe;
+        self.data = 16..length;
+        self.read_header_records(usize::MAX)
+    }
+
+    /// An unfinished file has no feature sections; our own writer names its events by records in front.
+    fn read_leading_names(&mut self) -> Result<(), ReadError> {
+        self.read_header_records(LEADING_RECORDS)
+    }
+
+    fn read_header_records(&mut self, limit: usize) -> Result<(), ReadError> {
+        let input = std::mem::replace(&mut self.input, Input::Bytes(Vec::new()));
+        let mut stream = RecordStream::new(&input, self.data.clone(), false);
+        let mut unused = ReadSummary::default();
+        let mut failure = None;
+        for _ in 0..limit {
+            match stream.advance(&mut unused) {
+                Ok(true) => self.take_header_record(stream.current()),
+                Ok(false) => break,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        self.input = input;
+        self.name_the_nameless();
+        failure.map_or(Ok(()), |source| Err(self.io_error(source)))
+    }
+
+    fn take_header_record(&mut self, record: RawRecord<'_>) {
+        let mut cursor = Cursor::new(record.body);
+        match record.kind {
+            record_type::HEADER_ATTR if self.header.form == CaptureForm::Pipe => {
+                let size = match record.body.get(4..8) {
+                    Some(size) => u32::from_le_bytes(size.try_into().expect("four bytes")),
+                    None => return,
+                };
+                // A size of 0 is the oldest kernel's structure.
+                let size = u64::from(size).max(ATTR_SIZE_MINIMUM as u64);
+                let Some(attr) = cursor.bytes(size) else { return };
+                let ids = cursor.rest().as_chunks::<8>().0.iter().map(|id| u64::from_le_bytes(*id)).collect();
+                let attr = PerfEventAttr::from_bytes(attr);
+                self.attributes.push(EventAttributes { name: String::new(), attr, ids });
+            }
+            record_type::HEADER_FEATURE => {
+                if let Some(number) = cursor.u64() {
+                    self.take_feature(u32::try_from(number).unwrap_or(u32::MAX), cursor.rest());
+                }
+            }
+            record_type::EVENT_UPDATE => {
+                let (Some(EVENT_UPDATE_NAME), Some(id)) = (cursor.u64(), cursor.u64()) else { return };
+                let single = self.attributes.len() == 1;
+                let event = self.attributes.iter_mut().find(|event| single || event.ids.contains(&id));
+                if let Some(event) = event {
+                    event.name = text_until_zero(cursor.rest());
+                }
+            }
+            record_type::HEADER_BUILD_ID => {
+                self.header.build_ids.extend(header::decode_build_id(record.misc, record.body));
+            }
+            _ => {}
+        }
+    }
+
+    fn name_the_nameless(&mut self) {
+        for event in self.attributes.iter_mut().filter(|event| event.name.is_empty()) {
+            event.name = default_name(&event.attr);
+        }
+    }
+}
+
+/// `struct perf_file_section`.
+#[derive(Clone, Copy)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+impl Section {
+    const SIZE: usize = 16;
+
+    /// Reads a section; bytes that are missing count as zero.
+    fn from_bytes(bytes: &[u8]) -> Section {
+        let mut cursor = Cursor::new(bytes);
+        Section { offset: cursor.u64().unwrap_or(0), size: cursor.u64().unwrap_or(0) }
+    }
+}
+
+/// One pass over the records.
+struct Pass<'r> {
+    table: EventTable,
+    summary: ReadSummary,
+    receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
+}
+
+impl Pass<'_> {
+    fn in_file_order(&mut self, stream: &mut RecordStream<'_>) -> io::Result<ControlFlow<()>> {
+        while stream.advance(&mut self.summary)? {
+            if self.deliver(stream.current()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn in_time_order(&mut self, stream: &mut RecordStream<'_>) -> io::Result<ControlFlow<()>> {
+        let mut queue = TimeQueue::new();
+        while stream.advance(&mut self.summary)? {
+            let flow = self.enqueue(&mut queue, stream.current());
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(queue.flush_all(&mut |record| self.deliver(record)))
+    }
+
+    /// Records without a time (perf's own, and those made up at the start) go out at once, as in perf.
+    fn enqueue(&mut self, queue: &mut TimeQueue, record: RawRecord<'_>) -> ControlFlow<()> {
+        if record.kind == record_type::FINISHED_ROUND {
+            queue.finish_round(&mut |due| self.deliver(due))?;
+        }
+        let time = match record.kind < record_type::FIRST_USER {
+            true => self.table.time_of(record.kind, record.body),
+            false => None,
+        };
+        let Some(time) = time else { return self.deliver(record) };
+        self.summary.out_of_order += u64::from(queue.push(time, record));
+        if queue.is_full() {
+            queue.flush_half(&mut |due| self.deliver(due))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Decodes a record and hands it on.
+    fn deliver(&mut self, raw: RawRecord<'_>) -> ControlFlow<()> {
+        self.summary.records += 1;
+        if raw.kind == record_type::SAMPLE {
+            let decoded = self
+                .table
+                .event_of(raw.kind, raw.body)
+                .and_then(|event| sample::decode(self.table.attr(event), event, raw.misc, raw.body));
+            let Some(sample) = decoded else {
+                self.summary.unparsable += 1;
+                return ControlFlow::Continue(());
+            };
+            self.summary.samples[sample.event.0] += 1;
+            return (self.receiver)(Record::Sample(sample));
+        }
+        let record = match raw.kind < record_type::FIRST_USER {
+            true => {
+                let trailer = self.table.trailer_of(raw.kind, raw.body);
+                record::decode(raw.kind, raw.misc, raw.body, trailer)
+            }
+            false => Some(Record::Other { record_type: raw.kind, body: raw.body }),
+        };
+        let Some(record) = record else {
+            self.summary.unparsable += 1;
+            return ControlFlow::Continue(());
+        };
+        match &record {
+            Record::Lost(lost) => {
+                let total = match lost.samples_only {
+                    true => &mut self.summary.lost_samples,
+                    false => &mut self.summary.lost_records,
+                };
+                *total = total.saturating_add(lost.count);
+            }
+            Record::Throttle(throttle) if !throttle.resumed => self.summary.throttled += 1,
+            Record::Other { record_type, .. } if !record::is_known(*record_type) => {
+                *self.summary.unknown_records.entry(*record_type).or_default() += 1;
+            }
+            _ => {}
+        }
+        (self.receiver)(record)
+    }
+}

@@ -1,0 +1,312 @@
+//! Cutting the data section into records, in bounded memory, compressed or not.
+//!
+//! ```text
+//!            read_at                       zstd
+//!   input ───────────> outer window ──┬──────────────> inner window ──> records
+//!                                     └──────────────────────────────> records
+//! ```
+//! Records are borrowed from the window they lie in. perf compresses all its buffers as *one* zstd stream cut into
+//! `COMPRESSED` records, so the decoder lives as long as the pass, and a record may begin in one of them and end in
+//! the next.
+
+use super::abi::{record_type, RECORD_HEADER_SIZE};
+use super::bytes::Cursor;
+use super::input::Input;
+use super::summary::{ReadSummary, SkipReason};
+use std::io;
+use std::ops::Range;
+use zstd::stream::raw::{DParameter, Decoder, Operation};
+
+/// Bytes of a window. Large enough that system calls do not show in a profile, small beside any capture.
+const WINDOW_SIZE: usize = 1 << 20;
+
+/// The largest zstd window accepted, as a power of two: 128 MiB, which is what perf's highest level asks for.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// One record as it lies in the file.
+#[derive(Clone, Copy)]
+pub(super) struct RawRecord<'a> {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    /// Without the header.
+    pub(super) body: &'a [u8],
+}
+
+impl<'a> RawRecord<'a> {
+    /// Reads a whole record, header included, of exactly its own length.
+    fn new(bytes: &'a [u8]) -> RawRecord<'a> {
+        RawRecord {
+            kind: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            misc: u16::from_le_bytes([bytes[4], bytes[5]]),
+            body: &bytes[RECORD_HEADER_SIZE..],
+        }
+    }
+}
+
+/// What stands at the front of a window.
+enum Front {
+    /// A whole record, here.
+    Record(Range<usize>),
+    /// Not enough bytes yet.
+    Incomplete,
+    /// No record can begin like this.
+    Damaged,
+}
+
+/// Bytes that slide by: filled at the end, taken from the front.
+struct Window {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Window {
+    fn new() -> Window {
+        Window { buffer: Vec::new(), start: 0, end: 0 }
+    }
+
+    fn length(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// The free space behind the bytes, after moving them to the beginning.
+    fn room(&mut self) -> &mut [u8] {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; WINDOW_SIZE];
+        }
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        &mut self.buffer[self.end..]
+    }
+
+    /// Takes a whole record from the front, if one is there.
+    #[inline]
+    fn take_record(&mut self) -> Front {
+        let Some(header) = self.buffer[self.start..self.end].first_chunk::<RECORD_HEADER_SIZE>() else {
+            return Front::Incomplete;
+        };
+        let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
+        if size < RECORD_HEADER_SIZE {
+            return Front::Damaged;
+        }
+        if self.length() < size {
+            return Front::Incomplete;
+        }
+        let range = self.start..self.start + size;
+        self.start = range.end;
+        Front::Record(range)
+    }
+}
+
+/// Which window the current record lies in.
+#[derive(Clone, Copy)]
+enum Side {
+    Outer,
+    Inner,
+}
+
+/// The records of a data section, one after another.
+pub(super) struct RecordStream<'a> {
+    input: &'a Input,
+    /// Where the next bytes are read.
+    position: u64,
+    /// The end of the data.
+    end: u64,
+    outer: Window,
+    inner: Window,
+    /// What has not been decompressed of the current `COMPRESSED` record, in the outer window.
+    compressed: Range<usize>,
+    /// The decoder filled the inner window and may have more to give.
+    more_output: bool,
+    /// `None` before the first compressed record.
+    decoder: Option<Decoder<'static>>,
+    /// The compressed stream cannot be continued.
+    broken: bool,
+    /// Whether to look into compressed records, or to hand them on as they are.
+    inflate: bool,
+    current: (Side, Range<usize>),
+}
+
+impl<'a> RecordStream<'a> {
+    pub(super) fn new(input: &'a Input, data: Range<u64>, inflate: bool) -> RecordStream<'a> {
+        RecordStream {
+            input,
+            position: data.start,
+            end: data.end,
+            outer: Window::new(),
+            inner: Window::new(),
+            compressed: 0..0,
+            more_output: false,
+            decoder: None,
+            broken: false,
+            inflate,
+            current: (Side::Outer, 0..0),
+        }
+    }
+
+    /// Goes to the next record; `false` at the end. What cannot be read is entered in the summary.
+    pub(super) fn advance(&mut self, summary: &mut ReadSummary) -> io::Result<bool> {
+        loop {
+            match self.inner.take_record() {
+                Front::Record(range) => {
+                    self.current = (Side::Inner, range);
+                    return Ok(true);
+                }
+                Front::Damaged => {
+                    self.give_up_compressed(summary);
+                    continue;
+                }
+                Front::Incomplete => {}
+            }
+            if self.more_output || !self.compressed.is_empty() {
+                self.decompress(summary);
+                continue;
+            }
+            match self.outer.take_record() {
+                Front::Record(range) => {
+                    self.current = (Side::Outer, range.clone());
+                    let record = self.current();
+                    match record.kind {
+                        record_type::COMPRESSED | record_type::COMPRESSED2 if self.inflate => {
+                            self.begin_compressed(range, summary);
+                            continue;
+                        }
+                        record_type::AUXTRACE | record_type::HEADER_TRACING_DATA => {
+                            let size = payload_size(record);
+                            self.skip_payload(size, summary);
+                        }
+                        _ => {}
+                    }
+                    return Ok(true);
+                }
+                Front::Damaged => {
+                    let rest = self.outer.length() as u64 + (self.end - self.position);
+                    summary.skip(SkipReason::DamagedRecord, rest);
+                    self.outer.clear();
+                    self.position = self.end;
+                    return Ok(self.end_of_stream(summary));
+                }
+                Front::Incomplete => {
+                    if !self.fill()? {
+                        return Ok(self.end_of_stream(summary));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The record found by the last [`RecordStream::advance`].
+    pub(super) fn current(&self) -> RawRecord<'_> {
+        let (side, range) = &self.current;
+        let window = match side {
+            Side::Outer => &self.outer,
+            Side::Inner => &self.inner,
+        };
+        RawRecord::new(&window.buffer[range.clone()])
+    }
+
+    /// Reads more of the file; `false` if there is no more.
+    fn fill(&mut self) -> io::Result<bool> {
+        let left = self.end - self.position;
+        let room = self.outer.room();
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(room.len());
+        let count = self.input.read_at(&mut room[..wanted], self.position)?;
+        self.outer.end += count;
+        self.position += count as u64;
+        Ok(count > 0)
+    }
+
+    fn end_of_stream(&mut self, summary: &mut ReadSummary) -> bool {
+        let rest = self.outer.length() + self.inner.length();
+        summary.skip(SkipReason::TruncatedTail, rest as u64);
+        self.outer.clear();
+        self.inner.clear();
+        self.position = self.end; // a second call finds the end again
+        false
+    }
+
+    /// Passes over bytes that follow a record without being one.
+    fn skip_payload(&mut self, size: u64, summary: &mut ReadSummary) {
+        let buffered = self.outer.length() as u64;
+        let left = buffered + (self.end - self.position);
+        let skipped = size.min(left);
+        if skipped <= buffered {
+            // The record itself stays where `current` points: `fill` runs only in the next `advance`.
+            self.outer.start += skipped as usize;
+        } else {
+            self.position += skipped - buffered;
+            self.outer.start = self.outer.end;
+        }
+        let reason = if size > left { SkipReason::TruncatedTail } else { SkipReason::TracePayload };
+        summary.skip(reason, skipped);
+    }
+
+    fn begin_compressed(&mut self, record: Range<usize>, summary: &mut ReadSummary) {
+        let kind = self.current().kind;
+        let mut payload = record.start + RECORD_HEADER_SIZE..record.end;
+        if kind == record_type::COMPRESSED2 {
+            // The newer form pads its payload to eight bytes and tells the true length first.
+            let mut cursor = Cursor::new(&self.outer.buffer[payload.clone()]);
+            let size = cursor.u64().unwrap_or(0).min(cursor.rest().len() as u64) as usize;
+            let start = payload.end - cursor.rest().len();
+            payload = start..start + size;
+        }
+        if self.broken {
+            summary.skip(SkipReason::DamagedCompression, payload.len() as u64);
+            return;
+        }
+        self.compressed = payload;
+    }
+
+    /// Decompresses as much as the inner window takes.
+    fn decompress(&mut self, summary: &mut ReadSummary) {
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            None => match new_decoder() {
+                Ok(decoder) => self.decoder.insert(decoder),
+                Err(_) => return self.give_up_compressed(summary),
+            },
+        };
+        let input = &self.outer.buffer[self.compressed.clone()];
+        let room = self.inner.room();
+        let capacity = room.len();
+        match decoder.run_on_buffers(input, room) {
+            Ok(status) if status.bytes_read > 0 || status.bytes_written > 0 => {
+                self.inner.end += status.bytes_written;
+                self.compressed.start += status.bytes_read;
+                self.more_output = status.bytes_written == capacity;
+            }
+            Ok(_) if self.compressed.is_empty() => self.more_output = false,
+            // No progress, or damage: going on would loop, or invent records.
+            Ok(_) | Err(_) => self.give_up_compressed(summary),
+        }
+    }
+
+    fn give_up_compressed(&mut self, summary: &mut ReadSummary) {
+        let lost = self.inner.length() + self.compressed.len();
+        summary.skip(SkipReason::DamagedCompression, lost as u64);
+        self.inner.clear();
+        self.compressed = 0..0;
+        self.more_output = false;
+        self.broken = true;
+    }
+}
+
+fn new_decoder() -> io::Result<Decoder<'static>> {
+    let mut decoder = Decoder::new()?;
+    decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))?;
+    Ok(decoder)
+}
+
+/// Bytes that follow an `AUXTRACE` or tracing-data record outside of its own size.
+fn payload_size(record: RawRecord<'_>) -> u64 {
+    let mut cursor = Cursor::new(record.body);
+    match record.kind {
+        record_type::AUXTRACE => cursor.u64().unwrap_or(0),
+        _ => u64::from(cursor.u32().unwrap_or(0)).next_multiple_of(8),
+    }
+}

@@ -1,0 +1,107 @@
+//! What became of a capture's bytes: nothing is silently lost.
+
+use crate::model::ByteCount;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why bytes of a capture could not be read as records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SkipReason {
+    /// The file ends inside a record: the recorder was killed, or the copy is incomplete.
+    TruncatedTail,
+    /// The header promises more data than the file has.
+    MissingData,
+    /// A record's length is impossible; what follows cannot be found.
+    DamagedRecord,
+    /// The compressed stream is damaged; what follows in it cannot be read.
+    DamagedCompression,
+    /// Instruction-trace payload (`AUXTRACE`, tracing data): not samples, passed over on purpose.
+    TracePayload,
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SkipReason::TruncatedTail => {
+                "the file ends inside a record (recorder killed, or copy incomplete)"
+            }
+            SkipReason::MissingData => "the file is shorter than its header says",
+            SkipReason::DamagedRecord => "a record's length is impossible, so nothing behind it can be found",
+            SkipReason::DamagedCompression => "the compressed data is damaged",
+            SkipReason::TracePayload => "instruction-trace payload, not samples",
+        })
+    }
+}
+
+/// The account of one pass over a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadSummary {
+    /// Records seen, samples included.
+    pub records: u64,
+    /// Samples, by event in the order of [`CaptureReader::events`](super::CaptureReader::events).
+    pub samples: Vec<u64>,
+    /// Records of any kind that the kernel or recorder dropped (`LOST`).
+    pub lost_records: u64,
+    /// Samples that the kernel dropped (`LOST_SAMPLES`).
+    pub lost_samples: u64,
+    /// How often the kernel throttled an event.
+    pub throttled: u64,
+    /// Records of types newer than this program, by type number.
+    pub unknown_records: BTreeMap<u32, u64>,
+    /// Samples and records too short for their fields, or of an event the file does not describe.
+    pub unparsable: u64,
+    /// Bytes that are no records, and why.
+    pub skipped: BTreeMap<SkipReason, ByteCount>,
+    /// Records that came later than their window allows and were delivered out of time order.
+    pub out_of_order: u64,
+    /// Whether the receiver stopped before the end.
+    pub stopped: bool,
+}
+
+impl ReadSummary {
+    /// Samples of all events.
+    pub fn total_samples(&self) -> u64 {
+        self.samples.iter().sum()
+    }
+
+    /// Whether anything is missing that the recording once had, or that could not be read.
+    pub fn is_complete(&self) -> bool {
+        let unreadable = self.skipped.keys().any(|reason| *reason != SkipReason::TracePayload);
+        !unreadable
+            && self.unparsable == 0
+            && self.lost_records == 0
+            && self.lost_samples == 0
+            && !self.stopped
+    }
+
+    pub(super) fn skip(&mut self, reason: SkipReason, bytes: u64) {
+        if bytes > 0 {
+            self.skipped.entry(reason).or_default().0 += bytes;
+        }
+    }
+
+    /// One sentence per loss, for the user; empty when nothing was lost.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (reason, bytes) in &self.skipped {
+            if *reason != SkipReason::TracePayload {
+                warnings.push(format!("{bytes} bytes not read: {reason}"));
+            }
+        }
+        let mut count = |number: u64, what: &str| {
+            if number > 0 {
+                warnings.push(format!("{number} {what}"));
+            }
+        };
+        count(self.lost_samples, "samples lost while recording: the kernel's buffer was full");
+        count(self.lost_records, "records lost while recording: the recorder could not keep up");
+        count(self.throttled, "times an event was throttled: it interrupted too often; take a longer period");
+        count(
+            self.unparsable,
+            "records not understood: too short, or of an event the file does not describe",
+        );
+        count(self.unknown_records.values().sum(), "records of a kind newer than this program");
+        count(self.out_of_order, "records delivered out of time order");
+        warnings
+    }
+}

@@ -1,0 +1,230 @@
+//! The notes beside a capture: what perf.data has no place for.
+//!
+//! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is ours, optional, and
+//! versioned. A capture without it opens with those columns empty.
+
+use crate::model::{Cycles, EventSource, Period};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// An event as the user asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedEvent {
+    /// Its name.
+    pub name: String,
+    /// Events per sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
+    /// Samples per second, where the period was left to the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<u64>,
+}
+
+/// The notes. Fields that a source does not know are empty; fields that an older version did not write too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sidecar {
+    /// Version of this format: [`Sidecar::VERSION`] when written here.
+    pub version: u32,
+    /// Where the samples came from.
+    pub source: EventSource,
+    /// Hardmeter's version.
+    #[serde(default)]
+    pub tool_version: String,
+    /// The recorded or simulated machine's name, for example `xeon-2003`.
+    #[serde(default)]
+    pub machine_name: Option<String>,
+    /// Its geometry: caches, TLBs, latencies.
+    #[serde(default)]
+    pub machine: Option<serde_json::Value>,
+    /// What was asked for.
+    #[serde(default)]
+    pub events: Vec<RequestedEvent>,
+    /// How often each event happened in total, sampled or not.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
+    /// Instructions executed while recording.
+    #[serde(default)]
+    pub instructions: Option<u64>,
+    /// Simulated time.
+    #[serde(default)]
+    pub simulated_cycles: Option<Cycles>,
+    /// When the recording began.
+    #[serde(default)]
+    pub wall_start: Option<SystemTime>,
+    /// How long it took.
+    #[serde(default)]
+    pub wall_duration: Option<Duration>,
+    /// Samples lost while recording.
+    #[serde(default)]
+    pub lost: u64,
+    /// How often an event was throttled.
+    #[serde(default)]
+    pub throttled: u64,
+    /// Limits the user must know, for example "kernel mode was not seen".
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// What the workload counted: transactions, rows.
+    #[serde(default)]
+    pub workload: BTreeMap<String, f64>,
+}
+
+/// Why notes that exist cannot be used, or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SidecarError {
+    /// A newer Hardmeter wrote them.
+    #[error(
+        "{path} has version {found}, this hardmeter knows {known}: its notes (geometry, counts) are ignored; \
+         install a newer hardmeter to see them"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// Ours.
+        known: u32,
+    },
+    /// They are no JSON of ours.
+    #[error("{path} is damaged ({reason}): its notes are ignored; delete it, or record again")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// They cannot be read or written.
+    #[error("cannot access {path}: {source}; check your rights and the free space there")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Larger notes are not ours.
+const SIZE_LIMIT: u64 = 64 << 20;
+
+impl Sidecar {
+    /// The version written here. Fields may be added without a new one; a changed meaning needs one.
+    pub const VERSION: u32 = 1;
+
+    /// Empty notes of a source.
+    pub fn new(source: EventSource) -> Sidecar {
+        Sidecar {
+            version: Self::VERSION,
+            source,
+            tool_version: env!("CARGO_PKG_VERSION").to_string(),
+            machine_name: None,
+            machine: None,
+            events: Vec::new(),
+            counts: BTreeMap::new(),
+            instructions: None,
+            simulated_cycles: None,
+            wall_start: None,
+            wall_duration: None,
+            lost: 0,
+            throttled: 0,
+            notes: Vec::new(),
+            workload: BTreeMap::new(),
+        }
+    }
+
+    /// Where the notes of a capture lie: its name with `.json` appended.
+    pub fn path_for(capture: &Path) -> PathBuf {
+        let mut name = capture.as_os_str().to_os_string();
+        name.push(".json");
+        PathBuf::from(name)
+    }
+
+    /// Reads the notes beside a capture; `None` if there are none.
+    pub fn load(capture: &Path) -> Result<Option<Sidecar>, SidecarError> {
+        let path = Self::path_for(capture);
+        let mut text = String::new();
+        match File::open(&path).and_then(|file| file.take(SIZE_LIMIT).read_to_string(&mut text)) {
+            Ok(_) => Self::parse(&path, &text).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) if source.kind() == io::ErrorKind::InvalidData => {
+                Err(SidecarError::Damaged { path, reason: "not UTF-8".to_string() })
+            }
+            Err(source) => Err(SidecarError::Io { path, source }),
+        }
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Sidecar, SidecarError> {
+        let damaged =
+            |error: serde_json::Error| SidecarError::Damaged { path: path.into(), reason: error.to_string() };
+        // The version first: a newer file may have fields of other types.
+        let value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
+        if let Some(found) = value["version"].as_u64().filter(|found| *found > Self::VERSION.into()) {
+            return Err(SidecarError::Newer { path: path.into(), found, known: Self::VERSION });
+        }
+        serde_json::from_value(value).map_err(damaged)
+    }
+
+    /// Writes the notes beside a capture: whole or not at all.
+    pub fn store(&self, capture: &Path) -> Result<(), SidecarError> {
+        let path = Self::path_for(capture);
+        self.store_at(&path).map_err(|source| SidecarError::Io { path, source })
+    }
+
+    fn store_at(&self, path: &Path) -> io::Result<()> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        // 0o666 less the user's umask, as for any file; tempfile's own default would hide it from colleagues.
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
+        serde_json::to_writer_pretty(&mut file, self)?;
+        file.write_all(b"\n")?;
+        file.persist(path)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_back_and_absent_notes_are_no_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let capture = folder.path().join("hardmeter.data");
+        assert!(Sidecar::load(&capture).expect("no notes").is_none());
+        let mut sidecar = Sidecar::new(EventSource::Simulated);
+        sidecar.counts.insert("l1d-miss".into(), 12345);
+        sidecar.events.push(RequestedEvent {
+            name: "l1d-miss".into(),
+            period: Some(Period(1000)),
+            frequency: None,
+        });
+        sidecar.wall_duration = Some(Duration::from_millis(1500));
+        sidecar.workload.insert("transactions".into(), 17.5);
+        sidecar.store(&capture).expect("written");
+        assert_eq!(Sidecar::load(&capture).expect("read"), Some(sidecar));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "no temporary file left");
+    }
+
+    #[test]
+    fn newer_and_damaged_notes_say_so() {
+        let path = Path::new("x.json");
+        let newer = Sidecar::parse(path, r#"{"version": 2, "source": {"other": "shape"}}"#);
+        assert!(matches!(newer, Err(SidecarError::Newer { found: 2, .. })), "{newer:?}");
+        let cut = Sidecar::parse(path, r#"{"version": 1, "sour"#);
+        assert!(matches!(cut, Err(SidecarError::Damaged { .. })), "{cut:?}");
+        let minimal = Sidecar::parse(path, r#"{"version": 1, "source": "hardware"}"#).expect("enough");
+        assert_eq!(minimal.source, EventSource::Hardware);
+    }
+
+    #[test]
+    fn a_missing_folder_is_reported() {
+        let error =
+            Sidecar::new(EventSource::Timer).store(Path::new("/nonexistent/x")).expect_err("no folder");
+        assert!(error.to_string().contains("/nonexistent/x.json"), "{error}");
+    }
+}
