@@ -25,19 +25,25 @@
 mod address_spaces;
 mod build_id;
 mod demangle;
+mod disassembly;
+mod effective_address;
 mod image;
 mod jit;
 mod kernel;
 mod problem;
 mod routine;
+mod source;
 mod symbolizer;
 mod vdso;
 
 pub use address_spaces::{AddressSpaces, ImageDescription, ImageId, ImageKind, MappedAddress};
 pub use build_id::BuildId;
 pub use demangle::demangle;
+pub use disassembly::{disassemble, Access, DisassemblyError, Flow, Instruction, MemoryOperand, Syntax};
+pub use effective_address::{NotComputable, RegisterMoment};
 pub use image::lines::SourceFrame;
 pub use image::ImageAddress;
 pub use problem::{Problem, ProblemKind, Problems};
 pub use routine::{DataPlace, Place, Resolved, ResolvedData, Routine, RoutineId, RoutineKind};
+pub use source::{SourceFiles, SourceOptions};
 pub use symbolizer::{Symbolizer, SymbolizerOptions};

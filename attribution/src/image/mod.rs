@@ -60,14 +60,14 @@ struct Segment {
 struct Section {
     range: Range<u64>,
     name: String,
-    executable: bool,
 }
 
 /// An ELF file, ready for questions.
 #[derive(Debug)]
 pub(crate) struct Image {
     bytes: Arc<ImageBytes>,
-    path: PathBuf,
+    /// Where the file was found.
+    pub(crate) path: PathBuf,
     pub(crate) build_id: Option<BuildId>,
     pub(crate) architecture: Architecture,
     segments: Vec<Segment>,
@@ -143,11 +143,6 @@ impl Image {
         })
     }
 
-    /// Where the file was found.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The address of a byte of the file. Code and data segments may meet on one page of the file, which is then
     /// mapped twice; `executable` tells which of the two a mapping shows.
     pub(crate) fn address_of(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
@@ -193,16 +188,6 @@ impl Image {
     pub(crate) fn section_name(&self, address: ImageAddress) -> Option<&str> {
         let section = self.sections.iter().find(|section| section.range.contains(&address.0))?;
         Some(&section.name)
-    }
-
-    /// Whether an address lies in code.
-    pub(crate) fn is_code(&self, address: ImageAddress) -> bool {
-        match self.sections.iter().find(|section| section.range.contains(&address.0)) {
-            Some(section) => section.executable,
-            None => self.segments.iter().any(|segment| {
-                segment.executable && address.0.wrapping_sub(segment.address) < segment.memory_size
-            }),
-        }
     }
 
     /// The bytes of a range of addresses, cut where the file has no more.
@@ -280,7 +265,6 @@ fn sections(file: &object::File<'_>) -> Vec<Section> {
         .map(|section| Section {
             range: section.address()..section.address().saturating_add(section.size()),
             name: section.name().unwrap_or("").to_owned(),
-            executable: is_executable_section(&section),
         })
         .collect()
 }

@@ -57,11 +57,6 @@ impl PltStubs {
         let position = self.0.partition_point(|stub| stub.range.start <= address).checked_sub(1)?;
         Some(&self.0[position]).filter(|stub| stub.range.contains(&address))
     }
-
-    #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &PltStub> {
-        self.0.iter()
-    }
 }
 
 /// The names of the functions whose addresses the dynamic linker writes, by the place it writes to.

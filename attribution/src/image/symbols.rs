@@ -68,11 +68,6 @@ impl SymbolTable {
         let bytes = &self.sources[symbol.source as usize][start..start + symbol.name_length as usize];
         String::from_utf8_lossy(bytes).into_owned()
     }
-
-    /// All symbols, in no order.
-    pub(crate) fn symbols(&self) -> &[Symbol] {
-        &self.symbols
-    }
 }
 
 /// Collects functions and variables of several tables.

@@ -64,11 +64,6 @@ impl UnwindRanges {
         let position = self.ranges.partition_point(|range| range.0 <= address);
         self.ranges.get(position).map(|range| range.0)
     }
-
-    /// All ranges, lowest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.ranges.iter().map(|(start, end)| *start..*end)
-    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Symbolizer {
         image.contains(in_image).then(|| self.name_data(mapped.image, in_image))
     }
 
-    fn name_data(&mut self, id: ImageId, address: ImageAddress) -> ResolvedData {
+    pub(super) fn name_data(&mut self, id: ImageId, address: ImageAddress) -> ResolvedData {
         let place = match self.data_answers.get(&(id, address.0)) {
             Some(place) => place.clone(),
             None => {

@@ -2,13 +2,14 @@
 
 use super::Symbolizer;
 use crate::address_spaces::{ImageId, ImageKind};
+use crate::build_id::BuildId;
 use crate::image::bytes::ImageBytes;
 use crate::image::lines::{LineTable, SourceFrame};
 use crate::image::locate::Found;
 use crate::image::{Image, ImageAddress, ImageError};
 use crate::problem::ProblemKind;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is known of an image's file.
@@ -37,6 +38,21 @@ pub(super) struct ImageSlot {
 }
 
 impl Symbolizer {
+    /// The file that an image was read from: not always the path recorded.
+    pub fn image_file(&mut self, image: ImageId) -> Option<&Path> {
+        self.load(image).map(|image| image.path.as_path())
+    }
+
+    /// The build of an image: as recorded, or else of the file that was read.
+    pub fn build_id(&mut self, image: ImageId) -> Option<BuildId> {
+        let description = self.spaces.image(image);
+        let recorded = description.build_id.as_ref().or_else(|| self.recorded_builds.get(&description.path));
+        match recorded {
+            Some(recorded) => Some(recorded.clone()),
+            None => self.load(image)?.build_id.clone(),
+        }
+    }
+
     /// The source frames at an address of an image, innermost first; empty where nothing is known. The first
     /// question about an image parses its DWARF, which may take a second.
     pub fn lines(&mut self, image: ImageId, address: ImageAddress) -> Arc<[SourceFrame]> {

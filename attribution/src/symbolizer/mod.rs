@@ -1,5 +1,6 @@
 //! From (process, address) to routine, variable and source line, for a whole capture.
 
+mod code;
 mod data;
 mod images;
 
