@@ -1,0 +1,322 @@
+//! The shared segment, seen from the recorder: the mirror of `softpmu/sim/segment.h`, which documents it.
+//!
+//! The tool refuses a segment whose version or header size differs from what it was compiled with, and the C header
+//! asserts the offsets below at compile time: the two cannot drift apart unnoticed.
+
+use super::SoftPmuError;
+use crate::rings;
+use hardmeter_samples::machine::{CacheGeometry, TlbGeometry};
+use hardmeter_samples::model::{Cycles, MemoryEvent};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{fchown, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const MAGIC: [u8; 8] = *b"HMSOFTPM";
+const VERSION: u32 = 1;
+pub(super) const MAX_CORES: usize = 64;
+const EVENTS: usize = MemoryEvent::ALL.len();
+const RING_OFFSET: usize = 65536;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct CacheConfig {
+    size: u32,
+    ways: u32,
+    latency: u32,
+    reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct TlbConfig {
+    entries: u32,
+    ways: u32,
+    latency: u32,
+    reserved: u32,
+}
+
+/// `struct hm_config`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Config {
+    pub cores: u32,
+    pub clock_mhz: u32,
+    pub milli_cpi: u32,
+    pub memory_latency: u32,
+    pub walk_latency: u32,
+    pub flags: u32,
+    pub set_sampling: u32,
+    pub callchain_depth: u32,
+    caches: [CacheConfig; 4],
+    tlbs: [TlbConfig; 3],
+    pub period: [u64; EVENTS],
+    pub branch_predictor: u32,
+    reserved: u32,
+}
+
+/// `HM_FLAG_CAUSES`, `HM_FLAG_TLB_FLUSH_SWITCH`.
+pub(super) const FLAG_CAUSES: u32 = 1;
+pub(super) const FLAG_TLB_FLUSH_SWITCH: u32 = 2;
+
+impl Config {
+    /// A configuration with the given levels (L1I, L1D, L2, L3; ITLB, DTLB, STLB) and nothing else set.
+    pub fn new(caches: [Option<CacheGeometry>; 4], tlbs: [Option<TlbGeometry>; 3]) -> Config {
+        let cache = |geometry: Option<CacheGeometry>| {
+            geometry.map_or(CacheConfig::default(), |cache| CacheConfig {
+                size: cache.size,
+                ways: cache.ways,
+                latency: cache.latency,
+                reserved: 0,
+            })
+        };
+        let tlb = |geometry: Option<TlbGeometry>| {
+            geometry.map_or(TlbConfig::default(), |tlb| TlbConfig {
+                entries: tlb.entries,
+                ways: tlb.ways,
+                latency: tlb.latency,
+                reserved: 0,
+            })
+        };
+        Config {
+            cores: 1,
+            clock_mhz: 1000,
+            milli_cpi: 1000,
+            memory_latency: 0,
+            walk_latency: 0,
+            flags: 0,
+            set_sampling: 1,
+            callchain_depth: 0,
+            caches: caches.map(cache),
+            tlbs: tlbs.map(tlb),
+            period: [0; EVENTS],
+            branch_predictor: 0,
+            reserved: 0,
+        }
+    }
+}
+
+/// `struct hm_core_counts`.
+#[repr(C)]
+struct CoreCounts {
+    events: [AtomicU64; EVENTS],
+    cycles: AtomicU64,
+    switches: AtomicU64,
+    reserved: [u64; 3],
+}
+
+#[repr(C, align(64))]
+struct Aligned<T>(T);
+
+/// `struct hm_header`.
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    version: u32,
+    header_size: u32,
+    segment_size: u64,
+    ring_size: u64,
+    config: Config,
+    control: Aligned<Control>,
+    ring_head: Aligned<AtomicU64>,
+    ring_tail: Aligned<AtomicU64>,
+    ring_lock: Aligned<AtomicU32>,
+    results: Aligned<Results>,
+}
+
+#[repr(C)]
+struct Control {
+    measuring: AtomicU32,
+    recorder_pid: AtomicU32,
+    init_state: AtomicU32,
+    attached: AtomicU32,
+    frames_exhausted: AtomicU32,
+    next_object: AtomicU32,
+    heap_next: u64,
+    root: u64,
+}
+
+#[repr(C)]
+struct Results {
+    clock_max: AtomicU64,
+    counts: [CoreCounts; MAX_CORES],
+}
+
+const _: () = {
+    assert!(std::mem::size_of::<CacheConfig>() == 16);
+    assert!(std::mem::size_of::<TlbConfig>() == 16);
+    assert!(std::mem::size_of::<Config>() == 240);
+    assert!(std::mem::size_of::<CoreCounts>() == 128);
+    assert!(std::mem::offset_of!(Header, config) == 32);
+    assert!(std::mem::offset_of!(Header, control) == 320);
+    assert!(std::mem::offset_of!(Header, ring_head) == 384);
+    assert!(std::mem::offset_of!(Header, ring_tail) == 448);
+    assert!(std::mem::offset_of!(Header, results) == 576);
+    assert!(std::mem::size_of::<Header>() <= RING_OFFSET);
+};
+
+/// Totals of a simulation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub events: [u64; EVENTS],
+    pub cycles: Cycles,
+    pub switches: u64,
+    pub processes: u32,
+    pub frames_exhausted: bool,
+}
+
+/// A mapped segment and its file, which goes when this is dropped.
+pub(super) struct Segment {
+    path: PathBuf,
+    file: File,
+    base: *mut u8,
+    size: usize,
+    ring_size: usize,
+    scratch: Vec<u8>,
+}
+
+// The mapping is shared memory by design; all that both sides change is atomic.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// Bytes of the ring: at 400 bytes a sample, room for 20,000 samples between two drains.
+    const RING_SIZE: usize = 8 << 20;
+
+    /// Makes a segment for `config`. The file is sparse: only what the simulation touches takes memory.
+    pub fn create(config: Config, heap_size: usize) -> Result<Segment, SoftPmuError> {
+        let size = RING_OFFSET + Self::RING_SIZE + heap_size;
+        let (path, file) = create_file()?;
+        let io = |source| SoftPmuError::Segment { path: path.clone(), source };
+        file.set_len(size as u64).map_err(io)?;
+        // SAFETY: a fresh shared mapping of a file we own; the address is the kernel's choice.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io(std::io::Error::last_os_error()));
+        }
+        let segment = Segment {
+            path: path.clone(),
+            file,
+            base: base.cast(),
+            size,
+            ring_size: Self::RING_SIZE,
+            scratch: Vec::new(),
+        };
+        // SAFETY: nobody else has the file yet; a file of zeroes is a valid Header.
+        let header = unsafe { &mut *segment.base.cast::<Header>() };
+        header.magic = MAGIC;
+        header.version = VERSION;
+        header.header_size = std::mem::size_of::<Header>() as u32;
+        header.segment_size = size as u64;
+        header.ring_size = Self::RING_SIZE as u64;
+        header.config = config;
+        header.control.0.recorder_pid.store(std::process::id(), Ordering::Release);
+        Ok(segment)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: mapped for as long as self lives; the other side changes atomics only.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    /// Where the tool finds it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets a server that runs as another user open it.
+    pub fn give_to(&self, user: u32, group: u32) -> Result<(), SoftPmuError> {
+        fchown(&self.file, Some(user), Some(group))
+            .map_err(|source| SoftPmuError::Segment { path: self.path.clone(), source })
+    }
+
+    /// Switches simulation on or off, for every attached process from its next time slice.
+    pub fn set_measuring(&self, on: bool) {
+        self.header().control.0.measuring.store(u32::from(on), Ordering::Release);
+    }
+
+    /// Hands over the records written since the last call; the ring's bytes are free again after each call.
+    pub fn drain<E: From<rings::RingError>>(
+        &mut self,
+        sink: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let ring_size = self.ring_size;
+        let head = self.header().ring_head.0.load(Ordering::Acquire);
+        let tail = self.header().ring_tail.0.load(Ordering::Relaxed);
+        let unread = rings::unread(tail, head, ring_size)?;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        // SAFETY: the ring lies within the mapping (checked by its constant size), and its writers stay off the
+        // bytes between tail and head until the tail moves.
+        let (first, second) = unsafe {
+            let ring = self.base.add(RING_OFFSET);
+            (
+                std::slice::from_raw_parts(ring.add(unread.first.0), unread.first.1),
+                std::slice::from_raw_parts(ring, unread.second),
+            )
+        };
+        let consumed = rings::for_each_record(first, second, &mut scratch, sink);
+        self.scratch = scratch;
+        let consumed = consumed?;
+        self.header().ring_tail.0.store(tail + consumed as u64, Ordering::Release);
+        Ok(consumed)
+    }
+
+    /// How many processes ever attached or were forked.
+    pub fn attached(&self) -> u32 {
+        self.header().control.0.attached.load(Ordering::Acquire)
+    }
+
+    /// The totals so far.
+    pub fn totals(&self) -> Totals {
+        let header = self.header();
+        let mut totals = Totals {
+            processes: self.attached(),
+            frames_exhausted: header.control.0.frames_exhausted.load(Ordering::Relaxed) != 0,
+            ..Totals::default()
+        };
+        for core in &header.results.0.counts {
+            for (total, count) in totals.events.iter_mut().zip(&core.events) {
+                *total += count.load(Ordering::Relaxed);
+            }
+            totals.cycles.0 += core.cycles.load(Ordering::Relaxed);
+            totals.switches += core.switches.load(Ordering::Relaxed);
+        }
+        totals
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: base and size are those of the mapping made in create().
+        unsafe { libc::munmap(self.base.cast(), self.size) };
+        // Processes still attached keep the memory; nobody can attach anew.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A new file that only its owner can open: in memory where there is a memory file system, else among temporary
+/// files.
+fn create_file() -> Result<(PathBuf, File), SoftPmuError> {
+    let shared_memory = Path::new("/dev/shm");
+    let folder = if shared_memory.is_dir() { shared_memory.to_path_buf() } else { std::env::temp_dir() };
+    for attempt in 0..100u32 {
+        let name = format!("hardmeter-{}-{attempt}", std::process::id());
+        let path = folder.join(name);
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            Err(source) => return Err(SoftPmuError::Segment { path, source }),
+        }
+    }
+    let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+    Err(SoftPmuError::Segment { path: folder, source })
+}
