@@ -140,7 +140,23 @@ macro_rules! builtin {
     };
 }
 
-builtin!("xeon-2003");
+builtin!(
+    "xeon-2003",
+    "pentium4-willamette",
+    "core2-conroe",
+    "nehalem-ep",
+    "sandybridge-ep",
+    "haswell-ep",
+    "skylake-sp",
+    "cascadelake-sp",
+    "icelake-sp",
+    "sapphire-rapids",
+    "zen2-rome",
+    "zen3-milan",
+    "zen4-genoa",
+    "neoverse-n1",
+    "neoverse-v1",
+);
 
 impl Machine {
     /// Names of the machines that are built in.
