@@ -1,0 +1,464 @@
+//! One throwaway server: found or described, started, asked, loaded, stopped. How it is made and removed is in
+//! [`mod@create`].
+
+mod create;
+
+use crate::account::{is_root, Account};
+use crate::engine::{diagnose, Site};
+use crate::error::{io_error, ServerError};
+use crate::folders::ServerFolder;
+use crate::lock::FolderLock;
+use crate::log::{self, Log};
+use crate::process::{children, ProcessIdentity};
+use crate::programs::Programs;
+use crate::settings::{merge, Setting};
+use crate::state::{Loaded, State};
+use hardmeter_samples::model::Pid;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Told what is being done, in a few words, each time that changes.
+pub type Progress<'a> = &'a dyn Fn(&str);
+
+/// Makes of the server's own command another that runs it, for example inside a simulator.
+///
+/// What it starts must become the server by `exec`: the server's process id is that of the child. It runs as the
+/// server's account, so everything it needs must be readable by that ([`Cluster::lend`]).
+pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
+
+/// How a server is made.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// Settings other than the defaults.
+    pub settings: Vec<Setting>,
+}
+
+/// How a server is started.
+#[derive(Default)]
+pub struct StartOptions {
+    /// Runs the server inside something else.
+    pub wrapper: Option<Wrapper>,
+    /// How long it may take until it accepts connections. By default a minute, and ten inside a wrapper: under a
+    /// simulator PostgreSQL needs 10 to 60 seconds.
+    pub patience: Option<Duration>,
+    /// Settings to change, for this start and later ones.
+    pub settings: Vec<Setting>,
+    /// Other programs to run it with, for this start and later ones; they must be able to read its data.
+    pub programs: Option<Programs>,
+}
+
+/// Whether a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It runs; this is its first process.
+    Running(Pid),
+    /// It was stopped, or never started.
+    Stopped,
+    /// It was started and is gone, though nobody stopped it.
+    Died(Pid),
+}
+
+/// How a server came to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopOutcome {
+    /// It wrote everything down and ended.
+    Clean,
+    /// It ended at once; the next start recovers.
+    Immediate,
+    /// It had to be killed; the next start recovers.
+    Killed,
+    /// It did not run.
+    NotRunning,
+}
+
+/// One throwaway server.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: ServerFolder,
+    state: State,
+    programs: Programs,
+    account: Account,
+}
+
+impl Cluster {
+    /// The server in a folder that Hardmeter made.
+    pub fn open(folder: &ServerFolder) -> Result<Cluster, ServerError> {
+        let state = State::read(folder)?;
+        let account = if is_root() {
+            Account::of_name(&state.account).ok_or_else(|| ServerError::Damaged {
+                folder: folder.path().to_owned(),
+                reason: format!("its account {} is gone", state.account),
+            })?
+        } else {
+            let current = Account::for_server(&[])?;
+            if current.name() != state.account {
+                // Root's servers run as another account, but only root can have made that so.
+                let owner = if crate::engine::is_usual_account(&state) { "root" } else { &state.account };
+                return Err(ServerError::NotYours {
+                    folder: folder.path().to_owned(),
+                    owner: owner.to_owned(),
+                });
+            }
+            current
+        };
+        let programs =
+            Programs { engine: state.engine, folder: state.programs.clone(), version: state.version.clone() };
+        Ok(Cluster { folder: folder.clone(), state, programs, account })
+    }
+
+    /// What the folder says of itself.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &ServerFolder {
+        &self.folder
+    }
+
+    /// The programs that run it.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// Whether it runs.
+    pub fn status(&self) -> Status {
+        match &self.state.process {
+            None => Status::Stopped,
+            Some(process) if process.is_alive() => Status::Running(process.pid),
+            Some(process) => Status::Died(process.pid),
+        }
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&self) -> bool {
+        matches!(self.status(), Status::Running(_))
+    }
+
+    /// Starts the server and waits until it accepts connections; gives its first process.
+    pub fn start(&mut self, options: &StartOptions, progress: Progress) -> Result<Pid, ServerError> {
+        let _lock = self.lock()?;
+        match self.status() {
+            Status::Running(pid) => {
+                return Err(ServerError::AlreadyRunning { folder: self.folder.path().to_owned(), pid })
+            }
+            Status::Died(_) => {
+                for path in self.state.engine.ways().leftovers(&self.site()) {
+                    // It may be gone already, or the server may remove it by itself: nothing is lost either way.
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            Status::Stopped => {}
+        }
+        let found = self.check_data(options.programs.as_ref().unwrap_or(&self.programs))?;
+        (self.state.programs, self.state.version) = (found.folder.clone(), found.version.clone());
+        self.programs = found;
+        self.ensure_socket_folder()?;
+        merge(&mut self.state.settings, &options.settings);
+
+        let log = Log::open(self.folder.log())?;
+        let words = self.state.engine.ways().serve(&self.site());
+        progress(&format!("starting {}", self.state.engine.title()));
+        let mut command = match &options.wrapper {
+            Some(wrapper) => wrapper(words),
+            None => plain(words),
+        };
+        self.account.apply(&mut command);
+        command.stdout(log.writer()?).stderr(log.writer()?);
+        // A session of its own: Ctrl-C on the terminal is for us, not for the server.
+        // SAFETY: setsid is one system call without arguments. It fails only for a group's leader, which a child is not.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                Ok(())
+            });
+        }
+        let program = command.get_program().to_owned();
+        let mut child = command.spawn().map_err(io_error("run", &program))?;
+        let pid = Pid(child.id() as i32);
+        // Written down before it is ready: should we be interrupted while waiting, `stop` still finds it.
+        self.state.process = ProcessIdentity::of(pid);
+        let started = self
+            .state
+            .write(&self.folder)
+            .and_then(|()| self.await_ready(&mut child, options, &log, progress));
+        if started.is_err() {
+            self.end_process(&|_: &str| {});
+            self.state.process = None;
+            self.state.write(&self.folder)?;
+        }
+        started.map(|()| pid)
+    }
+
+    /// Stops the server: gently, then firmly, then by force. Stopping a server that does not run is no error.
+    pub fn stop(&mut self, progress: Progress) -> Result<StopOutcome, ServerError> {
+        let _lock = self.lock()?;
+        let outcome = self.end_process(progress);
+        self.state.process = None;
+        self.state.write(&self.folder)?;
+        Ok(outcome)
+    }
+
+    /// Runs SQL; gives the rows, one a line, columns separated as the engine's own client does.
+    pub fn query(&self, sql: &str) -> Result<String, ServerError> {
+        self.require_running()?;
+        let mut command = self.command(self.state.engine.ways().client(&self.site(), sql));
+        let output = command.output().map_err(io_error("run", command.get_program()))?;
+        if !output.status.success() {
+            return Err(self.failed(
+                "the query",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim().into(),
+            ));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    /// Loads pgbench's tables, in place of those that were there.
+    pub fn load_pgbench(&mut self, scale: u32, progress: Progress) -> Result<(), ServerError> {
+        let _lock = self.lock()?;
+        self.require_running()?;
+        let mut command = self.command(self.state.engine.ways().load_pgbench(&self.site(), scale)?);
+        // An interrupted load leaves half of the tables; until it is done nothing is said to be loaded.
+        self.state.loaded.retain(|loaded| loaded.workload != "pgbench");
+        self.state.write(&self.folder)?;
+        progress(&format!("loading pgbench, scale {scale}"));
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(io_error("run", command.get_program()))?;
+        let mut said: Vec<String> = Vec::new();
+        if let Some(stderr) = child.stderr.take() {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                progress(&format!("loading pgbench, scale {scale}: {}", line.trim()));
+                said.push(line);
+                let kept = said.len().saturating_sub(10);
+                said.drain(..kept);
+            }
+        }
+        let status = child.wait().map_err(io_error("wait for", command.get_program()))?;
+        if !status.success() {
+            return Err(self.failed("loading pgbench", status, said.join("\n")));
+        }
+        self.state.loaded.push(Loaded { workload: "pgbench".into(), scale });
+        self.state.write(&self.folder)
+    }
+
+    /// The server's first process and its children; threads of a process are not listed.
+    pub fn processes(&self) -> Vec<Pid> {
+        match self.status() {
+            Status::Running(pid) => std::iter::once(pid).chain(children(pid)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The processes that serve clients, as the server itself tells. Where one process serves all, that one.
+    pub fn backends(&self) -> Result<Vec<Pid>, ServerError> {
+        let pid = self.require_running()?;
+        let Some(sql) = self.state.engine.ways().backends_sql() else { return Ok(vec![pid]) };
+        Ok(self.query(sql)?.lines().filter_map(|line| line.trim().parse().ok().map(Pid)).collect())
+    }
+
+    /// A command that runs as the server's account, for tools that must see what the server sees.
+    pub fn command(&self, words: Vec<OsString>) -> Command {
+        let mut command = plain(words);
+        self.account.apply(&mut command);
+        command
+    }
+
+    /// Environment by which clients such as pgbench find the server; its programs are on PATH.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut environment = self.state.engine.ways().environment(&self.site());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.programs.folder.clone()).chain(std::env::split_paths(&path));
+        environment.push(("PATH", std::env::join_paths(folders).unwrap_or(path)));
+        environment
+    }
+
+    /// The last lines that the server printed.
+    pub fn log_tail(&self) -> String {
+        log::tail(&self.folder.log(), 0)
+    }
+
+    fn lock(&mut self) -> Result<FolderLock, ServerError> {
+        let lock = FolderLock::take(&self.folder)?;
+        // Another command may have been at work since this server was opened.
+        self.state = State::read(&self.folder)?;
+        Ok(lock)
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site { folder: &self.folder, programs: &self.programs, state: &self.state }
+    }
+
+    fn require_running(&self) -> Result<Pid, ServerError> {
+        let folder = self.folder.path().to_owned();
+        match self.status() {
+            Status::Running(pid) => Ok(pid),
+            Status::Stopped => Err(ServerError::NotRunning { folder }),
+            Status::Died(pid) => Err(ServerError::Died { folder, pid, log: self.log_tail() }),
+        }
+    }
+
+    /// The data folder is whole, and these programs are still there and can read it; gives them as they are now.
+    fn check_data(&self, programs: &Programs) -> Result<Programs, ServerError> {
+        let folder = self.folder.path().to_owned();
+        let ways = self.state.engine.ways();
+        let found = Programs::at(self.state.engine, &programs.folder).ok_or_else(|| {
+            ServerError::ProgramsMissing {
+                engine: ways.title(),
+                searched: programs.folder.display().to_string(),
+                package: ways.package(Some(&programs.version)),
+            }
+        })?;
+        let made_by = match ways.data_version(&self.site()) {
+            Ok(version) => version,
+            Err(reason) => return Err(ServerError::Damaged { folder, reason }),
+        };
+        if made_by != found.data_version() {
+            return Err(ServerError::DataVersion {
+                folder,
+                engine: ways.title(),
+                made_by,
+                programs: found.folder,
+                found: found.version,
+            });
+        }
+        self.account.require_reach(&self.folder.data())?;
+        self.account.require_reach(&found.path(ways.server_program()))?;
+        Ok(found)
+    }
+
+    fn await_ready(
+        &self,
+        child: &mut Child,
+        options: &StartOptions,
+        log: &Log,
+        progress: Progress,
+    ) -> Result<(), ServerError> {
+        let pid = Pid(child.id() as i32);
+        let title = self.state.engine.title();
+        let usual = if options.wrapper.is_some() { 600 } else { 60 };
+        let patience = options.patience.unwrap_or(Duration::from_secs(usual));
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(5);
+        loop {
+            if let Some(status) =
+                child.try_wait().map_err(io_error("wait for", self.programs.folder.clone()))?
+            {
+                return Err(self.failed(&format!("starting {title}"), status, log.tail()));
+            }
+            if self.state.engine.ways().is_ready(&self.site(), pid) {
+                return Ok(());
+            }
+            if started.elapsed() >= patience {
+                let what = format!("starting {title}");
+                return Err(ServerError::TimedOut { what, seconds: patience.as_secs(), log: log.tail() });
+            }
+            progress(&format!("waiting for {title}, {} s", started.elapsed().as_secs()));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// Ends the recorded process, if it is alive, by the engine's steps and then by force.
+    fn end_process(&self, progress: Progress) -> StopOutcome {
+        let Some(process) = self.state.process.as_ref().filter(|process| process.is_alive()) else {
+            return StopOutcome::NotRunning;
+        };
+        for step in self.state.engine.ways().stop_steps() {
+            progress(&format!("stopping {} ({:?})", self.state.engine.title(), step.outcome).to_lowercase());
+            process.signal(step.signal);
+            if process.wait_until_gone(step.patience) {
+                return step.outcome;
+            }
+        }
+        // Children first known, then killed: without their parent nobody tells whose they were.
+        let family: Vec<_> = children(process.pid).into_iter().filter_map(ProcessIdentity::of).collect();
+        for member in family.iter().chain([process]) {
+            member.signal(libc::SIGKILL);
+        }
+        for member in family.iter().chain([process]) {
+            member.wait_until_gone(Duration::from_secs(10));
+        }
+        StopOutcome::Killed
+    }
+
+    fn failed(&self, what: &str, status: ExitStatus, log: String) -> ServerError {
+        let remedy =
+            diagnose(&log).unwrap_or_else(|| format!("the whole log is {}", self.folder.log().display()));
+        ServerError::Failed { what: what.to_owned(), status: in_words(status), log, remedy }
+    }
+}
+
+fn plain(words: Vec<OsString>) -> Command {
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
+pub(crate) fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// Whether a path plus a file name in it fits into a socket's address: 108 bytes with the closing zero.
+fn fits_socket(folder: &std::path::Path, name: &str) -> bool {
+    const LONGEST: usize = 108 - 1;
+    AsRef::<OsStr>::as_ref(&folder.join(name)).len() <= LONGEST
+}
+
+impl Cluster {
+    /// Makes sure that there is a folder for the socket, which only the server's account and root may enter: inside
+    /// the server's own, or a short one in the temporary folder when that path is too long for a socket.
+    fn ensure_socket_folder(&mut self) -> Result<(), ServerError> {
+        let name = self.state.engine.ways().socket_name(&self.state);
+        let inside = self.folder.socket();
+        if fits_socket(&inside, &name) {
+            self.state.socket_folder = inside;
+            return Ok(());
+        }
+        if self.state.socket_folder.is_dir() && fits_socket(&self.state.socket_folder, &name) {
+            return Ok(());
+        }
+        let temporary = std::env::temp_dir();
+        let short: PathBuf = tempfile::Builder::new()
+            .prefix("hardmeter-")
+            .tempdir_in(&temporary)
+            .map_err(io_error("make a folder for the socket in", temporary))?
+            .keep();
+        self.account.own(&short)?;
+        self.state.socket_folder = short;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_socket_address_holds_107_bytes() {
+        let name = ".s.PGSQL.5432"; // 13 bytes, and a slash before
+        let folder = |length: usize| PathBuf::from("/".to_owned() + &"x".repeat(length - 1));
+        assert!(fits_socket(&folder(93), name));
+        assert!(!fits_socket(&folder(94), name));
+        assert!(fits_socket(Path::new("/"), name));
+    }
+
+    #[test]
+    fn an_end_is_told_in_words() {
+        assert_eq!(in_words(ExitStatus::from_raw(0x100)), "exit status 1");
+        assert_eq!(in_words(ExitStatus::from_raw(9)), "ended by signal 9");
+    }
+}

@@ -1,0 +1,136 @@
+//! MariaDB's ways.
+
+use super::{joined, words, Site, StopStep, Ways};
+use crate::cluster::StopOutcome;
+use crate::error::ServerError;
+use crate::state::State;
+use hardmeter_samples::model::Pid;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) struct Mariadb;
+
+impl Ways for Mariadb {
+    fn title(&self) -> &'static str {
+        "MariaDB"
+    }
+
+    fn server_program(&self) -> &'static str {
+        "mariadbd"
+    }
+
+    fn usual_folders(&self) -> Vec<PathBuf> {
+        ["/usr/sbin", "/usr/local/mysql/bin", "/usr/local/sbin"].map(PathBuf::from).to_vec()
+    }
+
+    fn package(&self, _version: Option<&str>) -> String {
+        "mariadb-server".into()
+    }
+
+    fn accounts(&self) -> &'static [&'static str] {
+        &["mysql", "nobody"]
+    }
+
+    fn describe(&self, state: &mut State) {
+        state.user = "root".into();
+        state.database = "test".into();
+    }
+
+    fn socket_name(&self, _state: &State) -> String {
+        "mariadb.sock".into()
+    }
+
+    /// No password is safe here: the socket's folder is closed to all but the server's account and root.
+    fn initialize(&self, site: &Site) -> Vec<OsString> {
+        words![
+            site.programs.path("mariadb-install-db"),
+            "--no-defaults",
+            joined("--datadir=", site.folder.data()),
+            "--auth-root-authentication-method=normal",
+            "--skip-name-resolve",
+        ]
+    }
+
+    fn data_version(&self, site: &Site) -> Result<String, String> {
+        let data = site.folder.data();
+        for file in ["ibdata1", "mysql"] {
+            if !data.join(file).exists() {
+                return Err(format!("data/{file} is missing"));
+            }
+        }
+        // The data folder names no version that a start could be refused by; the state remembers who made it.
+        Ok(site.state.version.split('.').take(2).collect::<Vec<_>>().join("."))
+    }
+
+    fn serve(&self, site: &Site) -> Vec<OsString> {
+        let mut command = words![
+            site.programs.path("mariadbd"),
+            "--no-defaults",
+            joined("--datadir=", site.folder.data()),
+            joined("--pid-file=", site.folder.data().join("hardmeter.pid")),
+        ];
+        let settings = site.state.settings.iter();
+        command
+            .extend(settings.map(|setting| OsString::from(format!("--{}={}", setting.name, setting.value))));
+        command.extend(words![
+            joined("--socket=", site.state.socket_folder.join(self.socket_name(site.state))),
+            "--skip-networking",
+            "--skip-log-bin",
+        ]);
+        command
+    }
+
+    /// MariaDB greets whoever connects: the fifth byte of its first packet is the protocol's version, 10.
+    fn is_ready(&self, site: &Site, pid: Pid) -> bool {
+        let number = fs::read_to_string(site.folder.data().join("hardmeter.pid"));
+        if !number.is_ok_and(|text| text.trim() == pid.to_string()) {
+            return false;
+        }
+        let socket = site.state.socket_folder.join(self.socket_name(site.state));
+        let Ok(mut stream) = UnixStream::connect(socket) else { return false };
+        let mut greeting = [0; 5];
+        stream.set_read_timeout(Some(Duration::from_secs(10))).is_ok()
+            && stream.read_exact(&mut greeting).is_ok()
+            && greeting[4] == 10
+    }
+
+    fn stop_steps(&self) -> Vec<StopStep> {
+        vec![StopStep {
+            signal: libc::SIGTERM,
+            patience: Duration::from_secs(60),
+            outcome: StopOutcome::Clean,
+        }]
+    }
+
+    fn client(&self, site: &Site, sql: &str) -> Vec<OsString> {
+        words![
+            site.programs.path("mariadb"),
+            "--no-defaults",
+            "--batch",
+            "--skip-column-names",
+            joined("--socket=", site.state.socket_folder.join(self.socket_name(site.state))),
+            joined("--user=", &site.state.user),
+            joined("--execute=", sql),
+            &site.state.database,
+        ]
+    }
+
+    fn backends_sql(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn environment(&self, site: &Site) -> Vec<(&'static str, OsString)> {
+        vec![("MYSQL_UNIX_PORT", site.state.socket_folder.join(self.socket_name(site.state)).into())]
+    }
+
+    fn load_pgbench(&self, _site: &Site, _scale: u32) -> Result<Vec<OsString>, ServerError> {
+        Err(ServerError::Unsupported {
+            what: "pgbench's tables are for PostgreSQL; there is no workload for MariaDB to load yet".into(),
+            remedy: "load your own data by the socket that `hardmeter server status mariadb` names".into(),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! Processes as `/proc` shows them: who is there, since when, whose child; waiting until one is gone.
+
+use hardmeter_samples::model::Pid;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its number.
+    pub pid: Pid,
+    /// When it started, in clock ticks since the machine did.
+    started: u64,
+    /// The machine's run in which it lives.
+    boot: String,
+}
+
+/// What `/proc/PID/stat` tells and we need.
+struct Stat {
+    state: u8,
+    parent: Pid,
+    started: u64,
+}
+
+impl ProcessIdentity {
+    /// The process that has this number now.
+    pub fn of(pid: Pid) -> Option<ProcessIdentity> {
+        let stat = stat(pid)?;
+        Some(ProcessIdentity { pid, started: stat.started, boot: boot_id() })
+    }
+
+    /// Whether it still runs. A zombie does not: it only waits for somebody to ask how it ended.
+    pub fn is_alive(&self) -> bool {
+        stat(self.pid).is_some_and(|stat| {
+            stat.started == self.started && !matches!(stat.state, b'Z' | b'X') && self.boot == boot_id()
+        })
+    }
+
+    /// Sends a signal; a process that is gone already is no error.
+    pub fn signal(&self, signal: libc::c_int) {
+        if self.is_alive() {
+            // SAFETY: kill takes plain numbers.
+            unsafe { libc::kill(self.pid.0, signal) };
+        }
+    }
+
+    /// Waits until it is gone, for at most `patience`; tells whether it is.
+    pub fn wait_until_gone(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            // Should it be a child of ours, collect it; if not, the call fails and does no harm.
+            // SAFETY: a null status pointer is allowed.
+            unsafe { libc::waitpid(self.pid.0, std::ptr::null_mut(), libc::WNOHANG) };
+            if !self.is_alive() {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The children of a process, in the order of their numbers.
+pub fn children(parent: Pid) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid));
+    let mut found: Vec<Pid> = numbers
+        .filter(|&pid| stat(pid).is_some_and(|stat| stat.parent == parent && stat.state != b'Z'))
+        .collect();
+    found.sort();
+    found
+}
+
+fn stat(pid: Pid) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 2 is the name in brackets and may itself hold blanks and brackets: count from the last closing one.
+fn parse_stat(line: &str) -> Option<Stat> {
+    let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let parent = Pid(fields.next()?.parse().ok()?);
+    let started = fields.nth(17)?.parse().ok()?; // field 22; `nth` counts from field 5
+    Some(Stat { state, parent, started })
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_fields_are_counted_from_the_last_bracket() {
+        let line = "4711 (a ) b) S 17 4711 4711 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.state, stat.parent, stat.started), (b'S', Pid(17), 987654));
+        assert!(parse_stat("4711 (cut off").is_none());
+        assert!(parse_stat("4711 (cut off) S 1 2").is_none());
+    }
+
+    #[test]
+    fn a_child_is_seen_until_it_is_gone_and_its_number_proves_nothing_after() {
+        let mut child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        let identity = ProcessIdentity::of(pid).unwrap();
+        assert!(identity.is_alive());
+        assert!(children(Pid(std::process::id() as i32)).contains(&pid));
+        let other = ProcessIdentity { started: identity.started + 1, ..identity.clone() };
+        assert!(!other.is_alive(), "same number, other start: somebody else");
+        let earlier = ProcessIdentity { boot: "another run".into(), ..identity.clone() };
+        assert!(!earlier.is_alive(), "same number, other run of the machine: somebody else");
+        child.kill().unwrap();
+        assert!(identity.wait_until_gone(Duration::from_secs(30)));
+        assert!(!identity.is_alive());
+        let _ = child.wait(); // collected above; clippy wants to see it
+    }
+}
