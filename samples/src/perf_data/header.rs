@@ -134,7 +134,9 @@ impl CaptureHeader {
             feature::CMDLINE => self.command_line = cursor.header_strings()?,
             feature::CACHE => self.caches = decode_caches(cursor)?,
             feature::SAMPLE_TIME => {
-                self.sample_time = Some((Timestamp(cursor.u64()?), Timestamp(cursor.u64()?)));
+                // `perf record -z` does not look into its own samples and writes two zeros.
+                let times = (Timestamp(cursor.u64()?), Timestamp(cursor.u64()?));
+                self.sample_time = Some(times).filter(|times| times.1 .0 != 0);
             }
             feature::BUILD_ID => self.build_ids = decode_build_ids(bytes),
             _ => {}
