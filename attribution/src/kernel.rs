@@ -84,7 +84,7 @@ impl KernelSymbols {
         Ok(symbols)
     }
 
-    /// Lines are `ffffffff81000000 T _text` or `ffffffffc0a01000 t ext4_find	[ext4]`.
+    /// Lines are `ffffffff81000000 T _text`; a module's symbols end in a tab and `[ext4]`.
     fn parse(text: String) -> Result<KernelSymbols, KernelError> {
         let mut symbols = Vec::new();
         let base = text.as_ptr() as usize;
