@@ -71,12 +71,14 @@ impl PlaceCounts {
 pub struct InstructionText {
     /// Its address.
     pub address: ImageAddress,
-    /// Its bytes in hexadecimal.
-    pub bytes: String,
     /// Mnemonic and operands.
     pub text: String,
-    /// The memory operand within the text, as a range of bytes, if it has one.
+    /// The memory operand within the text, as a range of bytes, if it shows one.
     pub memory_operand: Option<Range<usize>>,
+    /// What it does to memory: `r`, `w`, `rw`; implicit accesses, such as the stack's, included.
+    pub access: Option<&'static str>,
+    /// What a jump, call or operand leads to.
+    pub comment: Option<String>,
     /// The source line it was compiled from.
     pub line: Option<SourceLine>,
 }
@@ -193,9 +195,10 @@ mod tests {
     fn instruction(address: u64, text: &str) -> InstructionText {
         InstructionText {
             address: ImageAddress(address),
-            bytes: String::new(),
             text: text.into(),
             memory_operand: None,
+            access: None,
+            comment: None,
             line: None,
         }
     }

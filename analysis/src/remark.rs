@@ -35,10 +35,14 @@ pub enum Remark {
         /// How many.
         samples: u64,
     },
-    /// Kernel samples carry no names, because the kernel hid its addresses from whoever recorded.
-    KernelAddressesHidden {
-        /// Samples in the kernel.
-        kernel: Share,
+    /// Names of code are missing.
+    Names {
+        /// Of what: a file, the kernel.
+        subject: String,
+        /// Why.
+        cause: String,
+        /// What the user can do; may be empty.
+        remedy: String,
     },
     /// Many user samples have no routine.
     Unidentified {
@@ -110,7 +114,11 @@ impl fmt::Display for Remark {
                  fewer events than one period; record longer, or with a smaller period (hardmeter record --period)",
             ),
             Remark::NothingPassesTheFilter { samples } => {
-                write!(f, "none of the {samples} samples passes the filter; drop --event, --user-only, --kernel-only, --pid, --comm or --min-latency")
+                write!(
+                    f,
+                    "none of the {samples} samples passes the filter; loosen --event, --user-only, --kernel-only, \
+                     --pid, --comm or --min-latency"
+                )
             }
             Remark::Lost { samples, records } => write!(
                 f,
@@ -125,12 +133,13 @@ impl fmt::Display for Remark {
             Remark::FewSamples { samples } => {
                 write!(f, "only {samples} samples: mind the intervals (--columns count,interval)")
             }
-            Remark::KernelAddressesHidden { kernel } => write!(
-                f,
-                "kernel addresses were hidden when this was recorded, so kernel routines ({}) have no names; \
-                 record with \"sysctl kernel.kptr_restrict=0\"",
-                percent(kernel)
-            ),
+            Remark::Names { subject, cause, remedy } => {
+                write!(f, "{subject} {cause}")?;
+                if !remedy.is_empty() {
+                    write!(f, "; {remedy}")?;
+                }
+                Ok(())
+            }
             Remark::Unidentified { identified } => write!(
                 f,
                 "only {} user samples lie in an identified routine; the programs may have been replaced, removed \
@@ -139,8 +148,8 @@ impl fmt::Display for Remark {
             ),
             Remark::Nameless { nameless } => write!(
                 f,
-                "{} user samples lie in static functions that the stripped program does not name; install its \
-                 debug symbols (for PostgreSQL: postgresql-15-dbgsym)",
+                "{} user samples lie in static functions that stripped programs do not name; install their debug \
+                 symbols (for Debian's PostgreSQL: postgresql-15-dbgsym)",
                 percent(nameless)
             ),
             Remark::EmptyColumn { column } => write!(f, "column \"{column}\" is empty: {}", why_empty(*column)),

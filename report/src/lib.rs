@@ -1,1 +1,52 @@
-//! placeholder
+//! Views: what the user sees of an analysis, on a terminal, as JSON or CSV, or in another program's format.
+//!
+//! ```text
+//!  Capture (a file, its header, its notes)
+//!     └─ walk ──> analysis ──┬─> TopReport      tables: text, JSON, CSV
+//!                            ├─> Listing        a routine with counts and source: text, JSON
+//!                            └─> exports        folded stacks, pprof, Firefox Profiler, one row per sample
+//! ```
+//!
+//! What this crate is *not* for: it counts nothing (that is `analysis`) and parses no arguments (that is `cli`).
+//!
+//! # Design constraints
+//!
+//! * *Plain when piped.* Colours and cutting to the terminal's width are decided by the caller's
+//!   [`Style`]; without it, text is complete and without escape sequences.
+//! * *No number without its conditions.* Every view begins with a [`Heading`]: source, machine, events and
+//!   periods, losses, limits.
+//! * *Names are hostile.* They come from foreign files; control characters never reach the terminal.
+//! * *All or nothing.* A result file appears under its final name when it is complete, see [`write_file`].
+
+mod capture;
+mod error;
+mod firefox;
+mod folded;
+mod heading;
+mod layout;
+mod listing;
+mod number;
+mod output;
+mod pprof;
+mod protobuf;
+mod register_view;
+mod routine_search;
+mod sample_rows;
+mod symbols;
+mod top_view;
+
+pub use capture::{Capture, Visitor, Walk, WalkOptions};
+pub use error::ReportError;
+pub use firefox::FirefoxProfile;
+pub use folded::folded;
+pub use heading::{EventHeading, Heading};
+pub use layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+pub use listing::{Listing, ListingOptions};
+pub use number::{counted, duration, grouped, percent, percent_interval, rounded};
+pub use output::write_file;
+pub use pprof::write_pprof;
+pub use register_view::{RegisterRecord, RegisterView};
+pub use routine_search::RoutineWanted;
+pub use sample_rows::SampleRows;
+pub use symbols::{image_number, SymbolNames};
+pub use top_view::{remark_json, Shown, TopReport};
