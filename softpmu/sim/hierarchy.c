@@ -162,7 +162,7 @@ static NOINLINE hm_pte translate(struct hm_access *access, struct hm_tlb *first,
     second_set = hm_tlb_set(&hm_sim.stlb, page);
     if (hm_tlb_lookup(&hm_sim.stlb, second_set, key, &pte)) {
       access->translation = (uint8_t)max32(access->translation, HM_TLB_STLB);
-      hm_tlb_fill(first, first_set, key, pte);
+      if (first->sets != 0) hm_tlb_fill(first, first_set, key, pte);
       *filled = 1;
       return pte;
     }
