@@ -279,17 +279,17 @@ impl CaptureReader {
     fn read_pipe(&mut self, length: u64) -> Result<(), ReadError> {
         self.header.form = CaptureForm::Pipe;
         self.data = 16..length;
-        self.read_header_records(usize::MAX)
+        self.read_header_records(usize::MAX, false)
     }
 
     /// An unfinished file has no feature sections; our own writer names its events by records in front.
     fn read_leading_names(&mut self) -> Result<(), ReadError> {
-        self.read_header_records(LEADING_RECORDS)
+        self.read_header_records(LEADING_RECORDS, true)
     }
 
-    fn read_header_records(&mut self, limit: usize) -> Result<(), ReadError> {
+    fn read_header_records(&mut self, limit: usize, inflate: bool) -> Result<(), ReadError> {
         let input = std::mem::replace(&mut self.input, Input::Bytes(Vec::new()));
-        let mut stream = RecordStream::new(&input, self.data.clone(), false);
+        let mut stream = RecordStream::new(&input, self.data.clone(), inflate);
         let mut unused = ReadSummary::default();
         let mut failure = None;
         for _ in 0..limit {

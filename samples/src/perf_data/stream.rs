@@ -55,14 +55,16 @@ enum Front {
 
 /// Bytes that slide by: filled at the end, taken from the front.
 struct Window {
+    /// Empty until it is needed.
     buffer: Vec<u8>,
+    capacity: usize,
     start: usize,
     end: usize,
 }
 
 impl Window {
-    fn new() -> Window {
-        Window { buffer: Vec::new(), start: 0, end: 0 }
+    fn new(capacity: usize) -> Window {
+        Window { buffer: Vec::new(), capacity, start: 0, end: 0 }
     }
 
     fn length(&self) -> usize {
@@ -76,7 +78,7 @@ impl Window {
     /// The free space behind the bytes, after moving them to the beginning.
     fn room(&mut self) -> &mut [u8] {
         if self.buffer.is_empty() {
-            self.buffer = vec![0; WINDOW_SIZE];
+            self.buffer = vec![0; self.capacity];
         }
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -137,8 +139,11 @@ impl<'a> RecordStream<'a> {
             input,
             position: data.start,
             end: data.end,
-            outer: Window::new(),
-            inner: Window::new(),
+            // A small file needs no more than itself.
+            outer: Window::new(
+                usize::try_from(data.end - data.start).unwrap_or(WINDOW_SIZE).min(WINDOW_SIZE),
+            ),
+            inner: Window::new(WINDOW_SIZE),
             compressed: 0..0,
             more_output: false,
             decoder: None,

@@ -1,0 +1,161 @@
+//! What goes wrong while recording: killed, dropped, disk full, no such folder.
+
+mod common;
+
+use common::each_sample;
+use hardmeter_samples::model::MemoryEvent;
+use hardmeter_samples::perf_data::abi::{record_type, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::{
+    CaptureHeader, CaptureReader, CaptureWriter, EventAttributes, RecordBuilder, RecordOrder, WriteError,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn events() -> Vec<EventAttributes> {
+    let event = |name: &str, id| {
+        let mut attr = PerfEventAttr::new(4, id);
+        attr.sample_type = sample_type::IDENTIFIER | sample_type::IP;
+        EventAttributes { name: name.to_string(), attr, ids: vec![id] }
+    };
+    vec![event("l1d-miss", 5), event("l2-miss", 6)]
+}
+
+fn sample(id: u64) -> Vec<u8> {
+    RecordBuilder::new(record_type::SAMPLE, 0).u64(id).u64(0x401000).finish()
+}
+
+fn create(path: &Path) -> CaptureWriter {
+    CaptureWriter::create(path, &events(), &CaptureHeader::default()).expect("created")
+}
+
+fn entries(folder: &Path) -> usize {
+    std::fs::read_dir(folder).expect("readable").count()
+}
+
+#[test]
+fn a_writer_that_is_dropped_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = create(&folder.path().join("capture.data"));
+    writer.append(&sample(5)).expect("appended");
+    assert_eq!(entries(folder.path()), 1, "only the temporary file");
+    drop(writer);
+    assert_eq!(entries(folder.path()), 0);
+}
+
+#[test]
+fn an_older_capture_stays_until_the_new_one_is_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("capture.data");
+    std::fs::write(&path, "older").expect("written");
+    let writer = create(&path);
+    assert_eq!(std::fs::read(&path).expect("read"), b"older");
+    writer.finish().expect("finished");
+    assert!(CaptureReader::open(&path).is_ok());
+    assert_eq!(entries(folder.path()), 1);
+}
+
+/// The recorder is killed: what was flushed is readable under the temporary name, events and names too.
+#[test]
+fn a_killed_recorder_leaves_a_readable_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = create(&folder.path().join("capture.data"));
+    for _ in 0..3 {
+        writer.append(&sample(6)).expect("appended");
+    }
+    writer.flush().expect("flushed");
+    let killed = folder.path().join("killed.data");
+    std::fs::copy(writer.temporary_path(), &killed).expect("copied");
+    let reader = CaptureReader::open(&killed).expect("opens");
+    assert!(reader.header().unfinished);
+    assert_eq!(reader.events()[1].known, Some(MemoryEvent::L2Miss));
+    let summary = each_sample(&reader, RecordOrder::File, |_| {});
+    assert_eq!(summary.samples, [0, 3]);
+    // A write that was cut in the middle costs only its own record.
+    let bytes = std::fs::read(&killed).expect("read");
+    let reader = CaptureReader::from_bytes(bytes[..bytes.len() - 10].to_vec()).expect("opens");
+    let summary = each_sample(&reader, RecordOrder::File, |_| {});
+    assert_eq!(summary.samples, [0, 2]);
+    assert!(!summary.is_complete());
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let error = CaptureWriter::create("/nonexistent/x.data", &events(), &CaptureHeader::default()).err();
+    let text = error.expect("no such folder").to_string();
+    assert!(text.contains("/nonexistent/x.data") && text.contains("check that the folder exists"), "{text}");
+}
+
+#[test]
+fn bytes_that_are_no_records_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = create(&folder.path().join("capture.data"));
+    let whole = sample(5);
+    for bad in [&whole[..20], &[0; 8], &[whole.as_slice(), &[1, 2, 3]].concat()] {
+        assert!(matches!(writer.append(bad), Err(WriteError::BadRecord { .. })), "{bad:?}");
+    }
+    writer.append(&[whole.as_slice(), &whole].concat()).expect("several at once");
+    writer.finish().expect("finished");
+    let reader = CaptureReader::open(folder.path().join("capture.data")).expect("opens");
+    assert_eq!(each_sample(&reader, RecordOrder::File, |_| {}).samples, [2, 0]);
+}
+
+/// A file system of one megabyte; `None` (with a message) without the right to mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(folder: &Path) -> Option<SmallDisk> {
+        let arguments = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
+        let mounted = Command::new("mount").args(arguments).arg(folder).output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            println!("skipped: no right to mount a small file system");
+            return None;
+        }
+        Some(SmallDisk(folder.to_path_buf()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_capture_still_finished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(disk) = SmallDisk::mount(folder.path()) else { return };
+    let path = disk.0.join("capture.data");
+    let mut writer = create(&path);
+    let record = sample(5);
+    let error = loop {
+        if let Err(error) = writer.append(&record) {
+            break error;
+        }
+    };
+    let text = error.to_string();
+    assert!(matches!(error, WriteError::DiskFull { .. }), "{text}");
+    assert!(text.contains("no room to write") && text.contains("free some space"), "{text}");
+    assert!(writer.discarded().0 > 0);
+    // What was recorded before is kept, under its final name, and the loss is told again.
+    let error = writer.finish().expect_err("shortened");
+    assert!(matches!(error, WriteError::Shortened { .. }), "{error}");
+    let reader = CaptureReader::open(&path).expect("opens");
+    assert!(!reader.header().unfinished);
+    let summary = each_sample(&reader, RecordOrder::File, |_| {});
+    assert!(summary.samples[0] > 10_000, "most of a megabyte: {summary:?}");
+    assert!(summary.skipped.is_empty(), "{summary:?}");
+}
+
+/// Nothing fits, not even the start: no file is left behind.
+#[test]
+fn a_disk_that_is_full_from_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(disk) = SmallDisk::mount(folder.path()) else { return };
+    // Fails when the disk is full, as it should.
+    let _ = std::fs::write(disk.0.join("ballast"), vec![1; 2 << 20]);
+    let error =
+        CaptureWriter::create(disk.0.join("capture.data"), &events(), &CaptureHeader::default()).err();
+    let error = error.expect("no room");
+    assert!(matches!(error, WriteError::DiskFull { .. }), "{error}");
+    assert_eq!(entries(&disk.0), 1, "only the ballast");
+}
