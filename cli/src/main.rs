@@ -3,8 +3,10 @@
 //! Exit status: 0 done, 1 failed or incomplete (the message says what and how to mend it), 2 wrong arguments.
 
 mod commands;
+mod terminal;
+mod view;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Globals, Outcome};
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ enum Command {
     Annotate(commands::annotate::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
+    #[command(hide = true)]
+    Generate(commands::generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         Command::Annotate(arguments) => commands::annotate::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
+        Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),
     };
     match result {
         Ok(Outcome::Complete) => ExitCode::SUCCESS,

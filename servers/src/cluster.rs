@@ -15,7 +15,9 @@ use crate::settings::{merge, Setting};
 use crate::state::{Loaded, State};
 use hardmeter_samples::model::Pid;
 use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -29,13 +31,6 @@ pub type Progress<'a> = &'a dyn Fn(&str);
 /// What it starts must become the server by `exec`: the server's process id is that of the child. It runs as the
 /// server's account, so everything it needs must be readable by that ([`Cluster::lend`]).
 pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
-
-/// How a server is made.
-#[derive(Clone, Debug, Default)]
-pub struct CreateOptions {
-    /// Settings other than the defaults.
-    pub settings: Vec<Setting>,
-}
 
 /// How a server is started.
 #[derive(Default)]
@@ -154,9 +149,23 @@ impl Cluster {
             }
             Status::Stopped => {}
         }
-        let found = self.check_data(options.programs.as_ref().unwrap_or(&self.programs))?;
-        (self.state.programs, self.state.version) = (found.folder.clone(), found.version.clone());
-        self.programs = found;
+        self.state.process = None;
+        let before = (self.state.clone(), self.programs.clone());
+        let started = self.launch(options, progress);
+        if started.is_err() {
+            self.end_process(&|_: &str| {});
+            // A setting or program that does not work must not stay: the next start would fail by it too.
+            (self.state, self.programs) = before;
+            // The error to tell is that of the start. Should this not be written, the server shows as died.
+            let _ = self.state.write(&self.folder);
+        }
+        started
+    }
+
+    fn launch(&mut self, options: &StartOptions, progress: Progress) -> Result<Pid, ServerError> {
+        self.programs = self.check_data(options.programs.as_ref().unwrap_or(&self.programs))?;
+        self.state.programs.clone_from(&self.programs.folder);
+        self.state.version.clone_from(&self.programs.version);
         self.ensure_socket_folder()?;
         merge(&mut self.state.settings, &options.settings);
 
@@ -182,16 +191,9 @@ impl Cluster {
         let pid = Pid(child.id() as i32);
         // Written down before it is ready: should we be interrupted while waiting, `stop` still finds it.
         self.state.process = ProcessIdentity::of(pid);
-        let started = self
-            .state
-            .write(&self.folder)
-            .and_then(|()| self.await_ready(&mut child, options, &log, progress));
-        if started.is_err() {
-            self.end_process(&|_: &str| {});
-            self.state.process = None;
-            self.state.write(&self.folder)?;
-        }
-        started.map(|()| pid)
+        self.state.write(&self.folder)?;
+        self.await_ready(&mut child, options, &log, progress)?;
+        Ok(pid)
     }
 
     /// Stops the server: gently, then firmly, then by force. Stopping a server that does not run is no error.
@@ -433,6 +435,7 @@ impl Cluster {
         let temporary = std::env::temp_dir();
         let short: PathBuf = tempfile::Builder::new()
             .prefix("hardmeter-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&temporary)
             .map_err(io_error("make a folder for the socket in", temporary))?
             .keep();

@@ -37,7 +37,7 @@ mod settings;
 mod state;
 
 pub use account::Account;
-pub use cluster::{Cluster, CreateOptions, Progress, StartOptions, Status, StopOutcome, Wrapper};
+pub use cluster::{Cluster, Progress, StartOptions, Status, StopOutcome, Wrapper};
 pub use engine::Engine;
 pub use error::ServerError;
 pub use folders::{cache_folder, default_server_folder, servers_folder, ServerFolder};

@@ -4,6 +4,7 @@ pub mod annotate;
 pub mod doctor;
 pub mod events;
 pub mod export;
+pub mod generate;
 pub mod record;
 pub mod report;
 pub mod server;

@@ -1,6 +1,6 @@
 //! Making a server, lending it files, and throwing it away.
 
-use super::{Cluster, CreateOptions, Progress, Status};
+use super::{Cluster, Progress, Status};
 use crate::account::Account;
 use crate::engine::{default_settings, diagnose};
 use crate::error::{io_error, ServerError};
@@ -8,7 +8,6 @@ use crate::folders::ServerFolder;
 use crate::lock::FolderLock;
 use crate::log::last_lines;
 use crate::programs::Programs;
-use crate::settings::merge;
 use crate::state::State;
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +20,6 @@ impl Cluster {
     pub fn create(
         folder: &ServerFolder,
         programs: &Programs,
-        options: &CreateOptions,
         progress: Progress,
     ) -> Result<Cluster, ServerError> {
         let path = folder.path();
@@ -36,7 +34,7 @@ impl Cluster {
             return Err(ServerError::Foreign { folder: path.to_owned() });
         }
         progress(&format!("making a {} {} server", programs.engine.title(), programs.version));
-        let made = fill(folder, programs, account, options);
+        let made = fill(folder, programs, account);
         if made.is_err() {
             // The first error is the one to tell; what cannot be removed now is found by the next attempt.
             let _ = remove_contents(folder);
@@ -52,11 +50,10 @@ impl Cluster {
     pub fn open_or_create(
         folder: &ServerFolder,
         programs: impl FnOnce() -> Result<Programs, ServerError>,
-        options: &CreateOptions,
         progress: Progress,
     ) -> Result<Cluster, ServerError> {
         match Cluster::open(folder) {
-            Err(ServerError::NoServer { .. }) => Cluster::create(folder, &programs()?, options, progress),
+            Err(ServerError::NoServer { .. }) => Cluster::create(folder, &programs()?, progress),
             other => other,
         }
     }
@@ -119,12 +116,7 @@ impl Cluster {
     }
 }
 
-fn fill(
-    folder: &ServerFolder,
-    programs: &Programs,
-    account: Account,
-    options: &CreateOptions,
-) -> Result<Cluster, ServerError> {
+fn fill(folder: &ServerFolder, programs: &Programs, account: Account) -> Result<Cluster, ServerError> {
     fs::write(folder.unfinished(), "").map_err(io_error("write", folder.unfinished()))?;
     open_to_all(folder.path())?;
     account.require_reach(folder.path())?;
@@ -142,7 +134,6 @@ fn fill(
     );
     programs.engine.ways().describe(&mut state);
     state.settings = default_settings(programs.engine);
-    merge(&mut state.settings, &options.settings);
     let mut cluster = Cluster { folder: folder.clone(), state, programs: programs.clone(), account };
 
     let mut command = cluster.command(programs.engine.ways().initialize(&cluster.site()));
