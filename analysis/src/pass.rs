@@ -14,7 +14,7 @@ pub struct ProcessNameId(pub u32);
 /// A sample's surroundings at its moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Where the instruction lies; `None` when the sample has no instruction pointer.
+    /// Where the instruction lies; `None` when the sample has no instruction pointer, or places are not wanted.
     pub place: Option<Place>,
     /// What the thread was called; `None` when the capture does not tell.
     pub process: Option<ProcessNameId>,
@@ -24,6 +24,7 @@ pub struct Located {
 pub struct Pass<M> {
     map: M,
     filter: Filter,
+    with_places: bool,
     totals: Totals,
     threads: FxHashMap<Tid, ProcessNameId>,
     names: Vec<Arc<str>>,
@@ -36,6 +37,7 @@ impl<M: CodeMap> Pass<M> {
         let mut pass = Pass {
             map,
             filter,
+            with_places: true,
             totals: Totals::default(),
             threads: FxHashMap::default(),
             names: Vec::new(),
@@ -45,6 +47,12 @@ impl<M: CodeMap> Pass<M> {
         let idle = pass.name_id("swapper");
         pass.threads.insert(Tid(0), idle);
         pass
+    }
+
+    /// Leaves samples without their place: where no view needs code, no program needs to be opened.
+    pub fn without_places(mut self) -> Self {
+        self.with_places = false;
+        self
     }
 
     /// Takes note of a record. Of a sample that passes the filter, says where it lies.
@@ -79,7 +87,8 @@ impl<M: CodeMap> Pass<M> {
                 return None;
             }
         }
-        let place = sample.ip.map(|ip| self.map.place(sample.pid, ip, sample.mode));
+        let ip = sample.ip.filter(|_| self.with_places);
+        let place = ip.map(|ip| self.map.place(sample.pid, ip, sample.mode));
         Some(Located { place, process })
     }
 

@@ -134,7 +134,7 @@ impl fmt::Display for Remark {
                 write!(f, "only {samples} samples: mind the intervals (--columns count,interval)")
             }
             Remark::Names { subject, cause, remedy } => {
-                write!(f, "{subject} {cause}")?;
+                write!(f, "{subject}: {cause}")?;
                 if !remedy.is_empty() {
                     write!(f, "; {remedy}")?;
                 }

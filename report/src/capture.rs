@@ -30,8 +30,8 @@ pub struct Walk {
 pub struct WalkOptions<'a> {
     /// Samples that do not pass are not handed out.
     pub filter: Filter,
-    /// Where to look for names.
-    pub symbols: SymbolizerOptions,
+    /// Where to look for names; `None` where no name of code is needed.
+    pub symbols: Option<SymbolizerOptions>,
     /// Called now and then with the number of samples so far.
     pub progress: &'a dyn Fn(u64),
 }
@@ -94,6 +94,12 @@ impl Capture {
     /// The simulated machine, if there was one.
     pub fn machine(&self) -> Option<Machine> {
         serde_json::from_value(self.reader.sidecar()?.machine.clone()?).ok()
+    }
+
+    /// Whether an event exists only to carry other records (perf's "dummy").
+    pub fn is_carrier(&self, event: EventIndex) -> bool {
+        const SOFTWARE_DUMMY: (u32, u64) = (1, 9);
+        self.events().get(event.0).is_some_and(|event| (event.attr_type, event.attr_config) == SOFTWARE_DUMMY)
     }
 
     /// Bytes of a cache line of the recorded machine; 64 where it is not told.
@@ -181,11 +187,15 @@ impl Capture {
 
     /// Walks over all records in order of time and hands every sample that passes to `visit`.
     pub fn walk(&self, options: WalkOptions<'_>, visit: &mut Visitor<'_>) -> Result<Walk, ReportError> {
-        let mut symbolizer = Symbolizer::new(options.symbols);
+        let with_places = options.symbols.is_some();
+        let mut symbolizer = Symbolizer::new(options.symbols.unwrap_or_default());
         let builds = self.reader.header().build_ids.iter();
         symbolizer
             .expect_builds(builds.filter_map(|build| Some((build.path.clone(), BuildId::new(&build.id)?))));
         let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter);
+        if !with_places {
+            pass = pass.without_places();
+        }
         let mut failure = None;
         let mut samples = 0u64;
         let summary = self.reader.for_each(RecordOrder::Time, &mut |record| {

@@ -46,3 +46,17 @@ pub enum ReportError {
         known: String,
     },
 }
+
+impl ReportError {
+    /// The kind of the I/O error inside, so that a reader that closed its pipe is recognised.
+    pub fn io_kind(&self) -> std::io::ErrorKind {
+        match self {
+            ReportError::Io(error) => error.kind(),
+            ReportError::Csv(error) => match error.kind() {
+                csv::ErrorKind::Io(error) => error.kind(),
+                _ => std::io::ErrorKind::Other,
+            },
+            _ => std::io::ErrorKind::Other,
+        }
+    }
+}

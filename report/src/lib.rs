@@ -49,4 +49,4 @@ pub use register_view::{RegisterRecord, RegisterView};
 pub use routine_search::RoutineWanted;
 pub use sample_rows::SampleRows;
 pub use symbols::{image_number, SymbolNames};
-pub use top_view::{remark_json, Shown, TopReport};
+pub use top_view::{remark_json, remarks_text, Shown, TopReport};

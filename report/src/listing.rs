@@ -3,12 +3,12 @@
 
 use crate::capture::{Capture, WalkOptions};
 use crate::heading::Heading;
-use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::register_view::{RegisterRecord, RegisterView};
 use crate::routine_search::{find_routine, RoutineWanted};
 use crate::symbols::{image_number, SymbolNames};
-use crate::top_view::remark_json;
+use crate::top_view::{remark_json, remarks_text};
 use crate::ReportError;
 use hardmeter_analysis::{
     annotate, AnnotatedInstruction, Annotation, CodeMap, Filter, ImageAddress, InstructionText, PlaceCounts,
@@ -125,11 +125,8 @@ impl Listing {
         if let Some(registers) = &self.registers {
             let _ = write!(text, "\n{}", registers.render(style));
         }
-        if with_remarks && !self.remarks.is_empty() {
-            text.push('\n');
-            for remark in &self.remarks {
-                let _ = writeln!(text, "* {}", wrap(&remark.to_string(), style, 2));
-            }
+        if with_remarks {
+            text.push_str(&remarks_text(&self.remarks, style));
         }
         text
     }

@@ -48,7 +48,14 @@ impl SymbolNames {
         if number >= self.texts.len() {
             self.texts.resize(number + 1, None);
         }
-        let name = || Arc::from(self.symbolizer.routine(resolved.routine).name.as_str());
+        let name = || {
+            let routine = self.symbolizer.routine(resolved.routine);
+            match routine.kind {
+                // "unknown in [kernel]" will stand in brackets of its own.
+                RoutineKind::UnknownInImage => routine.name.replace(['[', ']'], "").into(),
+                _ => Arc::from(routine.name.as_str()),
+            }
+        };
         self.texts[number].get_or_insert_with(name).clone()
     }
 }

@@ -54,11 +54,8 @@ impl TopReport {
             text.push('\n');
             self.render_table(table, style, &mut text);
         }
-        if with_remarks && !self.remarks.is_empty() {
-            text.push('\n');
-            for remark in &self.remarks {
-                let _ = writeln!(text, "* {}", wrap(&remark.to_string(), style, 2));
-            }
+        if with_remarks {
+            text.push_str(&remarks_text(&self.remarks, style));
         }
         text
     }
@@ -221,6 +218,30 @@ fn csv_row(name: &str, row: &Row) -> Vec<String> {
         value => value.to_string(),
     }));
     cells
+}
+
+/// A capture from elsewhere lacks dozens of files, each for the same reason.
+const NAMES_REMARKED: usize = 4;
+
+/// The remarks as a list below a view.
+pub fn remarks_text(remarks: &[Remark], style: Style) -> String {
+    let mut text = String::new();
+    let mut names = 0;
+    for remark in remarks {
+        names += usize::from(matches!(remark, Remark::Names { .. }));
+        if names > NAMES_REMARKED && matches!(remark, Remark::Names { .. }) {
+            continue;
+        }
+        let _ = writeln!(text, "* {}", wrap(&remark.to_string(), style, 2));
+    }
+    if names > NAMES_REMARKED {
+        let more = counted((names - NAMES_REMARKED) as u64, "remark");
+        let _ = writeln!(text, "* and {more} on missing names; --format json has them all");
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!("\n{text}")
 }
 
 /// A remark for machines: its kind and figures, and the sentence for people.

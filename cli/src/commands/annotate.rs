@@ -1,13 +1,79 @@
-//! `hardmeter annotate`: show disassembly and source with a count beside each instruction.
+//! `hardmeter annotate`: show one routine instruction by instruction.
 
 use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_attribution::SourceOptions;
+use hardmeter_report::{Listing, ListingOptions, RoutineWanted, WalkOptions};
+use std::path::PathBuf;
 
-/// Show disassembly and source with a count beside each instruction.
+/// Show one routine: its instructions, the source between them, the samples of each event beside them.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  hardmeter annotate LWLockRelease")]
-pub struct Arguments {}
+#[command(after_help = "\
+Examples:
+  hardmeter annotate LWLockRelease
+  hardmeter annotate 0x3b2b67                    the routine around an address of the report
+  hardmeter annotate LWLockRelease --registers   and the registers of its first ten records
+  hardmeter annotate hash_search --event l2-miss --syntax intel --source-root ~/postgresql-15.10
+
+\"mem\" is what the instruction does to memory: r reads, w writes, rw both.")]
+pub struct Arguments {
+    /// The routine's name, or an address in it (0x...), as the report prints them.
+    #[arg(value_name = "ROUTINE|ADDRESS")]
+    routine: RoutineWanted,
+    #[command(flatten)]
+    view: ViewArguments,
+    /// Print the first N records with their registers, data address and latency.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
+    registers: Option<usize>,
+    /// How instructions are written.
+    #[arg(long, value_enum, default_value_t = Syntax::Att)]
+    syntax: Syntax,
+    /// A folder that holds the program's source (may be given more than once).
+    #[arg(long = "source-root", value_name = "DIR", help_heading = "Names")]
+    source_roots: Vec<PathBuf>,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Syntax {
+    Att,
+    Intel,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
 
 /// Runs the command.
-pub fn run(_arguments: &Arguments, _globals: &Globals) -> Result<Outcome, CommandError> {
-    Err(CommandError::new("not written yet", ""))
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let capture = arguments.view.open()?;
+    let progress = Progress::start(globals);
+    let options = ListingOptions {
+        wanted: arguments.routine.clone(),
+        walk: WalkOptions {
+            filter: arguments.view.filter(&capture)?,
+            symbols: Some(arguments.view.symbols()),
+            progress: &|samples| progress.samples(samples),
+        },
+        syntax: match arguments.syntax {
+            Syntax::Att => hardmeter_attribution::Syntax::Att,
+            Syntax::Intel => hardmeter_attribution::Syntax::Intel,
+        },
+        sources: SourceOptions { roots: arguments.source_roots.clone(), prefixes: Vec::new() },
+        registers: arguments.registers,
+    };
+    let listing = Listing::make(&capture, options)?;
+    drop(progress);
+    let passing = listing.annotation.events.iter().map(|event| event.share.total).sum();
+    require_samples(&listing.heading, passing)?;
+    match arguments.format {
+        Format::Text => print(&listing.render(style(globals), !globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", listing.json()))?,
+    }
+    Ok(outcome(&listing.unread, globals))
 }

@@ -1,13 +1,209 @@
-//! `hardmeter export`: write a capture in the format of another tool.
+//! `hardmeter export`: write a capture for other programs.
 
 use super::{CommandError, Globals, Outcome};
+use crate::terminal::Progress;
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_analysis::{Filter, Stacks};
+use hardmeter_report::{
+    folded, write_file, write_pprof, Capture, FirefoxProfile, ReportError, SampleRows, Walk, WalkOptions,
+};
+use hardmeter_samples::model::EventIndex;
+use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-/// Write a capture in the format of another tool.
+/// Write a capture for other programs: flame graphs, pprof, the Firefox Profiler, a spreadsheet.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  hardmeter export --to folded")]
-pub struct Arguments {}
+#[command(after_help = "\
+Examples:
+  hardmeter export --to folded --event l1d-miss | flamegraph.pl > l1d.svg
+  hardmeter export --to pprof -o misses.pb.gz && go tool pprof -top -sample_index=l2-miss misses.pb.gz
+  hardmeter export --to firefox -o misses.json      open it on https://profiler.firefox.com
+  hardmeter export --to csv -o samples.csv          one row per sample
+
+Several events: pprof has a sample type and Firefox a track for each; csv has a column; folded stacks are of one
+event, chosen with --event.")]
+pub struct Arguments {
+    /// The form to write.
+    #[arg(long, value_enum, value_name = "FORM")]
+    to: Form,
+    #[command(flatten)]
+    view: ViewArguments,
+    /// The file to write; standard output if not given.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Folded stacks, for flame graphs.
+    Folded,
+    /// pprof's gzipped profile.
+    Pprof,
+    /// The Firefox Profiler's JSON.
+    Firefox,
+    /// One row per sample, comma-separated.
+    Csv,
+}
 
 /// Runs the command.
-pub fn run(_arguments: &Arguments, _globals: &Globals) -> Result<Outcome, CommandError> {
-    Err(CommandError::new("not written yet", ""))
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    if arguments.to == Form::Pprof && arguments.output.is_none() && io::stdout().is_terminal() {
+        return Err(CommandError::new(
+            "a pprof profile is binary and would garble the terminal",
+            "give a file with -o FILE, or a pipe",
+        ));
+    }
+    let capture = arguments.view.open()?;
+    let filter = arguments.view.filter(&capture)?;
+    match arguments.to {
+        Form::Folded => export_folded(arguments, globals, &capture, filter),
+        Form::Pprof => export_pprof(arguments, globals, &capture, filter),
+        Form::Firefox => export_firefox(arguments, globals, &capture, filter),
+        Form::Csv => export_csv(arguments, globals, &capture, filter),
+    }
+}
+
+fn walk_options<'a>(arguments: &Arguments, filter: Filter, progress: &'a dyn Fn(u64)) -> WalkOptions<'a> {
+    WalkOptions { filter, symbols: Some(arguments.view.symbols()), progress }
+}
+
+fn export_folded(
+    arguments: &Arguments,
+    globals: &Globals,
+    capture: &Capture,
+    filter: Filter,
+) -> Result<Outcome, CommandError> {
+    let event = match (filter.events.as_slice(), capture.events().len()) {
+        ([event], _) => *event,
+        ([], 0 | 1) => EventIndex(0),
+        _ => {
+            return Err(CommandError::new(
+                format!(
+                    "folded stacks are of one event, but there are: {}",
+                    capture.event_names().join(", ")
+                ),
+                "choose one with --event",
+            ))
+        }
+    };
+    let (stacks, mut walk) = count_stacks(arguments, globals, capture, filter)?;
+    let text = folded(&stacks, &mut walk.pass, event);
+    put(arguments.output.as_deref(), |writer| writer.write_all(text.as_bytes()))?;
+    Ok(outcome(&walk.unread(), globals))
+}
+
+fn export_pprof(
+    arguments: &Arguments,
+    globals: &Globals,
+    capture: &Capture,
+    filter: Filter,
+) -> Result<Outcome, CommandError> {
+    let (stacks, mut walk) = count_stacks(arguments, globals, capture, filter)?;
+    let heading = capture.heading(&walk);
+    put(arguments.output.as_deref(), |writer| write_pprof(&stacks, &mut walk.pass, &heading, writer))?;
+    Ok(outcome(&walk.unread(), globals))
+}
+
+fn count_stacks(
+    arguments: &Arguments,
+    globals: &Globals,
+    capture: &Capture,
+    filter: Filter,
+) -> Result<(Stacks, Walk), CommandError> {
+    let progress = Progress::start(globals);
+    let report = |samples| progress.samples(samples);
+    let mut stacks = Stacks::default();
+    let walk = capture.walk(walk_options(arguments, filter, &report), &mut |pass, sample, located| {
+        stacks.add(sample, located, pass);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    require_samples(&capture.heading(&walk), stacks.counts().map(|count| count.samples).sum())?;
+    Ok((stacks, walk))
+}
+
+fn export_firefox(
+    arguments: &Arguments,
+    globals: &Globals,
+    capture: &Capture,
+    filter: Filter,
+) -> Result<Outcome, CommandError> {
+    let progress = Progress::start(globals);
+    let report = |samples| progress.samples(samples);
+    let mut stacks = Stacks::default();
+    let product = format!("hardmeter {}", arguments.view.input.display());
+    let started = capture.started().unwrap_or(SystemTime::UNIX_EPOCH);
+    let mut profile = FirefoxProfile::new(&product, capture.event_names(), started);
+    let mut samples = 0;
+    let walk = capture.walk(walk_options(arguments, filter, &report), &mut |pass, sample, located| {
+        let stack = stacks.add(sample, located, pass);
+        profile.add(sample, located, stack, &stacks, pass);
+        samples += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    require_samples(&capture.heading(&walk), samples)?;
+    put(arguments.output.as_deref(), |writer| profile.write(writer))?;
+    Ok(outcome(&walk.unread(), globals))
+}
+
+fn export_csv(
+    arguments: &Arguments,
+    globals: &Globals,
+    capture: &Capture,
+    filter: Filter,
+) -> Result<Outcome, CommandError> {
+    let progress = Progress::start(globals);
+    let report = |samples| progress.samples(samples);
+    let mut finished = None;
+    let mut failed = None;
+    put(arguments.output.as_deref(), |writer| {
+        let mut write = || -> Result<Walk, ReportError> {
+            let mut rows = SampleRows::new(&mut *writer, capture.event_names(), capture.line_size())?;
+            let walk = capture.walk(
+                walk_options(arguments, filter.clone(), &report),
+                &mut |pass, sample, located| {
+                    rows.add(sample, located, pass)?;
+                    Ok(ControlFlow::Continue(()))
+                },
+            )?;
+            rows.finish()?;
+            Ok(walk)
+        };
+        match write() {
+            Ok(walk) => finished = Some(walk),
+            Err(error) => {
+                let kind = error.io_kind();
+                failed = Some(error);
+                return Err(kind.into());
+            }
+        }
+        Ok(())
+    })
+    .map_err(|error| failed.take().map_or(error, CommandError::from))?;
+    let Some(walk) = finished else { return Ok(Outcome::Complete) }; // the reader of the pipe has seen enough
+    require_samples(&capture.heading(&walk), walk.pass.totals().samples())?;
+    Ok(outcome(&walk.unread(), globals))
+}
+
+/// Hands `write` the file of `-o`, or standard output.
+fn put(
+    output: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), CommandError> {
+    let Some(path) = output else {
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
+        return match write(&mut stdout).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(CommandError::new(format!("cannot write to standard output: {error}"), "free some space"))
+            }
+            _ => Ok(()),
+        };
+    };
+    write_file(path, write).map_err(|error| {
+        CommandError::new(
+            format!("cannot write {}: {error}", path.display()),
+            "check that the folder exists, that you may write there, and that there is room; nothing was left behind",
+        )
+    })
 }

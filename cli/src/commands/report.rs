@@ -1,13 +1,178 @@
 //! `hardmeter report`: show where the misses are.
 
 use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_analysis::{Dimension, Measure, Remark, SortBy, Table, Top, TopOptions, Value};
+use hardmeter_report::{Capture, Shown, TopReport, WalkOptions};
+use std::ops::ControlFlow;
 
-/// Show where the misses are.
+/// Show where the misses are: count, share, address, routine, source line.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  hardmeter report --by routine")]
-pub struct Arguments {}
+#[command(after_help = "\
+Examples:
+  hardmeter report                                the ten addresses with most samples, per event
+  hardmeter report --by routine --top 20
+  hardmeter report --by process,routine --event l2-miss --user-only
+  hardmeter report --by level,latency --sort key --all
+  hardmeter report --columns count,interval,median-latency,routine --by routine
+  hardmeter report -i perf.data --format json | jq '.tables[0].rows[0]'
+
+Columns to group by (--by, --columns):
+  event address ip routine line file image process pid tid cpu mode level latency
+  operation tlb snoop data-address cache-line cause set
+Figures (--columns):
+  count share interval events total-latency mean-latency median-latency
+
+\"address\" is the address in the program's own numbering, as objdump prints it; \"ip\" is the one the process saw.
+Every share is of n, the samples of its event; \"interval\" is its 95 % interval.")]
+pub struct Arguments {
+    #[command(flatten)]
+    view: ViewArguments,
+    /// Columns to group by.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', default_value = "address")]
+    by: Vec<Dimension>,
+    /// Columns to show, in this order; those that are no figures are grouped by too.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = parse_shown)]
+    columns: Vec<Shown>,
+    /// Rows per table.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// All rows.
+    #[arg(long, conflicts_with = "top")]
+    all: bool,
+    /// Order of the rows: count, events, total-latency, mean-latency, median-latency, or key (the columns
+    /// themselves, ascending).
+    #[arg(long, value_name = "COLUMN", default_value = "count", value_parser = str::parse::<SortBy>)]
+    sort: SortBy,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+fn parse_shown(name: &str) -> Result<Shown, String> {
+    let measure = name.parse::<Measure>().map(Shown::Measure);
+    measure.or_else(|_| name.parse::<Dimension>().map(Shown::Dimension)).map_err(|error| {
+        let measures: Vec<&str> = Measure::ALL.iter().map(|(_, name)| *name).collect();
+        format!("{error}, {}", measures.join(", "))
+    })
+}
 
 /// Runs the command.
-pub fn run(_arguments: &Arguments, _globals: &Globals) -> Result<Outcome, CommandError> {
-    Err(CommandError::new("not written yet", ""))
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let capture = arguments.view.open()?;
+    let (report, unread) = build(arguments, globals, &capture)?;
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), !globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+        Format::Csv => print(&report.csv()?)?,
+    }
+    Ok(outcome(&unread, globals))
+}
+
+fn build(
+    arguments: &Arguments,
+    globals: &Globals,
+    capture: &Capture,
+) -> Result<(TopReport, Vec<String>), CommandError> {
+    let by = grouping(arguments);
+    let medians = arguments.sort == SortBy::MedianLatency
+        || arguments.columns.contains(&Shown::Measure(Measure::MedianLatency));
+    let options = TopOptions {
+        by: by.clone(),
+        limit: (!arguments.all).then_some(arguments.top),
+        sort: arguments.sort,
+        medians,
+        line_size: capture.line_size(),
+    };
+    let filter = arguments.view.filter(capture)?;
+    let mut top = Top::new(options);
+    let progress = Progress::start(globals);
+    let walk_options = WalkOptions {
+        filter: filter.clone(),
+        symbols: by.iter().any(|dimension| dimension.needs_place()).then(|| arguments.view.symbols()),
+        progress: &|samples| progress.samples(samples),
+    };
+    let mut walk = capture.walk(walk_options, &mut |_, sample, located| {
+        top.add(sample, located);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut tables = top.tables(&mut walk.pass, &capture.event_names());
+    // An event that was filtered out, or never meant to have samples, is not shown as one without.
+    tables.retain(|table| {
+        let wanted = |event| filter.events.is_empty() || filter.events.contains(&event);
+        table.event.is_none_or(|event| wanted(event) && (table.total > 0 || !capture.is_carrier(event)))
+    });
+    let names = top.named_share(&mut walk.pass);
+    drop(progress);
+    let heading = capture.heading(&walk);
+    if let Err(empty) = require_samples(&heading, tables.iter().map(|table| table.total).sum()) {
+        outcome(&walk.unread(), globals);
+        return Err(empty);
+    }
+    let mut remarks = walk.remarks(names);
+    let shown = columns(arguments, &by, &tables, &mut remarks);
+    let filter = arguments.view.filter_text();
+    Ok((TopReport { heading, filter, shown, tables, names, remarks }, walk.unread()))
+}
+
+/// The columns to group by: those of `--by` with what is usually shown beside them, and those of `--columns`.
+fn grouping(arguments: &Arguments) -> Vec<Dimension> {
+    let mut by = match arguments.by.as_slice() {
+        [single] if arguments.columns.is_empty() => single.with_companions(),
+        several => several.to_vec(),
+    };
+    for shown in &arguments.columns {
+        match shown {
+            Shown::Dimension(dimension) if !by.contains(dimension) => by.push(*dimension),
+            _ => {}
+        }
+    }
+    by.dedup();
+    by
+}
+
+/// The columns to show. A column that is empty throughout says so in a remark; it takes no room unless it was asked
+/// for by name.
+fn columns(
+    arguments: &Arguments,
+    by: &[Dimension],
+    tables: &[Table],
+    remarks: &mut Vec<Remark>,
+) -> Vec<Shown> {
+    let is_empty = |dimension: &Dimension| {
+        tables.iter().all(|table| {
+            let Some(column) = table.columns.iter().position(|column| column == dimension) else {
+                return true;
+            };
+            table.rows.iter().all(|row| row.values[column] == Value::Absent)
+        })
+    };
+    let empty: Vec<Dimension> = by.iter().copied().filter(is_empty).collect();
+    // What the symbols lack is told, with its remedy, by the remarks on names.
+    let told = |dimension: &Dimension| matches!(dimension, Dimension::Line | Dimension::File);
+    let untold = empty.iter().filter(|dimension| !told(dimension));
+    remarks.extend(untold.map(|column| Remark::EmptyColumn { column: *column }));
+    if !arguments.columns.is_empty() {
+        return arguments.columns.clone();
+    }
+    let mut shown = vec![Shown::Measure(Measure::Count), Shown::Measure(Measure::Share)];
+    let latencies = tables.iter().flat_map(|table| &table.rows).any(|row| row.latency.samples > 0);
+    if latencies && !by.contains(&Dimension::Latency) {
+        shown.push(Shown::Measure(Measure::MeanLatency));
+    }
+    if let SortBy::Events = arguments.sort {
+        shown.push(Shown::Measure(Measure::Events));
+    }
+    let asked = |dimension: &Dimension| arguments.by.contains(dimension);
+    let kept = by.iter().filter(|dimension| !empty.contains(dimension) || asked(dimension));
+    shown.extend(kept.map(|dimension| Shown::Dimension(*dimension)));
+    shown
 }

@@ -1,0 +1,65 @@
+//! Standard output and error as the user has them: colours, width, progress, a pipe that closes early.
+
+use crate::commands::{Color, CommandError, Globals};
+use hardmeter_report::Style;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+/// How to lay out text on standard output.
+pub fn style(globals: &Globals) -> Style {
+    let terminal = io::stdout().is_terminal();
+    let color = match globals.color {
+        Color::Always => true,
+        Color::Never => false,
+        // https://no-color.org
+        Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    };
+    let width = terminal.then(terminal_size::terminal_size).flatten();
+    Style { color, width: width.map(|(width, _)| usize::from(width.0)) }
+}
+
+/// Prints a result. A reader that has seen enough (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), CommandError> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::new(
+            format!("cannot write to standard output: {error}"),
+            "free some space, or write elsewhere",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A line on standard error that tells how far a walk is. It appears after two seconds, on a terminal only, and
+/// leaves nothing behind.
+pub struct Progress {
+    bar: ProgressBar,
+    begin: std::time::Instant,
+}
+
+impl Progress {
+    /// Starts to count.
+    pub fn start(globals: &Globals) -> Progress {
+        let bar = if globals.quiet || !io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            let template = ProgressStyle::with_template("{spinner} {human_pos} samples read, {per_sec}");
+            ProgressBar::new_spinner().with_style(template.expect("a valid template"))
+        };
+        Progress { bar, begin: std::time::Instant::now() }
+    }
+
+    /// Tells the number of samples so far.
+    pub fn samples(&self, count: u64) {
+        if self.begin.elapsed() > Duration::from_secs(2) {
+            self.bar.set_position(count);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
