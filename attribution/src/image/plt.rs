@@ -7,7 +7,10 @@
 //!
 //! Linkers write no symbols for these stubs.
 
-use object::{Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+use object::elf;
+use object::{
+    Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SymbolFlags,
+};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -65,15 +68,40 @@ fn slot_names(file: &object::File<'_>) -> HashMap<u64, String> {
     let (Some(relocations), Some(symbols)) = (file.dynamic_relocations(), file.dynamic_symbol_table()) else {
         return names;
     };
+    let mut choosers = None;
     for (slot, relocation) in relocations {
-        let RelocationTarget::Symbol(index) = relocation.target() else { continue };
-        let Ok(symbol) = symbols.symbol_by_index(index) else { continue };
-        match symbol.name() {
-            Ok(name) if !name.is_empty() => names.insert(slot, name.to_owned()),
-            _ => continue,
+        let name = match relocation.target() {
+            RelocationTarget::Symbol(index) => {
+                symbols.symbol_by_index(index).ok().and_then(|symbol| symbol.name().ok()).map(str::to_owned)
+            }
+            // A function of the image itself that is chosen at start for the processor at hand: the relocation holds
+            // the address of the function that chooses, which has the name.
+            RelocationTarget::Absolute => {
+                let choosers = choosers.get_or_insert_with(|| chooser_names(file));
+                choosers.get(&(relocation.addend() as u64)).cloned()
+            }
+            _ => None,
         };
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            names.insert(slot, name);
+        }
     }
     names
+}
+
+/// Indirect functions (`STT_GNU_IFUNC`) by address: `memcpy` has many implementations and one name.
+fn chooser_names(file: &object::File<'_>) -> HashMap<u64, String> {
+    let is_chooser = |symbol: &object::read::Symbol<'_, '_>| match symbol.flags() {
+        SymbolFlags::Elf { st_info, .. } => st_info.st_type() == elf::STT_GNU_IFUNC,
+        _ => false,
+    };
+    let symbols = file.symbols().chain(file.dynamic_symbols()).filter(is_chooser);
+    let mut names: Vec<(u64, String)> =
+        symbols.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned()))).collect();
+    // Of several names the first by alphabet that does not begin with an underscore, so that it is always the same.
+    names.sort_by_key(|(address, name)| (*address, name.starts_with('_'), name.clone()));
+    names.dedup_by_key(|(address, _)| *address);
+    names.into_iter().collect()
 }
 
 /// The slot that a stub jumps through: the target of its `jmp *displacement(%rip)` (ff 25), which may follow an

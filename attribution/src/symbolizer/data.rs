@@ -7,6 +7,10 @@ use crate::image::{Image, ImageAddress};
 use crate::routine::{DataPlace, ResolvedData};
 use hardmeter_samples::model::{CpuMode, FileOffset, Pid, VirtualAddress};
 
+/// An image has no more mappings than this between its code and its `.bss`: constants, data made read-only after
+/// relocation, data, and anonymous pieces between them.
+const SEGMENTS_AT_MOST: usize = 16;
+
 impl Symbolizer {
     /// The variable, section or area at a data address.
     pub fn lookup_data(&mut self, pid: Pid, address: VirtualAddress) -> ResolvedData {
@@ -47,9 +51,15 @@ impl Symbolizer {
     /// ```text
     ///   [text of postgres][data of postgres][anonymous: .bss of postgres, then nothing of it][heap]
     /// ```
+    ///
+    /// The distance between file and memory is taken from the code, where it is sure: the last page of constants and
+    /// the first of variables are as a rule one page of the file, mapped twice.
     fn bss_of(&mut self, pid: Pid, address: VirtualAddress) -> Option<ResolvedData> {
         let is_file = |mapped: &MappedAddress| self.spaces.image(mapped.image).kind == ImageKind::File;
-        let mapped = self.spaces.mappings_below(pid, address).find(is_file)?;
+        let nearest = self.spaces.mappings_below(pid, address).find(is_file)?;
+        let is_its_code = |mapped: &MappedAddress| mapped.image == nearest.image && mapped.executable;
+        let code = self.spaces.mappings_below(pid, address).take(SEGMENTS_AT_MOST).find(is_its_code);
+        let mapped = code.unwrap_or(nearest);
         let distance = address.0 - mapped.mapping_start.0;
         let start_offset = FileOffset(mapped.offset.0.wrapping_sub(distance));
         let image = self.load(mapped.image)?;
