@@ -1,0 +1,472 @@
+//! Sampling by the kernel: the events of a target, one ring per CPU.
+
+use super::attributes::{self, Common, Concession, KernelFeatures, Modes, Rate};
+use super::encoding::Encoding;
+use super::filter::RecordFilter;
+use super::open::{self, Negotiated, OpenError};
+use super::synthesize::Synthesizer;
+use super::syscall::{self, Place, Reading};
+use super::sysfs;
+use crate::rings::Ring;
+use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
+use hardmeter_samples::model::{EventSource, Pid, Tid};
+use hardmeter_samples::perf_data::abi::{record_type, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Where events are opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attachment {
+    /// A process that waits to execute a command; counting begins with it.
+    Exec(Pid),
+    /// Running threads.
+    Threads(Vec<(Pid, Tid)>),
+    /// Every CPU.
+    System,
+}
+
+/// An event to sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedEvent {
+    /// The name for the file, without modes.
+    pub name: crate::events::EventRequest,
+    /// Ways to measure it, best first.
+    pub candidates: Vec<Encoding>,
+    /// How often to sample.
+    pub rate: Rate,
+    /// Which modes to look at.
+    pub modes: Modes,
+}
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SamplingPlan {
+    /// On whom.
+    pub attachment: Attachment,
+    /// Which events.
+    pub events: Vec<PlannedEvent>,
+    /// Record call chains.
+    pub callchains: bool,
+    /// The events start later than the command.
+    pub delayed: bool,
+    /// What the events are to the user.
+    pub kind: EventSource,
+}
+
+/// Data area of one ring. 512 KiB is what an unprivileged user may lock per CPU (perf_event_mlock_kb).
+const RING_CAPACITY: usize = 512 << 10;
+/// Less than this is not worth trying.
+const RING_MINIMUM: usize = 16 << 10;
+
+/// One event in all its places.
+struct OpenEvent {
+    name: String,
+    attr: PerfEventAttr,
+    descriptors: Vec<OwnedFd>,
+    ids: Vec<u64>,
+    concessions: Vec<Concession>,
+}
+
+/// One CPU's ring, and who writes into it.
+struct CpuRing {
+    ring: Ring,
+    /// Descriptors of all threads on this CPU: one that still lives stands for the ring when waiting.
+    writers: Vec<RawFd>,
+    /// The first writer that has not hung up.
+    current: usize,
+}
+
+/// A running recording by the kernel.
+pub struct KernelSource {
+    events: Vec<OpenEvent>,
+    rings: Vec<CpuRing>,
+    filters: HashMap<u64, RecordFilter>,
+    attachment: Attachment,
+    kind: EventSource,
+    enabled_by_exec: bool,
+    notes: Vec<String>,
+    preamble: Vec<u8>,
+}
+
+impl KernelSource {
+    /// Opens everything, stopped.
+    pub fn open(plan: &SamplingPlan) -> Result<KernelSource, OpenError> {
+        open::raise_file_limit();
+        let kernel = open::kernel_features();
+        let enabled_by_exec = matches!(plan.attachment, Attachment::Exec(_)) && !plan.delayed;
+        let common = Common {
+            callchains: plan.callchains,
+            inherit: plan.attachment != Attachment::System,
+            enable_on_exec: enabled_by_exec,
+            // Woken when half full: the other half takes what comes until we run.
+            wakeup_watermark: (RING_CAPACITY / 2) as u32,
+            kernel,
+        };
+        let mut source = KernelSource {
+            events: Vec::new(),
+            rings: Vec::new(),
+            filters: HashMap::new(),
+            attachment: plan.attachment.clone(),
+            kind: plan.kind,
+            enabled_by_exec,
+            notes: Vec::new(),
+            preamble: Vec::new(),
+        };
+        let mut rings: HashMap<u32, CpuRing> = HashMap::new();
+        let data =
+            plan.events.iter().any(|event| event.candidates.iter().any(|encoding| encoding.data_address));
+        for (index, planned) in plan.events.iter().enumerate() {
+            // One event tells of mappings and processes; with a delay a separate one does, which runs at once.
+            let tracking = (index == 0 && !plan.delayed).then_some(data);
+            source.open_event(planned, &common, tracking, &mut rings)?;
+        }
+        if plan.delayed {
+            source.open_tracker(&common, data, &mut rings)?;
+        }
+        let mut cpus: Vec<u32> = rings.keys().copied().collect();
+        cpus.sort_unstable();
+        source.rings = cpus.into_iter().filter_map(|cpu| rings.remove(&cpu)).collect();
+        source.synthesize(data);
+        Ok(source)
+    }
+
+    fn places(&self, cpus: Option<&[u32]>) -> Vec<Place> {
+        let online = sysfs::online_cpus();
+        let threads: Vec<Option<i32>> = match &self.attachment {
+            Attachment::Exec(pid) => vec![Some(pid.0)],
+            Attachment::Threads(threads) => threads.iter().map(|(_, tid)| Some(tid.0)).collect(),
+            Attachment::System => vec![None],
+        };
+        let cpus: Vec<u32> =
+            online.into_iter().filter(|cpu| cpus.is_none_or(|offered| offered.contains(cpu))).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| cpus.iter().map(move |cpu| Place { thread, cpu: Some(*cpu) }))
+            .collect()
+    }
+
+    fn open_event(
+        &mut self,
+        planned: &PlannedEvent,
+        common: &Common,
+        tracking: Option<bool>,
+        rings: &mut HashMap<u32, CpuRing>,
+    ) -> Result<(), OpenError> {
+        let mut refusal = None;
+        for encoding in planned.candidates.iter().filter(|encoding| !encoding.aux) {
+            let mut attr = attributes::sampling(encoding, planned.rate, planned.modes, common);
+            if let Some(data) = tracking {
+                attributes::track(&mut attr, data, common.kernel);
+            }
+            match self.open_everywhere(planned, encoding, &attr, rings) {
+                Ok(event) => {
+                    if let Some(wanted) = encoding
+                        .filter
+                        .or(encoding.no_mode_bits.then_some(super::filter::SampleFilter::Everything))
+                    {
+                        if let Some(filter) = RecordFilter::new(wanted, planned.modes, &event.attr) {
+                            self.filters.extend(event.ids.iter().map(|id| (*id, filter)));
+                        }
+                    }
+                    self.events.push(event);
+                    return Ok(());
+                }
+                // The best way's refusal is the one to tell: what is missing for it is what the user lacks.
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| OpenError {
+            event: planned.name.name.clone(),
+            reason: "it is only offered as a trace (Arm SPE), which this version does not record".to_string(),
+            remedy: "record it with `perf record -e arm_spe//` and open that file".to_string(),
+            errno: libc::EOPNOTSUPP,
+        }))
+    }
+
+    /// The event that only tells of processes and mappings, from the start on.
+    fn open_tracker(
+        &mut self,
+        common: &Common,
+        data: bool,
+        rings: &mut HashMap<u32, CpuRing>,
+    ) -> Result<(), OpenError> {
+        let encoding = Encoding { event_type: 1, config: 9, ..Encoding::default() };
+        let planned = PlannedEvent {
+            name: crate::events::EventRequest::named("dummy"),
+            candidates: vec![encoding.clone()],
+            rate: Rate::Period(hardmeter_samples::model::Period(1)),
+            modes: Modes::USER,
+        };
+        let immediately = Common {
+            enable_on_exec: matches!(self.attachment, Attachment::Exec(_)),
+            callchains: false,
+            ..*common
+        };
+        let mut attr = attributes::sampling(&encoding, planned.rate, planned.modes, &immediately);
+        attributes::track(&mut attr, data, common.kernel);
+        let event = self.open_everywhere(&planned, &encoding, &attr, rings)?;
+        if !immediately.enable_on_exec {
+            for descriptor in &event.descriptors {
+                let _ = syscall::enable(descriptor.as_fd()); // an ended thread has nothing to tell
+            }
+        }
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn open_everywhere(
+        &self,
+        planned: &PlannedEvent,
+        encoding: &Encoding,
+        attr: &PerfEventAttr,
+        rings: &mut HashMap<u32, CpuRing>,
+    ) -> Result<OpenEvent, OpenError> {
+        let name = &planned.name.name;
+        let mut places = self.places(encoding.cpus.as_deref()).into_iter();
+        let mut event = None;
+        let mut gone = None;
+        // The first place that exists decides what has to be given up; all others follow.
+        for place in places.by_ref() {
+            match open::negotiate(attr, place) {
+                Ok(Negotiated { first, attr, concessions }) => {
+                    let modes = granted_modes(&attr, planned.modes);
+                    let mut opened = OpenEvent {
+                        name: planned.name.recorded_name(modes),
+                        attr,
+                        descriptors: Vec::new(),
+                        ids: Vec::new(),
+                        concessions,
+                    };
+                    attach(&mut opened, first, place, rings).map_err(|error| mapping_error(name, &error))?;
+                    event = Some(opened);
+                    break;
+                }
+                Err(libc::ESRCH) => gone = Some(place),
+                Err(errno) => return Err(OpenError::explain(name, attr, place, errno)),
+            }
+        }
+        let Some(mut event) = event else {
+            let place = gone.unwrap_or(Place { thread: None, cpu: None });
+            return Err(OpenError::explain(name, attr, place, libc::ESRCH));
+        };
+        for place in places {
+            match syscall::open(&event.attr, place) {
+                Ok(descriptor) => {
+                    attach(&mut event, descriptor, place, rings)
+                        .map_err(|error| mapping_error(name, &error))?;
+                }
+                // A thread that ended meanwhile, a CPU that went offline.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {}
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                    return Err(OpenError::explain(name, &event.attr, place, errno));
+                }
+            }
+        }
+        Ok(event)
+    }
+
+    fn synthesize(&mut self, data: bool) {
+        let mut synthesizer = Synthesizer::new(RecordEncoder::new(&self.attributes()[0]), data);
+        synthesizer.kernel();
+        match &self.attachment {
+            Attachment::Exec(_) => {} // its exec will tell
+            Attachment::Threads(threads) => {
+                let processes: BTreeSet<Pid> = threads.iter().map(|(pid, _)| *pid).collect();
+                processes.into_iter().for_each(|pid| synthesizer.process(pid));
+            }
+            Attachment::System => {
+                crate::target::all_processes().into_iter().for_each(|pid| synthesizer.process(pid));
+            }
+        }
+        let made = synthesizer.finish();
+        if made.unreadable > 0 {
+            self.notes.push(format!(
+                "the mappings of {} processes of other users could not be read: their samples stay without names",
+                made.unreadable
+            ));
+        }
+        let kernel_sampled = self
+            .events
+            .iter()
+            .any(|event| !event.attr.has(hardmeter_samples::perf_data::abi::attr_flag::EXCLUDE_KERNEL));
+        if made.kernel_hidden && kernel_sampled {
+            self.notes.push("the kernel hides its addresses: kernel samples stay without names (sudo sysctl kernel.kptr_restrict=0)".into());
+        }
+        self.preamble = made.records;
+    }
+
+    /// What was given up, event by event.
+    pub fn concessions(&self) -> impl Iterator<Item = (&str, Concession)> {
+        self.events
+            .iter()
+            .flat_map(|event| event.concessions.iter().map(|concession| (event.name.as_str(), *concession)))
+    }
+}
+
+/// Adds an opened descriptor to its event and to the ring of its CPU, which it makes if it is the first.
+fn attach(
+    event: &mut OpenEvent,
+    descriptor: OwnedFd,
+    place: Place,
+    rings: &mut HashMap<u32, CpuRing>,
+) -> io::Result<()> {
+    let cpu = place.cpu.unwrap_or(0);
+    match rings.get_mut(&cpu) {
+        Some(ring) => {
+            // SAFETY: the leader belongs to an event that lives as long as the ring.
+            let leader = unsafe { std::os::fd::BorrowedFd::borrow_raw(ring.writers[0]) };
+            syscall::redirect(descriptor.as_fd(), leader)?;
+            ring.writers.push(descriptor.as_raw_fd());
+        }
+        None => {
+            let mut capacity = RING_CAPACITY;
+            let ring = loop {
+                match Ring::map(descriptor.as_fd(), capacity) {
+                    Ok(ring) => break ring,
+                    // Over the limit of locked memory: a smaller ring may fit.
+                    Err(error) if error.raw_os_error() == Some(libc::EPERM) && capacity > RING_MINIMUM => {
+                        capacity /= 2;
+                    }
+                    Err(error) => return Err(error),
+                }
+            };
+            rings.insert(cpu, CpuRing { ring, writers: vec![descriptor.as_raw_fd()], current: 0 });
+        }
+    }
+    event.ids.push(syscall::id(descriptor.as_fd())?);
+    event.descriptors.push(descriptor);
+    Ok(())
+}
+
+fn mapping_error(event: &str, error: &io::Error) -> OpenError {
+    OpenError {
+        event: event.to_string(),
+        reason: format!("its ring buffer cannot be mapped: {error}"),
+        remedy:
+            "other profilers hold locked memory: stop them, or: sudo sysctl kernel.perf_event_mlock_kb=16384"
+                .to_string(),
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+    }
+}
+
+fn granted_modes(attr: &PerfEventAttr, wanted: Modes) -> Modes {
+    use hardmeter_samples::perf_data::abi::attr_flag;
+    Modes {
+        user: wanted.user && !attr.has(attr_flag::EXCLUDE_USER),
+        kernel: wanted.kernel && !attr.has(attr_flag::EXCLUDE_KERNEL),
+    }
+}
+
+impl RecordSource for KernelSource {
+    fn kind(&self) -> EventSource {
+        self.kind
+    }
+
+    fn attributes(&self) -> Vec<EventAttributes> {
+        self.events
+            .iter()
+            .map(|event| EventAttributes {
+                name: event.name.clone(),
+                attr: event.attr,
+                ids: event.ids.clone(),
+            })
+            .collect()
+    }
+
+    fn preamble(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.preamble)
+    }
+
+    fn wakeups(&self) -> Vec<RawFd> {
+        self.rings.iter().filter_map(|ring| ring.writers.get(ring.current).copied()).collect()
+    }
+
+    fn hung_up(&mut self, descriptor: RawFd) {
+        for ring in &mut self.rings {
+            if ring.writers.get(ring.current) == Some(&descriptor) {
+                ring.current += 1;
+            }
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        // Only for what stays below the watermark: a slow target's samples reach the file within this time.
+        Duration::from_secs(1)
+    }
+
+    fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
+        let mut bytes = 0;
+        let filters = &self.filters;
+        for ring in &mut self.rings {
+            bytes += ring.ring.drain(|record| {
+                if filters.is_empty() || wanted(record, filters) {
+                    sink(record)
+                } else {
+                    Ok(())
+                }
+            })?;
+        }
+        Ok(bytes)
+    }
+
+    fn start(&mut self) -> Result<(), DrainError> {
+        if self.enabled_by_exec {
+            return Ok(());
+        }
+        for descriptor in self.events.iter().flat_map(|event| &event.descriptors) {
+            syscall::enable(descriptor.as_fd())
+                .map_err(|error| DrainError::Source(format!("an event cannot be started: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        for descriptor in self.events.iter().flat_map(|event| &event.descriptors) {
+            let _ = syscall::disable(descriptor.as_fd()); // fails only for what has stopped already
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.rings.iter().all(|ring| ring.current >= ring.writers.len())
+    }
+
+    fn counts(&self) -> Vec<EventCount> {
+        self.events
+            .iter()
+            .map(|event| {
+                let mut total = Reading::default();
+                for descriptor in &event.descriptors {
+                    total += syscall::read(descriptor.as_fd()).unwrap_or_default();
+                }
+                EventCount { name: event.name.clone(), reading: total }
+            })
+            .collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let concessions = self.concessions().map(|(event, concession)| format!("{event}: {concession}"));
+        concessions.chain(self.notes.iter().cloned()).collect()
+    }
+}
+
+/// Whether a record passes its event's filter; whatever is no sample does.
+fn wanted(record: &[u8], filters: &HashMap<u64, RecordFilter>) -> bool {
+    let kind = u32::from_ne_bytes([record[0], record[1], record[2], record[3]]);
+    if kind != record_type::SAMPLE {
+        return true;
+    }
+    // PERF_SAMPLE_IDENTIFIER is the first word of every sample of ours.
+    let id = record.get(8..16).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+    id.and_then(|id| filters.get(&id)).is_none_or(|filter| filter.accepts(record))
+}
+
+const _: () = assert!(sample_type::IDENTIFIER == 1 << 16);
+
+/// The kernel's features, re-exported for probing.
+pub fn features() -> KernelFeatures {
+    open::kernel_features()
+}

@@ -1,0 +1,153 @@
+//! The system call `perf_event_open` and what is done with its descriptors.
+
+use hardmeter_samples::perf_data::abi::PerfEventAttr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// `PERF_FLAG_FD_CLOEXEC`: the profiled command must not inherit our descriptors.
+const FLAG_CLOEXEC: libc::c_ulong = 8;
+
+// ioctl numbers of include/uapi/linux/perf_event.h: _IO('$', n), _IOR('$', 7, u64), _IOW('$', 6, char *).
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
+const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
+const IOC_ID: libc::c_ulong = 0x8008_2407;
+
+/// What an event is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// A thread, or `None` for everything that runs on the CPU.
+    pub thread: Option<i32>,
+    /// A CPU, or `None` for any.
+    pub cpu: Option<u32>,
+}
+
+/// Opens one event.
+pub fn open(attr: &PerfEventAttr, place: Place) -> io::Result<OwnedFd> {
+    let mut attr = *attr;
+    let cpu = place.cpu.map_or(-1, |cpu| cpu as libc::c_int);
+    // SAFETY: `attr` is laid out as the kernel's structure (checked by a test of its crate) and says its size;
+    // the kernel may write the size back.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_mut(&mut attr),
+            place.thread.unwrap_or(-1) as libc::pid_t,
+            cpu,
+            -1 as libc::c_int,
+            FLAG_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that the kernel has just made for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+fn ioctl(fd: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: each request of this file takes an integer or a pointer that its caller keeps alive.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Starts an event, and the copies that children inherited.
+pub fn enable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    ioctl(fd, IOC_ENABLE, 0)
+}
+
+/// Stops an event, and the copies that children inherited.
+pub fn disable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    ioctl(fd, IOC_DISABLE, 0)
+}
+
+/// Sends an event's records to the ring of another.
+pub fn redirect(fd: BorrowedFd<'_>, leader: BorrowedFd<'_>) -> io::Result<()> {
+    ioctl(fd, IOC_SET_OUTPUT, leader.as_raw_fd() as libc::c_ulong)
+}
+
+/// Sets the filter of a tracing event (address ranges of Arm SPE).
+pub fn set_filter(fd: BorrowedFd<'_>, filter: &std::ffi::CStr) -> io::Result<()> {
+    ioctl(fd, IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong)
+}
+
+/// The id by which records name this event.
+pub fn id(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut id = 0u64;
+    ioctl(fd, IOC_ID, std::ptr::from_mut(&mut id) as libc::c_ulong)?;
+    Ok(id)
+}
+
+/// A counter's value and the time it had a hardware counter to itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Events counted while running.
+    pub value: u64,
+    /// Nanoseconds the event was wanted.
+    pub enabled: u64,
+    /// Nanoseconds it was on a counter; less than `enabled` when events took turns.
+    pub running: u64,
+}
+
+impl std::ops::AddAssign for Reading {
+    fn add_assign(&mut self, other: Reading) {
+        self.value += other.value;
+        self.enabled += other.enabled;
+        self.running += other.running;
+    }
+}
+
+impl Reading {
+    /// The count for the whole time, from what was counted in part of it. `None` if it never ran.
+    pub fn scaled(&self) -> Option<u64> {
+        match (self.enabled, self.running) {
+            (0, _) => Some(self.value),
+            (_, 0) => None,
+            (enabled, running) if running >= enabled => Some(self.value),
+            (enabled, running) => {
+                Some((self.value as u128 * enabled as u128 / running as u128).min(u64::MAX as u128) as u64)
+            }
+        }
+    }
+
+    /// The share of the time it was on a counter, 0 to 1.
+    pub fn running_share(&self) -> f64 {
+        if self.enabled == 0 {
+            return 1.0;
+        }
+        (self.running as f64 / self.enabled as f64).min(1.0)
+    }
+}
+
+/// Reads a counter that was opened with `TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING` as its read format.
+pub fn read(fd: BorrowedFd<'_>) -> io::Result<Reading> {
+    let mut words = [0u64; 3];
+    // SAFETY: the buffer has room for the 24 bytes asked for.
+    let length = unsafe { libc::read(fd.as_raw_fd(), words.as_mut_ptr().cast(), 24) };
+    match length {
+        24 => Ok(Reading { value: words[0], enabled: words[1], running: words[2] }),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(Reading::default()), // a pinned event in error state reads as end of file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_ran_a_quarter_of_the_time_is_scaled_by_four() {
+        let reading = Reading { value: 250, enabled: 4_000, running: 1_000 };
+        assert_eq!(reading.scaled(), Some(1_000));
+        assert_eq!(reading.running_share(), 0.25);
+        assert_eq!(Reading { value: 7, enabled: 10, running: 10 }.scaled(), Some(7));
+        assert_eq!(Reading { value: 0, enabled: 10, running: 0 }.scaled(), None);
+        assert_eq!(Reading::default().scaled(), Some(0));
+        // No overflow on counts of days.
+        let long = Reading { value: 1 << 62, enabled: 1 << 50, running: 1 << 49 };
+        assert_eq!(long.scaled(), Some(1 << 63));
+    }
+}

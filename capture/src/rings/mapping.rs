@@ -1,0 +1,158 @@
+//! A ring in memory shared with the kernel.
+
+use super::{for_each_record, unread, AuxCursor, RingError};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+// Offsets in struct perf_event_mmap_page (include/uapi/linux/perf_event.h): the fields from data_head on start
+// at 1 KiB by the interface's own promise.
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+const DATA_OFFSET: usize = 1040;
+const DATA_SIZE: usize = 1048;
+const AUX_HEAD: usize = 1056;
+const AUX_TAIL: usize = 1064;
+const AUX_OFFSET: usize = 1072;
+const AUX_SIZE: usize = 1080;
+
+/// One mapping, unmapped when dropped.
+struct Mapping {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// The mapping is plain memory; nothing about it belongs to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(fd: BorrowedFd<'_>, offset: usize, length: usize) -> io::Result<Mapping> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { base: NonNull::new(base.cast()).expect("mmap never answers null"), length })
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset + 8 <= self.length && offset % 8 == 0);
+        // SAFETY: inside the mapping, aligned, and shared with another writer only through atomic accesses.
+        unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
+    }
+
+    /// Bytes that the writer leaves alone until our tail has moved past them.
+    ///
+    /// SAFETY: the caller must not use the slice after it has published a tail behind its start.
+    unsafe fn bytes(&self, offset: usize, length: usize) -> &[u8] {
+        assert!(offset.checked_add(length).is_some_and(|end| end <= self.length));
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), length) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; no reference outlives the owner.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// The page size of this machine.
+fn page_size() -> usize {
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// The record ring of one event (and of all events redirected to it).
+pub struct Ring {
+    mapping: Mapping,
+    data_offset: usize,
+    capacity: usize,
+    scratch: Vec<u8>,
+}
+
+impl Ring {
+    /// Maps the ring of a perf event with a data area of `capacity` bytes, a power of two of at least a page.
+    pub fn map(fd: BorrowedFd<'_>, capacity: usize) -> io::Result<Ring> {
+        let mapping = Mapping::new(fd, 0, page_size() + capacity)?;
+        // Kernels before 4.1 leave both fields zero: the data area follows the first page.
+        let (offset, size) = (
+            mapping.word(DATA_OFFSET).load(Ordering::Relaxed) as usize,
+            mapping.word(DATA_SIZE).load(Ordering::Relaxed) as usize,
+        );
+        let (data_offset, capacity) = if size == 0 { (page_size(), capacity) } else { (offset, size) };
+        Ok(Ring { mapping, data_offset, capacity, scratch: Vec::new() })
+    }
+
+    /// Hands every unread record to `sink` and gives its space back; returns the bytes read.
+    ///
+    /// If the sink fails, nothing of this pass is given back: the records stay for another try.
+    pub fn drain<E: From<RingError>>(
+        &mut self,
+        sink: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let tail = self.mapping.word(DATA_TAIL).load(Ordering::Relaxed); // only we write it
+        let head = self.mapping.word(DATA_HEAD).load(Ordering::Acquire);
+        if head == tail {
+            return Ok(0);
+        }
+        let pieces = unread(tail, head, self.capacity)?;
+        // SAFETY: the kernel does not touch what lies between tail and head; the slices end with this call,
+        // before the new tail is published.
+        let consumed = unsafe {
+            let first = self.mapping.bytes(self.data_offset + pieces.first.0, pieces.first.1);
+            let second = self.mapping.bytes(self.data_offset, pieces.second);
+            for_each_record(first, second, &mut self.scratch, sink)?
+        };
+        self.mapping.word(DATA_TAIL).store(tail + consumed as u64, Ordering::Release);
+        Ok(consumed)
+    }
+
+    /// Maps an AUX area of `capacity` bytes behind this ring, for an event that traces (Arm SPE).
+    pub fn map_aux(&self, fd: BorrowedFd<'_>, capacity: usize) -> io::Result<AuxRing> {
+        let offset = self.mapping.length;
+        self.mapping.word(AUX_OFFSET).store(offset as u64, Ordering::Relaxed);
+        self.mapping.word(AUX_SIZE).store(capacity as u64, Ordering::Release);
+        Ok(AuxRing { mapping: Mapping::new(fd, offset, capacity)?, capacity, cursor: AuxCursor::default() })
+    }
+
+    /// Hands the unread trace bytes to `sink` as `(offset in the trace, older piece, newer piece)` and gives
+    /// their space back; returns the bytes read.
+    pub fn drain_aux<E>(
+        &self,
+        aux: &mut AuxRing,
+        mut sink: impl FnMut(u64, &[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let head = self.mapping.word(AUX_HEAD).load(Ordering::Acquire);
+        if head == aux.cursor.tail {
+            return Ok(0);
+        }
+        let (pieces, start, behind) = aux.cursor.advance(head, aux.capacity);
+        // SAFETY: as in `drain`.
+        unsafe {
+            let first = aux.mapping.bytes(pieces.first.0, pieces.first.1);
+            let second = aux.mapping.bytes(0, pieces.second);
+            sink(start, first, second)?;
+        }
+        aux.cursor = behind;
+        self.mapping.word(AUX_TAIL).store(behind.tail, Ordering::Release);
+        Ok(pieces.first.1 + pieces.second)
+    }
+}
+
+/// The AUX area that belongs to a [`Ring`].
+pub struct AuxRing {
+    mapping: Mapping,
+    capacity: usize,
+    cursor: AuxCursor,
+}

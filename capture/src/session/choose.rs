@@ -1,0 +1,308 @@
+//! Which source a recording uses, and why.
+
+use super::{Request, SessionError};
+use crate::events::EventRequest;
+use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
+use crate::pmu::encoding::{event_type, Encoding, Resolver};
+use crate::pmu::open::{self, OpenError};
+use crate::pmu::recorder::PlannedEvent;
+use crate::pmu::syscall::Place;
+use crate::target::Target;
+use hardmeter_samples::model::{EventSource, MemoryEvent, Period};
+
+/// What the user said about the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceChoice {
+    /// The best that works.
+    Auto,
+    /// The processor's PMU, or the kernel's software events.
+    Hardware,
+    /// The software PMU.
+    Simulated,
+    /// The timer.
+    Timer,
+}
+
+/// A decision.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The source.
+    pub source: EventSource,
+    /// Why this one, in a few words.
+    pub reason: String,
+    /// Events for the kernel; empty when simulating.
+    pub events: Vec<PlannedEvent>,
+    /// Events for the software PMU; empty otherwise.
+    pub simulated: Vec<(MemoryEvent, Period)>,
+}
+
+/// Samples per second where time is sampled.
+const TIMER_FREQUENCY: u64 = 1000;
+
+/// How often an event is sampled unless the user says otherwise.
+///
+/// Misses happen less often the further down, so that each level gets about as many samples; the paper took 10,000
+/// for both of its events. Rare events of the kernel are all recorded.
+pub fn default_rate(name: &str, encoding: &Encoding) -> Rate {
+    let period = match MemoryEvent::from_name(name) {
+        Some(MemoryEvent::L1dMiss | MemoryEvent::L1iMiss | MemoryEvent::BranchesMispredicted) => 10_000,
+        Some(MemoryEvent::DtlbMiss | MemoryEvent::ItlbMiss) => 5_000,
+        Some(MemoryEvent::L2Miss | MemoryEvent::StlbMiss) => 2_000,
+        Some(MemoryEvent::L3Miss) => 1_000,
+        // Odd, so that loops of round length are not always met at the same instruction.
+        Some(MemoryEvent::Loads | MemoryEvent::Stores | MemoryEvent::Instructions) => 1_000_003,
+        None if encoding.event_type == event_type::SOFTWARE && encoding.config >= 2 => 1,
+        None if encoding.event_type == event_type::BREAKPOINT => 1,
+        None => return Rate::Frequency(TIMER_FREQUENCY),
+    };
+    // IBS counts operations: with a miss every thousand of them, a period of a miss count is far too short.
+    Rate::Period(Period(if encoding.filter.is_some() { 250_007 } else { period }))
+}
+
+/// Decides for sampling.
+pub(super) fn choose(request: &Request) -> Result<Chosen, SessionError> {
+    decide(request, true)
+}
+
+/// Decides for counting: an event that can only be sampled (AMD IBS) does not do.
+pub(super) fn choose_counting(request: &Request) -> Result<Chosen, SessionError> {
+    decide(request, false)
+}
+
+fn decide(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
+    let only_commands_and_events = simulable(request);
+    match request.source {
+        SourceChoice::Hardware => {
+            let events = plan(request, sampling)?;
+            Ok(chosen(EventSource::Hardware, "as asked", events))
+        }
+        SourceChoice::Timer => Ok(chosen(EventSource::Timer, "as asked", vec![timer(request)])),
+        SourceChoice::Simulated => {
+            only_commands_and_events.map_err(|cause| SessionError::Contradiction {
+                cause,
+                remedy: "use --source hardware or --source timer".to_string(),
+            })?;
+            simulate(request, "as asked".to_string())
+        }
+        SourceChoice::Auto => {
+            let refused =
+                match plan(request, sampling).and_then(|events| probe(&events, sampling).map(|()| events)) {
+                    Ok(events) => {
+                        let software = events.iter().all(|event| event.candidates[0].is_software());
+                        let reason = if software {
+                            "the kernel itself counts these"
+                        } else {
+                            "this machine's PMU offers it"
+                        };
+                        return Ok(chosen(EventSource::Hardware, reason, events));
+                    }
+                    Err(error) => error,
+                };
+            // A name that nobody knows is the user's mistake, not the machine's.
+            if request.events.iter().any(|event| MemoryEvent::from_name(&event.name).is_none()) {
+                return Err(refused);
+            }
+            match only_commands_and_events {
+                Ok(()) => simulate(request, format!("no hardware: {refused}")),
+                Err(_) if !sampling => Err(refused), // time is no substitute for a count of misses
+                Err(cause) => {
+                    let reason =
+                        format!("no hardware ({refused}), and {cause}: time is sampled instead of misses");
+                    Ok(chosen(EventSource::Timer, &reason, vec![timer(request)]))
+                }
+            }
+        }
+    }
+}
+
+fn chosen(source: EventSource, reason: &str, events: Vec<PlannedEvent>) -> Chosen {
+    Chosen { source, reason: reason.to_string(), events, simulated: Vec::new() }
+}
+
+/// Whether the software PMU could do it; if not, why not.
+fn simulable(request: &Request) -> Result<(), String> {
+    if let Some(event) = request.events.iter().find(|event| MemoryEvent::from_name(&event.name).is_none()) {
+        return Err(format!("the software PMU does not know the event {}", event.name));
+    }
+    match request.target {
+        Target::Command => Ok(()),
+        Target::Server(_) => Err("a server that runs already cannot be simulated".to_string()),
+        Target::Processes(_) => Err("a process that runs already cannot be simulated".to_string()),
+        Target::System => Err("the whole system cannot be simulated".to_string()),
+    }
+}
+
+fn simulate(request: &Request, reason: String) -> Result<Chosen, SessionError> {
+    let events = request
+        .events
+        .iter()
+        .filter_map(|event| Some((MemoryEvent::from_name(&event.name)?, event)))
+        .map(|(event, asked)| {
+            let rate = asked.rate.or(request.rate);
+            match rate.unwrap_or_else(|| simulated_rate(event)) {
+                Rate::Period(period) => Ok((event, period)),
+                Rate::Frequency(_) => Err(SessionError::Contradiction {
+                    cause: "the software PMU has no frequency: its time is simulated".to_string(),
+                    remedy: "give a period with -c".to_string(),
+                }),
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Chosen { source: EventSource::Simulated, reason, events: Vec::new(), simulated: events })
+}
+
+/// Simulated programs run some ten times slower, and have that many fewer events in the same time.
+fn simulated_rate(event: MemoryEvent) -> Rate {
+    match default_rate(event.name(), &Encoding::default()) {
+        Rate::Period(Period(period)) => Rate::Period(Period((period / 10).max(1) | 1)),
+        frequency => frequency,
+    }
+}
+
+fn timer(request: &Request) -> PlannedEvent {
+    let rate = request.rate.unwrap_or(Rate::Frequency(TIMER_FREQUENCY));
+    let rate = match rate {
+        // A period in misses means nothing to a clock that counts nanoseconds.
+        Rate::Period(_) if request.source != SourceChoice::Timer => Rate::Frequency(TIMER_FREQUENCY),
+        rate => rate,
+    };
+    PlannedEvent {
+        name: EventRequest::named("cpu-clock"),
+        candidates: vec![Encoding { event_type: event_type::SOFTWARE, config: 0, ..Encoding::default() }],
+        rate,
+        modes: request.modes.unwrap_or(Modes::BOTH),
+    }
+}
+
+/// The request's events for the kernel. `sampling` is false when only counts are wanted.
+pub(super) fn plan(request: &Request, sampling: bool) -> Result<Vec<PlannedEvent>, SessionError> {
+    let resolver = Resolver::this_machine();
+    request
+        .events
+        .iter()
+        .map(|event| {
+            let candidates = resolver.resolve(event, sampling)?;
+            let rate =
+                event.rate.or(request.rate).unwrap_or_else(|| default_rate(&event.name, &candidates[0]));
+            Ok(PlannedEvent {
+                name: event.clone(),
+                candidates,
+                rate,
+                modes: event.modes.or(request.modes).unwrap_or(Modes::BOTH),
+            })
+        })
+        .collect()
+}
+
+/// Opens each event on ourselves and closes it: what the machine can do is what it does.
+fn probe(events: &[PlannedEvent], sampling: bool) -> Result<(), SessionError> {
+    for event in events {
+        probe_event(event, sampling).map_err(SessionError::Open)?;
+    }
+    Ok(())
+}
+
+fn probe_event(event: &PlannedEvent, sampling: bool) -> Result<(), OpenError> {
+    let mut refusal = None;
+    for encoding in event.candidates.iter().filter(|encoding| !encoding.aux) {
+        match probe_encoding(&event.name.name, encoding, sampling.then_some(event.rate), event.modes) {
+            Ok(_) => return Ok(()),
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| OpenError {
+        event: event.name.name.clone(),
+        reason: "it is only offered as a trace (Arm SPE)".to_string(),
+        remedy: "record it with `perf record -e arm_spe//`, or use --source timer".to_string(),
+        errno: libc::EOPNOTSUPP,
+    }))
+}
+
+/// Opens an event on this process, stopped, for sampling at a rate or for counting.
+pub(crate) fn probe_encoding(
+    name: &str,
+    encoding: &Encoding,
+    rate: Option<Rate>,
+    modes: Modes,
+) -> Result<open::Negotiated, OpenError> {
+    let common = Common {
+        callchains: false,
+        inherit: true,
+        enable_on_exec: false,
+        wakeup_watermark: 4096,
+        kernel: KernelFeatures { build_id: false, ..open::kernel_features() },
+    };
+    let attr = match rate {
+        Some(rate) => attributes::sampling(encoding, rate, modes, &common),
+        None => attributes::counting(encoding, modes, &common),
+    };
+    let place = Place { thread: Some(0), cpu: None };
+    open::negotiate(&attr, place).map_err(|errno| OpenError::explain(name, &attr, place, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(events: &str, source: SourceChoice, target: Target) -> Request {
+        Request {
+            events: crate::events::parse_events(events).expect("events"),
+            rate: None,
+            modes: None,
+            source,
+            target,
+            command: vec!["true".into()],
+            delay: None,
+            callchains: false,
+            machine: "this".into(),
+            causes: false,
+            set_sampling: 1,
+        }
+    }
+
+    #[test]
+    fn software_events_are_taken_from_the_kernel_everywhere() {
+        let chosen = choose(&request("page-faults:u", SourceChoice::Auto, Target::Command));
+        match chosen {
+            Ok(chosen) => {
+                assert_eq!(chosen.source, EventSource::Hardware);
+                assert_eq!(chosen.events[0].rate, Rate::Period(Period(1)));
+                assert_eq!(chosen.events[0].modes, Modes::USER);
+            }
+            Err(SessionError::Open(error)) => println!("skipped: {error}"), // a container without the call
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_running_process_cannot_be_simulated() {
+        let own = Target::Processes(vec![hardmeter_samples::model::Pid(1)]);
+        let error = choose(&request("l1d-miss", SourceChoice::Simulated, own)).expect_err("impossible");
+        assert!(error.to_string().contains("runs already"), "{error}");
+        let error =
+            choose(&request("cycles", SourceChoice::Simulated, Target::Command)).expect_err("impossible");
+        assert!(error.to_string().contains("cycles"), "{error}");
+    }
+
+    #[test]
+    fn a_simulation_takes_the_period_asked_for_and_no_frequency() {
+        let mut wanted = request("l1d-miss/period=77/,l2-miss", SourceChoice::Simulated, Target::Command);
+        wanted.rate = Some(Rate::Period(Period(500)));
+        let chosen = choose(&wanted).expect("possible");
+        assert_eq!(
+            chosen.simulated,
+            [(MemoryEvent::L1dMiss, Period(77)), (MemoryEvent::L2Miss, Period(500))]
+        );
+        wanted.rate = Some(Rate::Frequency(100));
+        assert!(choose(&wanted).is_err());
+    }
+
+    #[test]
+    fn the_timer_ignores_a_period_in_misses_only_when_it_is_a_stopgap() {
+        let mut wanted = request("l1d-miss", SourceChoice::Timer, Target::Command);
+        wanted.rate = Some(Rate::Period(Period(500_000)));
+        assert_eq!(choose(&wanted).expect("possible").events[0].rate, Rate::Period(Period(500_000)));
+        wanted.source = SourceChoice::Auto;
+        assert_eq!(timer(&wanted).rate, Rate::Frequency(1000));
+    }
+}

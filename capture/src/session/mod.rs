@@ -1,0 +1,276 @@
+//! A recording from beginning to end: which source, on whom, into which file.
+//!
+//! ```text
+//! request --choose--> source ------\
+//!    \--> workload (held back) -----+--> recorder loop --> hardmeter.data, hardmeter.data.json
+//!          privileges dropped here -/
+//! ```
+
+mod choose;
+mod host;
+mod recorder;
+mod signals;
+mod stat;
+mod tally;
+
+pub(crate) use choose::probe_encoding;
+pub use choose::{default_rate, Chosen, SourceChoice};
+pub use recorder::{Ending, LoopError, Progress, Recorded};
+pub use stat::{stat, EventStatistic, StatReport};
+pub use tally::Tally;
+
+use crate::events::EventRequest;
+use crate::pmu::attributes::{Modes, Rate};
+use crate::pmu::encoding::EncodingError;
+use crate::pmu::open::OpenError;
+use crate::pmu::recorder::{Attachment, KernelSource, SamplingPlan};
+use crate::privileges;
+use crate::simulated::SimulatedSource;
+use crate::softpmu::{self, SimulationConfig, SoftPmuError, SoftwarePmu};
+use crate::source::RecordSource;
+use crate::target::{self, Target, TargetError};
+use crate::workload::{Workload, WorkloadError};
+use hardmeter_samples::model::EventSource;
+use hardmeter_samples::sidecar::{RequestedEvent, Sidecar, SidecarError};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a user wants recorded.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Which events.
+    pub events: Vec<EventRequest>,
+    /// How often, for events that do not say it themselves.
+    pub rate: Option<Rate>,
+    /// Which modes, for events that do not say it themselves; `None`: all that is allowed.
+    pub modes: Option<Modes>,
+    /// Where from.
+    pub source: SourceChoice,
+    /// On whom.
+    pub target: Target,
+    /// The command to run; empty for none.
+    pub command: Vec<OsString>,
+    /// Start measuring so long after the command.
+    pub delay: Option<Duration>,
+    /// Record call chains.
+    pub callchains: bool,
+    /// The simulated machine: `this`, a name, or a file.
+    pub machine: String,
+    /// Classify simulated misses as cold, capacity or conflict.
+    pub causes: bool,
+    /// Simulate one cache line in this many.
+    pub set_sampling: u32,
+}
+
+/// Why a recording could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// An event's name.
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// An event could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The software PMU.
+    #[error(transparent)]
+    SoftPmu(#[from] SoftPmuError),
+    /// The recording itself.
+    #[error(transparent)]
+    Loop(#[from] LoopError),
+    /// The sidecar.
+    #[error(transparent)]
+    Sidecar(#[from] SidecarError),
+    /// What was asked for does not go together.
+    #[error("{cause}")]
+    Contradiction {
+        /// What is wrong.
+        cause: String,
+        /// What mends it.
+        remedy: String,
+    },
+    /// Root could not be given up.
+    #[error("cannot give up root: {0}")]
+    Privileges(std::io::Error),
+}
+
+impl From<WorkloadError> for SessionError {
+    fn from(error: WorkloadError) -> Self {
+        SessionError::Loop(error.into())
+    }
+}
+
+impl SessionError {
+    /// What mends it; empty where the message says it already.
+    pub fn remedy(&self) -> String {
+        match self {
+            SessionError::Encoding(error) => error.remedy(),
+            SessionError::Open(error) => error.remedy.clone(),
+            SessionError::Target(error) => error.remedy().to_string(),
+            SessionError::Loop(LoopError::Workload(error)) => error.remedy().to_string(),
+            SessionError::Contradiction { remedy, .. } => remedy.clone(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Report {
+    /// What was recorded.
+    pub recorded: Recorded,
+    /// The source that was used.
+    pub source: EventSource,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Records into `output`. `announce` is told which source is used and why, before anything runs.
+pub fn record(
+    request: &Request,
+    output: &PathBuf,
+    command_line: &[String],
+    announce: &mut dyn FnMut(&Chosen),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, SessionError> {
+    check(request)?;
+    let chosen = choose::choose(request)?;
+    announce(&chosen);
+    let user = privileges::invoking_user();
+    let (mut source, mut workload, machine): (Box<dyn RecordSource>, Option<Workload>, _) =
+        match chosen.source {
+            EventSource::Simulated => {
+                let pmu = SoftwarePmu::prepare(simulation(request, &chosen)?)?;
+                if let Some(user) = &user {
+                    pmu.give_to(user.uid, user.gid)?;
+                }
+                let workload = Workload::prepare_command(&pmu.command(&request.command)?, user.as_ref())?;
+                let machine = pmu.machine().clone();
+                (Box::new(SimulatedSource::new(pmu)), Some(workload), Some(machine))
+            }
+            kind => {
+                let workload = match request.command.is_empty() {
+                    true => None,
+                    false => Some(Workload::prepare(&request.command, user.as_ref())?),
+                };
+                let plan = SamplingPlan {
+                    attachment: attachment(&request.target, workload.as_ref())?,
+                    events: chosen.events.clone(),
+                    callchains: request.callchains,
+                    delayed: request.delay.is_some(),
+                    kind,
+                };
+                (Box::new(KernelSource::open(&plan)?), workload, None)
+            }
+        };
+    if let Some(user) = &user {
+        user.drop_privileges().map_err(SessionError::Privileges)?;
+    }
+    let header = host::header(command_line);
+    let recorded =
+        recorder::record(source.as_mut(), workload.as_mut(), output, &header, request.delay, progress)?;
+    let notes = source.notes();
+    let mut sidecar = sidecar(request, &chosen, &recorded, &notes);
+    if let Some(machine) = machine {
+        sidecar.machine_name = Some(machine.name.clone());
+        sidecar.machine = serde_json::to_value(&machine).ok();
+    }
+    match sidecar.store(output) {
+        // The capture stands on its own; on a full disk it is the more important of the two.
+        Err(SidecarError::Io { .. }) if recorded.ending == Ending::DiskFull => {}
+        stored => stored?,
+    }
+    Ok(Report { recorded, source: chosen.source, notes })
+}
+
+/// What the software PMU shall do for a request.
+fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, SoftPmuError> {
+    Ok(SimulationConfig {
+        machine: softpmu::find_machine(&request.machine)?,
+        events: chosen.simulated.clone(),
+        callchain_depth: if request.callchains { 64 } else { 0 },
+        causes: request.causes,
+        set_sampling: request.set_sampling,
+        branches: false,
+        measure_from_start: request.delay.is_none(),
+    })
+}
+
+fn check(request: &Request) -> Result<(), SessionError> {
+    let contradiction = |cause: &str, remedy: &str| {
+        Err(SessionError::Contradiction { cause: cause.to_string(), remedy: remedy.to_string() })
+    };
+    if request.events.is_empty() {
+        return contradiction("no event is named", "name some with -e; `hardmeter events` lists them");
+    }
+    if request.command.is_empty() && request.target == Target::Command {
+        return contradiction(
+            "there is nothing to profile",
+            "give a command after `--`, or a process with -p, a server with --server, or -a for everything",
+        );
+    }
+    Ok(())
+}
+
+/// Where the kernel's events go for a target.
+fn attachment(target: &Target, workload: Option<&Workload>) -> Result<Attachment, SessionError> {
+    let all_threads = |processes: &[hardmeter_samples::model::Pid]| -> Result<Attachment, TargetError> {
+        let mut all = Vec::new();
+        for (index, pid) in processes.iter().enumerate() {
+            match target::threads(*pid) {
+                Ok(threads) => all.extend(threads.into_iter().map(|tid| (*pid, tid))),
+                // Children of a server come and go; only what the user named must exist.
+                Err(error) if index == 0 || matches!(target, Target::Processes(_)) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Attachment::Threads(all))
+    };
+    Ok(match target {
+        Target::Command => {
+            let workload = workload.ok_or(WorkloadError::Empty)?;
+            Attachment::Exec(hardmeter_samples::model::Pid(workload.pid()))
+        }
+        Target::Processes(processes) => all_threads(processes)?,
+        Target::System => Attachment::System,
+        Target::Server(folder) => all_threads(&target::family(target::postmaster(folder)?))?,
+    })
+}
+
+fn sidecar(request: &Request, chosen: &Chosen, recorded: &Recorded, notes: &[String]) -> Sidecar {
+    let mut sidecar = Sidecar::new(chosen.source);
+    sidecar.events = chosen
+        .events
+        .iter()
+        .map(|event| (event.name.name.clone(), event.rate))
+        .chain(
+            chosen.simulated.iter().map(|(event, period)| (event.name().to_string(), Rate::Period(*period))),
+        )
+        .map(|(name, rate)| match rate {
+            Rate::Period(period) => RequestedEvent { name, period: Some(period), frequency: None },
+            Rate::Frequency(hertz) => RequestedEvent { name, period: None, frequency: Some(hertz) },
+        })
+        .collect();
+    for count in &recorded.counts {
+        if let Some(value) = count.reading.scaled() {
+            sidecar.counts.insert(count.name.clone(), value);
+        }
+    }
+    sidecar.instructions = recorded
+        .counts
+        .iter()
+        .find(|count| count.name.split(':').next() == Some("instructions"))
+        .and_then(|count| count.reading.scaled());
+    sidecar.wall_start = Some(recorded.started);
+    sidecar.wall_duration = Some(recorded.duration);
+    sidecar.lost = recorded.tally.lost_records + recorded.tally.lost_samples;
+    sidecar.throttled = recorded.tally.throttled;
+    sidecar.notes = notes.to_vec();
+    if let Some(delay) = request.delay {
+        sidecar.notes.push(format!("measuring began {} s after the start", delay.as_secs_f64()));
+    }
+    sidecar
+}

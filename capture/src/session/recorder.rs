@@ -1,0 +1,226 @@
+//! The recorder's loop: wait, drain, write; until the command, the target or the user ends it.
+
+use super::signals::{self, Signals};
+use super::tally::Tally;
+use crate::source::{DrainError, EventCount, RecordSource};
+use crate::workload::{Workload, WorkloadError};
+use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, WriteError};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Why a recording failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LoopError {
+    /// The command.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The file, with nothing saved.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The source.
+    #[error(transparent)]
+    Drain(#[from] DrainError),
+    /// Waiting failed.
+    #[error("cannot wait for records: {0}")]
+    Wait(#[from] io::Error),
+}
+
+/// What ended a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The command ended.
+    Command,
+    /// All target processes ended.
+    Target,
+    /// A signal, by its number.
+    Signal(i32),
+    /// The disk is full; the file holds what came before.
+    DiskFull,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What passed by.
+    pub tally: Tally,
+    /// Names of the events, in the order of `tally.samples`.
+    pub events: Vec<String>,
+    /// Totals of each event.
+    pub counts: Vec<EventCount>,
+    /// Why it ended.
+    pub ending: Ending,
+    /// How the command ended, where there was one and it has.
+    pub status: Option<ExitStatus>,
+    /// When it began.
+    pub started: SystemTime,
+    /// How long it took.
+    pub duration: Duration,
+    /// Bytes of records in the file.
+    pub bytes: u64,
+    /// Bytes that found no room.
+    pub discarded: u64,
+}
+
+/// How the loop is going, for a progress line.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Samples so far.
+    pub samples: u64,
+    /// Bytes of records so far.
+    pub bytes: u64,
+    /// Whether the events are running yet (`--delay`).
+    pub measuring: bool,
+}
+
+/// Records into a file until the end; the file is complete when this returns `Ok`.
+///
+/// The command, if any, has been prepared on the same source and is let go here.
+pub fn record(
+    source: &mut dyn RecordSource,
+    workload: Option<&mut Workload>,
+    output: &Path,
+    header: &CaptureHeader,
+    delay: Option<Duration>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recorded, LoopError> {
+    let attributes = source.attributes();
+    let mut writer = CaptureWriter::create(output, &attributes, header)?;
+    let mut tally = Tally::new(&attributes);
+    let preamble = source.preamble();
+    writer.append(&preamble)?;
+    let signals = Signals::block()?;
+    let started = SystemTime::now();
+    let clock = Instant::now();
+    let outcome = run(source, workload, &signals, &mut writer, &mut tally, delay, clock, progress);
+    let (ending, status) = outcome?;
+    let duration = clock.elapsed();
+    let counts = source.counts();
+    writer.header_mut().sample_time = tally.times;
+    let (bytes, discarded) = (writer.length().0, writer.discarded().0);
+    let ending = match writer.finish() {
+        Ok(()) => ending,
+        // The file stands, without its end: that is worth more than no file.
+        Err(WriteError::Shortened { .. }) => Ending::DiskFull,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Recorded {
+        tally,
+        events: attributes.into_iter().map(|event| event.name).collect(),
+        counts,
+        ending,
+        status,
+        started,
+        duration,
+        bytes,
+        discarded,
+    })
+}
+
+/// After a signal, or when the disk is full, the command gets this long to end by itself.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[allow(clippy::too_many_arguments)] // the parts of one recording, each used here and nowhere else
+fn run(
+    source: &mut dyn RecordSource,
+    mut workload: Option<&mut Workload>,
+    signals: &Signals,
+    writer: &mut CaptureWriter,
+    tally: &mut Tally,
+    delay: Option<Duration>,
+    clock: Instant,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Ending, Option<ExitStatus>), LoopError> {
+    let mut measuring = delay.is_none();
+    if measuring {
+        source.start()?;
+    }
+    if let Some(workload) = workload.as_deref_mut() {
+        workload.release()?;
+    }
+    let ending = loop {
+        let mut timeout = source.interval();
+        if let (false, Some(delay)) = (measuring, delay) {
+            timeout = timeout.min(delay.saturating_sub(clock.elapsed()));
+        }
+        let pidfd = workload.as_deref().and_then(|workload| workload.pidfd().map(|fd| fd.as_raw_fd()));
+        if workload.is_some() && pidfd.is_none() {
+            timeout = timeout.min(Duration::from_millis(50)); // no descriptor tells of its end: look often
+        }
+        let wakeups = source.wakeups();
+        let mut waiting: Vec<RawFd> = vec![signals.descriptor()];
+        waiting.extend(pidfd);
+        let own = waiting.len();
+        waiting.extend(&wakeups);
+        let events = signals::wait(&waiting, timeout)?;
+
+        // Looked at before the drain: what was written until now is then certainly in the file.
+        let signal = signals.take();
+        let ended = workload.as_deref_mut().is_some_and(|workload| workload.try_wait().is_some());
+        if let Some(full) = drain_round(source, writer, tally)? {
+            break full;
+        }
+        for (descriptor, (_, hung_up)) in wakeups.iter().zip(&events[own..]) {
+            if *hung_up {
+                source.hung_up(*descriptor);
+            }
+        }
+        progress(Progress { samples: tally.total(), bytes: writer.length().0, measuring });
+        if let Some(signal) = signal {
+            break Ending::Signal(signal);
+        }
+        if ended {
+            break Ending::Command;
+        }
+        if source.is_finished() {
+            break Ending::Target;
+        }
+        if !measuring && delay.is_some_and(|delay| clock.elapsed() >= delay) {
+            source.start()?;
+            measuring = true;
+        }
+    };
+    source.stop();
+    if matches!(ending, Ending::Signal(_) | Ending::DiskFull) {
+        if let Some(workload) = workload.as_deref_mut() {
+            end_politely(workload);
+        }
+    }
+    if ending != Ending::DiskFull && drain_round(source, writer, tally)?.is_some() {
+        return Ok((Ending::DiskFull, workload.and_then(|workload| workload.try_wait())));
+    }
+    Ok((ending, workload.and_then(|workload| workload.try_wait())))
+}
+
+/// One pass over all rings. `Some` if the disk is full.
+fn drain_round(
+    source: &mut dyn RecordSource,
+    writer: &mut CaptureWriter,
+    tally: &mut Tally,
+) -> Result<Option<Ending>, LoopError> {
+    let drained = source.drain(&mut |record| {
+        tally.see(record);
+        writer.append(record).map_err(DrainError::from)
+    });
+    match drained {
+        Ok(0) => Ok(None),
+        Ok(_) => match writer.append_finished_round() {
+            Err(WriteError::DiskFull { .. }) => Ok(Some(Ending::DiskFull)),
+            other => Ok(other.map(|()| None)?),
+        },
+        Err(DrainError::Write(WriteError::DiskFull { .. })) => Ok(Some(Ending::DiskFull)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Asks the command to end, and gives it a moment: a Ctrl-C on the terminal has reached it already, a signal to the
+/// recorder alone has not.
+fn end_politely(workload: &mut Workload) {
+    workload.terminate();
+    let asked = Instant::now();
+    while workload.try_wait().is_none() && asked.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

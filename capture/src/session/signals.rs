@@ -1,0 +1,80 @@
+//! Ctrl-C and its kin as something to wait for, so that the file is completed whatever ends the recording.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// While this lives, SIGINT, SIGTERM and SIGHUP do not end the thread's process but make a descriptor readable.
+pub struct Signals {
+    descriptor: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Takes the signals over.
+    pub fn block() -> io::Result<Signals> {
+        // SAFETY: plain structures in and out; the descriptor is new.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::sigaddset(&mut set, signal);
+            }
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let descriptor = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if descriptor < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Signals { descriptor: OwnedFd::from_raw_fd(descriptor), before })
+        }
+    }
+
+    /// Readable when a signal has come.
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// The signal that has come, if one has.
+    pub fn take(&self) -> Option<i32> {
+        // SAFETY: room for one structure.
+        unsafe {
+            let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+            let size = size_of::<libc::signalfd_siginfo>();
+            let read = libc::read(self.descriptor.as_raw_fd(), std::ptr::from_mut(&mut info).cast(), size);
+            (read == size as isize).then_some(info.ssi_signo as i32)
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: the mask that was there before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Waits until one of the descriptors is readable or the time is over. Returns, for each, whether it has something
+/// and whether it has hung up.
+pub fn wait(descriptors: &[RawFd], timeout: std::time::Duration) -> io::Result<Vec<(bool, bool)>> {
+    let mut polled: Vec<libc::pollfd> =
+        descriptors.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
+    let milliseconds = timeout.as_millis().min(i32::MAX as u128) as libc::c_int;
+    // SAFETY: the list and its length.
+    let status = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+    if status < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok(vec![(false, false); descriptors.len()]);
+    }
+    let has = |revents: libc::c_short, bits: libc::c_short| revents & bits != 0;
+    Ok(polled
+        .iter()
+        .map(|fd| {
+            (has(fd.revents, libc::POLLIN), has(fd.revents, libc::POLLHUP | libc::POLLERR | libc::POLLNVAL))
+        })
+        .collect())
+}

@@ -1,0 +1,268 @@
+//! Counting without samples: no rings, no file, one number per event.
+
+use super::choose::{self, Chosen};
+use super::recorder::{Ending, LoopError};
+use super::signals::{self, Signals};
+use super::{attachment, check, Request, SessionError};
+use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
+use crate::pmu::open::{self, OpenError};
+use crate::pmu::recorder::{Attachment, PlannedEvent};
+use crate::pmu::syscall::{self, Place, Reading};
+use crate::pmu::sysfs;
+use crate::privileges;
+use crate::softpmu::{self, SimulationConfig, SoftwarePmu};
+use crate::workload::Workload;
+use hardmeter_samples::model::{EventSource, MemoryEvent};
+use serde::Serialize;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// One event's count.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EventStatistic {
+    /// The event, with the modes that were counted.
+    pub name: String,
+    /// How often it happened, scaled to the whole time; `None` if it never had a counter.
+    pub count: Option<u64>,
+    /// How often it was seen.
+    pub counted: u64,
+    /// The share of the time it had a counter, 0 to 1.
+    pub running_share: f64,
+    /// Whether `count` is an extrapolation.
+    pub scaled: bool,
+    /// What was given up to open it.
+    pub concessions: Vec<Concession>,
+}
+
+/// All counts of a run.
+#[derive(Debug)]
+pub struct StatReport {
+    /// Where they come from.
+    pub source: EventSource,
+    /// One per event.
+    pub events: Vec<EventStatistic>,
+    /// How long it took.
+    pub duration: Duration,
+    /// What ended it.
+    pub ending: Ending,
+    /// How the command ended, where there was one and it has.
+    pub status: Option<ExitStatus>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Counts until the command, the target or the user ends it.
+pub fn stat(request: &Request, announce: &mut dyn FnMut(&Chosen)) -> Result<StatReport, SessionError> {
+    check(request)?;
+    let chosen = choose::choose_counting(request)?;
+    announce(&chosen);
+    match chosen.source {
+        EventSource::Simulated => simulated(request),
+        kind => by_kernel(request, &chosen, kind),
+    }
+}
+
+struct Counter {
+    name: String,
+    descriptors: Vec<OwnedFd>,
+    concessions: Vec<Concession>,
+}
+
+fn by_kernel(request: &Request, chosen: &Chosen, kind: EventSource) -> Result<StatReport, SessionError> {
+    let user = privileges::invoking_user();
+    let mut workload = match request.command.is_empty() {
+        true => None,
+        false => Some(Workload::prepare(&request.command, user.as_ref())?),
+    };
+    let attachment = attachment(&request.target, workload.as_ref())?;
+    open::raise_file_limit();
+    let by_exec = matches!(attachment, Attachment::Exec(_)) && request.delay.is_none();
+    let counters = chosen
+        .events
+        .iter()
+        .map(|event| open_counter(event, &attachment, by_exec))
+        .collect::<Result<Vec<Counter>, OpenError>>()?;
+    if let Some(user) = &user {
+        user.drop_privileges().map_err(SessionError::Privileges)?;
+    }
+    let all = || counters.iter().flat_map(|counter| &counter.descriptors);
+    let enable = || all().for_each(|descriptor| drop(syscall::enable(descriptor.as_fd())));
+    let (ending, status, duration) = run(
+        workload.as_mut(),
+        request.delay,
+        &mut || {
+            if !by_exec {
+                enable();
+            }
+        },
+        &|| !matches!(attachment, Attachment::System) && all().all(|descriptor| has_hung_up(descriptor)),
+    )?;
+    all().for_each(|descriptor| drop(syscall::disable(descriptor.as_fd())));
+    let events = counters
+        .iter()
+        .map(|counter| {
+            let mut total = Reading::default();
+            for descriptor in &counter.descriptors {
+                total += syscall::read(descriptor.as_fd()).unwrap_or_default();
+            }
+            EventStatistic {
+                name: counter.name.clone(),
+                count: total.scaled(),
+                counted: total.value,
+                running_share: total.running_share(),
+                scaled: total.running < total.enabled,
+                concessions: counter.concessions.clone(),
+            }
+        })
+        .collect();
+    Ok(StatReport { source: kind, events, duration, ending, status, notes: Vec::new() })
+}
+
+fn open_counter(event: &PlannedEvent, attachment: &Attachment, by_exec: bool) -> Result<Counter, OpenError> {
+    let common = Common {
+        callchains: false,
+        inherit: *attachment != Attachment::System,
+        enable_on_exec: by_exec,
+        wakeup_watermark: 0,
+        kernel: KernelFeatures::ALL,
+    };
+    let mut refusal = None;
+    for encoding in &event.candidates {
+        let attr = attributes::counting(encoding, event.modes, &common);
+        // Without a ring one descriptor may follow a thread over all CPUs.
+        let places: Vec<Place> = match attachment {
+            Attachment::Exec(pid) => vec![Place { thread: Some(pid.0), cpu: None }],
+            Attachment::Threads(threads) => {
+                threads.iter().map(|(_, tid)| Place { thread: Some(tid.0), cpu: None }).collect()
+            }
+            Attachment::System => sysfs::online_cpus()
+                .into_iter()
+                .filter(|cpu| encoding.cpus.as_ref().is_none_or(|offered| offered.contains(cpu)))
+                .map(|cpu| Place { thread: None, cpu: Some(cpu) })
+                .collect(),
+        };
+        match open_all(event, &attr, &places) {
+            Ok(counter) => return Ok(counter),
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    Err(refusal.expect("a resolved event has a candidate"))
+}
+
+fn open_all(
+    event: &PlannedEvent,
+    attr: &hardmeter_samples::perf_data::abi::PerfEventAttr,
+    places: &[Place],
+) -> Result<Counter, OpenError> {
+    let mut descriptors = Vec::new();
+    let mut concessions = Vec::new();
+    let mut attr = *attr;
+    let mut refused = (libc::ESRCH, Place { thread: None, cpu: None });
+    for place in places {
+        match open::negotiate(&attr, *place) {
+            Ok(opened) => {
+                attr = opened.attr;
+                concessions.extend(opened.concessions);
+                descriptors.push(opened.first);
+            }
+            Err(errno @ (libc::ESRCH | libc::ENODEV)) => refused = (errno, *place),
+            Err(errno) => return Err(OpenError::explain(&event.name.name, &attr, *place, errno)),
+        }
+    }
+    if descriptors.is_empty() {
+        return Err(OpenError::explain(&event.name.name, &attr, refused.1, refused.0));
+    }
+    let user_only = concessions.contains(&Concession::KernelMode);
+    let modes = Modes { kernel: event.modes.kernel && !user_only, ..event.modes };
+    Ok(Counter { name: event.name.recorded_name(modes), descriptors, concessions })
+}
+
+fn has_hung_up(descriptor: &OwnedFd) -> bool {
+    signals::wait(&[descriptor.as_raw_fd()], Duration::ZERO).is_ok_and(|events| events[0].1)
+}
+
+/// Lets the command go and waits for an end, calling `start` when measuring shall begin.
+fn run(
+    mut workload: Option<&mut Workload>,
+    delay: Option<Duration>,
+    start: &mut dyn FnMut(),
+    target_ended: &dyn Fn() -> bool,
+) -> Result<(Ending, Option<ExitStatus>, Duration), LoopError> {
+    let signals = Signals::block()?;
+    if delay.is_none() {
+        start();
+    }
+    let clock = Instant::now();
+    let mut measuring = delay.is_none().then_some(clock);
+    if let Some(workload) = workload.as_deref_mut() {
+        workload.release()?;
+    }
+    let ending = loop {
+        if let Some(signal) = signals.take() {
+            if let Some(workload) = workload.as_deref_mut() {
+                workload.terminate();
+                workload.wait();
+            }
+            break Ending::Signal(signal);
+        }
+        if let Some(workload) = workload.as_deref_mut() {
+            if workload.try_wait().is_some() {
+                break Ending::Command;
+            }
+        } else if target_ended() {
+            break Ending::Target;
+        }
+        let mut timeout = Duration::from_millis(200);
+        if let (None, Some(delay)) = (measuring, delay) {
+            timeout = timeout.min(delay.saturating_sub(clock.elapsed()));
+            if timeout.is_zero() {
+                start();
+                measuring = Some(Instant::now());
+                continue;
+            }
+        }
+        let mut waiting = vec![signals.descriptor()];
+        waiting.extend(workload.as_deref().and_then(|workload| workload.pidfd().map(|fd| fd.as_raw_fd())));
+        signals::wait(&waiting, timeout)?;
+    };
+    let duration = measuring.map_or(Duration::ZERO, |since| since.elapsed());
+    Ok((ending, workload.and_then(|workload| workload.try_wait()), duration))
+}
+
+fn simulated(request: &Request) -> Result<StatReport, SessionError> {
+    let user = privileges::invoking_user();
+    let wanted: Vec<MemoryEvent> =
+        request.events.iter().filter_map(|event| MemoryEvent::from_name(&event.name)).collect();
+    let pmu = SoftwarePmu::prepare(SimulationConfig {
+        branches: wanted.contains(&MemoryEvent::BranchesMispredicted),
+        set_sampling: request.set_sampling,
+        measure_from_start: request.delay.is_none(),
+        ..SimulationConfig::counting(softpmu::find_machine(&request.machine)?)
+    })?;
+    if let Some(user) = &user {
+        pmu.give_to(user.uid, user.gid)?;
+    }
+    let mut workload = Workload::prepare_command(&pmu.command(&request.command)?, user.as_ref())?;
+    if let Some(user) = &user {
+        user.drop_privileges().map_err(SessionError::Privileges)?;
+    }
+    let (ending, status, duration) =
+        run(Some(&mut workload), request.delay, &mut || pmu.start_measuring(), &|| false)?;
+    let counts = pmu.counts();
+    let events = wanted
+        .into_iter()
+        .map(|event| {
+            let count = counts.events.get(&event).copied();
+            EventStatistic {
+                name: event.name().to_string(),
+                count,
+                counted: count.unwrap_or(0),
+                running_share: 1.0,
+                scaled: request.set_sampling > 1,
+                concessions: Vec::new(),
+            }
+        })
+        .collect();
+    Ok(StatReport { source: EventSource::Simulated, events, duration, ending, status, notes: pmu.notes() })
+}

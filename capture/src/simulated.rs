@@ -1,0 +1,69 @@
+//! The software PMU as a source of records like any other.
+
+use crate::pmu::syscall::Reading;
+use crate::softpmu::SoftwarePmu;
+use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
+use hardmeter_samples::model::EventSource;
+use hardmeter_samples::perf_data::EventAttributes;
+use std::time::Duration;
+
+/// A prepared software PMU, drained by the recorder.
+pub struct SimulatedSource {
+    pmu: SoftwarePmu,
+}
+
+impl SimulatedSource {
+    /// Takes over a PMU.
+    pub fn new(pmu: SoftwarePmu) -> SimulatedSource {
+        SimulatedSource { pmu }
+    }
+
+    /// The PMU.
+    pub fn pmu(&self) -> &SoftwarePmu {
+        &self.pmu
+    }
+}
+
+impl RecordSource for SimulatedSource {
+    fn kind(&self) -> EventSource {
+        EventSource::Simulated
+    }
+
+    fn attributes(&self) -> Vec<EventAttributes> {
+        self.pmu.attributes()
+    }
+
+    fn interval(&self) -> Duration {
+        // The shared ring cannot wake us. Simulated programs write some MB/s, the ring holds more than that.
+        Duration::from_millis(50)
+    }
+
+    fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
+        self.pmu.drain(sink)
+    }
+
+    fn start(&mut self) -> Result<(), DrainError> {
+        self.pmu.start_measuring();
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.pmu.stop_measuring();
+    }
+
+    fn is_finished(&self) -> bool {
+        false // the recorder ends with the command
+    }
+
+    fn counts(&self) -> Vec<EventCount> {
+        let counted = |(event, value): (hardmeter_samples::model::MemoryEvent, u64)| EventCount {
+            name: event.name().to_string(),
+            reading: Reading { value, enabled: 1, running: 1 },
+        };
+        self.pmu.counts().events.into_iter().map(counted).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.pmu.notes()
+    }
+}

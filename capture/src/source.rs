@@ -1,0 +1,82 @@
+//! What the recorder needs of a source of records, whichever it is.
+
+use crate::pmu::syscall::Reading;
+use crate::rings::RingError;
+use hardmeter_samples::model::EventSource;
+use hardmeter_samples::perf_data::{EventAttributes, WriteError};
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Why records stopped coming.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    /// A ring buffer is broken.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The file did not take a record.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The source itself failed.
+    #[error("{0}")]
+    Source(String),
+}
+
+/// Where drained records go: one whole record each, header included.
+pub type RecordSink<'a> = dyn FnMut(&[u8]) -> Result<(), DrainError> + 'a;
+
+/// What a source counted while it sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventCount {
+    /// The event's name in the capture.
+    pub name: String,
+    /// Its count.
+    pub reading: Reading,
+}
+
+/// Somewhere samples come from: the kernel's rings, or the software PMU's.
+///
+/// The recorder waits until a descriptor of [`RecordSource::wakeups`] is readable or the interval is over, then
+/// drains. Nothing of a source runs in between: a recorder that waits costs nothing.
+pub trait RecordSource {
+    /// Which kind it is.
+    fn kind(&self) -> EventSource;
+
+    /// The events as the file shall describe them.
+    fn attributes(&self) -> Vec<EventAttributes>;
+
+    /// Records about what existed before: names, mappings.
+    fn preamble(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Descriptors that become readable when there is something to drain.
+    fn wakeups(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    /// A descriptor of [`RecordSource::wakeups`] has hung up: its target has ended.
+    fn hung_up(&mut self, _descriptor: RawFd) {}
+
+    /// The longest time between two drains.
+    fn interval(&self) -> Duration;
+
+    /// Hands over every record that is there; returns how many bytes.
+    fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError>;
+
+    /// Begins to measure, if it has not begun by itself.
+    fn start(&mut self) -> Result<(), DrainError>;
+
+    /// Stops measuring; what was recorded can still be drained.
+    fn stop(&mut self);
+
+    /// Whether nothing more can come.
+    fn is_finished(&self) -> bool;
+
+    /// How often each event happened, sampled or not.
+    fn counts(&self) -> Vec<EventCount>;
+
+    /// What a reader of the capture must know: concessions made, limits of the source.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

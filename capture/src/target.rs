@@ -1,0 +1,162 @@
+//! What is profiled, in terms of processes and threads.
+
+use hardmeter_samples::model::{Pid, Tid};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the user pointed at. A command to run may come with any of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The command itself, and all its children.
+    Command,
+    /// Running processes with all their threads, and their later children.
+    Processes(Vec<Pid>),
+    /// Everything on every CPU.
+    System,
+    /// A PostgreSQL cluster, by its data folder: the postmaster and all its processes.
+    Server(PathBuf),
+}
+
+/// Why a target cannot be profiled.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// No such process.
+    #[error("there is no process {0}")]
+    NoProcess(Pid),
+    /// The folder has no running server.
+    #[error("no server runs in {folder}: {source}")]
+    NoServer {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The server is not running any more.
+    #[error("the server in {folder} has died: its postmaster.pid names process {pid}, which does not exist")]
+    DeadServer {
+        /// The folder.
+        folder: PathBuf,
+        /// The process it had.
+        pid: Pid,
+    },
+}
+
+impl TargetError {
+    /// What mends it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            TargetError::NoProcess(_) => "look for its number with `pgrep -a NAME`",
+            TargetError::NoServer { .. } | TargetError::DeadServer { .. } => {
+                "start one with `hardmeter server start postgres`, or give the folder that holds postmaster.pid"
+            }
+        }
+    }
+}
+
+/// The threads of a process.
+pub fn threads(pid: Pid) -> Result<Vec<Tid>, TargetError> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| TargetError::NoProcess(pid))?;
+    let threads: Vec<Tid> =
+        tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Tid).collect();
+    match threads.is_empty() {
+        true => Err(TargetError::NoProcess(pid)),
+        false => Ok(threads),
+    }
+}
+
+/// All processes of the machine.
+pub fn all_processes() -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid).collect()
+}
+
+/// A process and everything below it, the process first.
+pub fn family(root: Pid) -> Vec<Pid> {
+    let parents = all_processes().into_iter().filter_map(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some((pid, parent_in_stat(&stat)?))
+    });
+    descendants(root, parents)
+}
+
+/// The fourth field of `/proc/PID/stat`. The second, the name, may hold anything, brackets and blanks included.
+fn parent_in_stat(stat: &str) -> Option<Pid> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().map(Pid)
+}
+
+fn descendants(root: Pid, parents: impl Iterator<Item = (Pid, Pid)>) -> Vec<Pid> {
+    let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
+    for (pid, parent) in parents {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = vec![root];
+    let mut next = 0;
+    while next < found.len() {
+        found.extend(children.remove(&found[next]).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// The postmaster of a PostgreSQL data folder.
+pub fn postmaster(folder: &Path) -> Result<Pid, TargetError> {
+    let no_server = |source| TargetError::NoServer { folder: folder.to_path_buf(), source };
+    // `hardmeter server` keeps the cluster in a folder of its own inside the server's.
+    let file = [folder.join("postmaster.pid"), folder.join("data/postmaster.pid")]
+        .into_iter()
+        .find(|file| file.exists())
+        .unwrap_or_else(|| folder.join("postmaster.pid"));
+    let text = std::fs::read_to_string(&file).map_err(no_server)?;
+    let pid = text.lines().next().and_then(|line| line.trim().parse().ok()).map(Pid).ok_or_else(|| {
+        no_server(io::Error::new(io::ErrorKind::InvalidData, "postmaster.pid holds no number"))
+    })?;
+    match Path::new(&format!("/proc/{pid}")).exists() {
+        true => Ok(pid),
+        false => Err(TargetError::DeadServer { folder: folder.to_path_buf(), pid }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_family_of_a_process_is_found_through_generations() {
+        let parents = [(2, 1), (3, 2), (4, 2), (5, 4), (6, 1)].map(|(pid, parent)| (Pid(pid), Pid(parent)));
+        let mut family = descendants(Pid(2), parents.into_iter());
+        assert_eq!(family.remove(0), Pid(2));
+        family.sort();
+        assert_eq!(family, [Pid(3), Pid(4), Pid(5)]);
+    }
+
+    #[test]
+    fn a_name_with_brackets_does_not_hide_the_parent() {
+        assert_eq!(parent_in_stat("17 (a) b) (c) S 4 17 17 0"), Some(Pid(4)));
+        assert_eq!(parent_in_stat("17 (a"), None);
+    }
+
+    #[test]
+    fn this_process_has_this_thread_and_a_dead_one_none() {
+        let own = Pid(std::process::id() as i32);
+        assert!(threads(own).expect("runs").contains(&Tid(own.0)));
+        let mut child = std::process::Command::new("true").spawn().expect("runs");
+        let dead = Pid(child.id() as i32);
+        child.wait().expect("ends");
+        assert!(matches!(threads(dead), Err(TargetError::NoProcess(pid)) if pid == dead));
+    }
+
+    #[test]
+    fn folders_without_a_live_server_are_told_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(matches!(postmaster(folder.path()), Err(TargetError::NoServer { .. })));
+        std::fs::write(folder.path().join("postmaster.pid"), "rubbish\n").expect("written");
+        assert!(matches!(postmaster(folder.path()), Err(TargetError::NoServer { .. })));
+        let own = std::process::id();
+        std::fs::write(folder.path().join("postmaster.pid"), format!("{own}\n/somewhere\n"))
+            .expect("written");
+        assert_eq!(postmaster(folder.path()).expect("alive"), Pid(own as i32));
+        std::fs::write(folder.path().join("postmaster.pid"), "2147483646\n").expect("written");
+        assert!(matches!(postmaster(folder.path()), Err(TargetError::DeadServer { .. })));
+    }
+}
