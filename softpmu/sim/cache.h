@@ -20,6 +20,7 @@
 struct hm_cache {
   uint32_t sets; /* 0: the machine has no such level */
   uint32_t set_mask; /* sets - 1 when that is a power of two, else 0 */
+  uint32_t set_bits; /* log2 of the sets, for a power of two */
   uint32_t ways;
   uint32_t latency;
   uint32_t *tags; /* sets x ways */
@@ -33,6 +34,7 @@ static inline void hm_cache_view(struct hm_cache *cache, const struct hm_cache_c
                                  uint32_t *tags) {
   cache->sets = hm_cache_sets(config);
   cache->set_mask = (cache->sets & (cache->sets - 1)) == 0 ? cache->sets - 1 : 0;
+  cache->set_bits = cache->sets == 0 ? 0 : 31 - (uint32_t)__builtin_clz(cache->sets);
   cache->ways = config->ways;
   cache->latency = config->latency;
   cache->tags = tags;
@@ -45,23 +47,24 @@ static inline uint32_t hm_cache_set(const struct hm_cache *cache, uint64_t line)
 }
 
 /*
- * Looks `line` up in `set` and makes it the most recently used.  Returns 1 on a
- * hit.  The set is a parameter because L1 is indexed by the virtual address
- * and tagged by the physical one, as in processors.
+ * Looks `line` up in `set` and makes it the most recently used.  Returns the
+ * place it had, 0 being the most recent one, or -1 on a miss, when the least
+ * recent line went.  The set is a parameter because L1 is indexed by the virtual
+ * address and tagged by the physical one, as in processors.
  */
 static inline int hm_cache_access(const struct hm_cache *cache, uint32_t set, uint32_t line) {
   uint32_t *way = cache->tags + (uint64_t)set * cache->ways;
-  if (way[0] == line) return 1;
   uint32_t carried = way[0];
+  if (carried == line) return 0;
   way[0] = line;
   /* One pass: each tag moves one place back until the line's old place. */
   for (uint32_t i = 1; i < cache->ways; i++) {
     uint32_t here = way[i];
     way[i] = carried;
-    if (here == line) return 1;
+    if (here == line) return (int)i;
     carried = here;
   }
-  return 0;
+  return -1;
 }
 
 #endif

@@ -2,12 +2,25 @@
  *
  * The way of an access through the hierarchy: TLBs, L1, L2, L3, memory.
  *
- * The filters spare most of it.  A filter holds, per L1 set, the line that is
- * most recently used there; an access to that line changes no LRU order, so
- * leaving it out is exact.  For the TLBs it is not quite: a page whose lines
- * all stay first in their sets would grow old.  Therefore the filters are
- * emptied once in (TLB entries / 8) fills: a page in use is refreshed at least
- * that often, long before it could reach the end of its set.
+ * Why lines may be skipped
+ * ------------------------
+ * The order of the lines in a set matters only when one of them has to go.  So
+ * between two fills of a set it is enough to see each line once: the filters
+ * hold the lines seen since the last fill of their set, and the generated code
+ * does not report them again.  When the next fill comes, the lines not seen
+ * since the last one are the older ones, in true LRU order, and the victim is
+ * among them.  Should all lines of a set have been seen, its slots are emptied and
+ * a new epoch begins, so that hot lines come to the front again.  What remains
+ * inexact is the order of lines seen within one epoch, and only if every older
+ * line of the set goes before they are seen again.
+ *
+ * HM_FLAG_EXACT_LRU empties a set's slots at every access, which leaves only the
+ * most recent line: skipping that changes no order at all.  It costs about a
+ * third more time; tests compare the two.
+ *
+ * For the TLBs likewise: translations are kept in a small direct-mapped table,
+ * and that table and the filters are emptied once in (TLB entries / 8) fills: a
+ * page in use is seen at least that often, long before it could be the oldest.
  */
 #include "host.h"
 #include "lock.h"
@@ -16,28 +29,48 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define NOINLINE __attribute__((noinline))
+#define INLINE static inline __attribute__((always_inline))
+
+#define PAGE_LINES_BITS (HM_PAGE_BITS - HM_LINE_BITS)
+#define PAGE_LINES_MASK ((1u << PAGE_LINES_BITS) - 1)
 
 struct hm_simulator hm_sim;
-uint64_t hm_filter_load[HM_FILTER_SETS];
-uint64_t hm_filter_store[HM_FILTER_SETS];
-uint64_t hm_filter_fetch[HM_FILTER_SETS];
+uint64_t hm_filter_load[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
+uint64_t hm_filter_store[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
+uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
 
-static inline uint32_t max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+/* Lines of each set seen in its present epoch; they are the first of the set. */
+static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
+
+/* Recent translations. */
+#define KNOWN_PAGES 64
+struct known_page {
+  uint64_t page; /* UINT64_MAX: none */
+  hm_pte pte;
+};
+static struct known_page known_data[KNOWN_PAGES], known_code[KNOWN_PAGES];
+
+INLINE uint32_t max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static void empty_data_filters(void) {
-  for (uint32_t i = 0; i < hm_sim.l1d.sets; i++) hm_filter_load[i] = hm_filter_store[i] = 1;
+  for (uint32_t i = 0; i < hm_sim.l1d.sets * HM_FILTER_SLOTS; i++)
+    hm_filter_load[i] = hm_filter_store[i] = HM_NO_LINE;
+  for (uint32_t i = 0; i < hm_sim.l1d.sets; i++) data_seen[i] = 0;
+  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_data[i].page = UINT64_MAX;
   hm_sim.data_fills = 0;
 }
 
 static void empty_code_filter(void) {
-  for (uint32_t i = 0; i < hm_sim.l1i.sets; i++) hm_filter_fetch[i] = 1;
+  for (uint32_t i = 0; i < hm_sim.l1i.sets * HM_FILTER_SLOTS; i++)
+    hm_filter_fetch[i] = HM_NO_LINE;
+  for (uint32_t i = 0; i < hm_sim.l1i.sets; i++) code_seen[i] = 0;
+  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_code[i].page = UINT64_MAX;
   hm_sim.code_fills = 0;
 }
 
 void hm_empty_filters(void) {
   empty_data_filters();
   empty_code_filter();
-  hm_sim.data_page = hm_sim.code_page = UINT64_MAX;
 }
 
 /* --- Events and samples ------------------------------------------------- */
@@ -49,21 +82,21 @@ static NOINLINE void expire(const struct hm_access *access, enum hm_event event)
   hm_host_sample(&sample);
 }
 
-static inline void count(const struct hm_access *access, enum hm_event event) {
+INLINE void count(const struct hm_access *access, enum hm_event event) {
   hm_sim.counts->events[event]++;
   if (unlikely(--hm_sim.core->countdown[event] == 0)) expire(access, event);
 }
 
-static NOINLINE void count_events(struct hm_access *access) {
-  /* All of one access's events see the access complete. */
+/* All of one access's events see the access complete. */
+INLINE void count_events(const struct hm_access *access) {
   for (uint32_t events = access->events; events != 0; events &= events - 1)
     count(access, (enum hm_event)__builtin_ctz(events));
 }
 
-/* --- Caches -------------------------------------------------------------- */
+/* --- Caches below the first level ----------------------------------------- */
 
 /* Cold if the bit was not set yet; sets it. */
-static inline int first_touch(uint64_t *touched, uint32_t physical_line) {
+INLINE int first_touch(uint64_t *touched, uint32_t physical_line) {
   uint64_t bit = 1ull << (physical_line & 63);
   uint64_t *word = &touched[physical_line >> 6];
   if ((*word & bit) != 0) return 0;
@@ -71,23 +104,23 @@ static inline int first_touch(uint64_t *touched, uint32_t physical_line) {
   return 1;
 }
 
-static inline uint8_t cause_of(int cold, int shadow_held_it) {
+INLINE uint8_t cause_of(int cold, int shadow_held_it) {
   return cold ? HM_CAUSE_COLD : shadow_held_it ? HM_CAUSE_CONFLICT : HM_CAUSE_CAPACITY;
 }
 
 /* The last level is common to all cores; with one core its lock is the core. */
 static void access_l3(struct hm_access *access, uint32_t line, int causes) {
-  int hit = 0, cold = 0, held = 0;
+  int place, cold = 0, held = 0;
   uint32_t set = hm_cache_set(&hm_sim.l3, line);
   int shared = hm_sim.config.cores > 1;
   if (shared) hm_lock_acquire(&hm_sim.shared->l3_lock, hm_sim.pid);
-  hit = hm_cache_access(&hm_sim.l3, set, line);
+  place = hm_cache_access(&hm_sim.l3, set, line);
   if (causes) {
     held = hm_shadow_access(&hm_sim.l3_shadow, &hm_sim.l3, line);
     cold = first_touch(hm_sim.touched_all, line);
   }
   if (shared) hm_lock_release(&hm_sim.shared->l3_lock);
-  if (hit) {
+  if (place >= 0) {
     access->level = (uint8_t)max32(access->level, HM_LEVEL_L3);
     access->latency = max32(access->latency, hm_sim.l3.latency);
     return;
@@ -100,13 +133,12 @@ static void access_l3(struct hm_access *access, uint32_t line, int causes) {
 }
 
 /* Below L1: `cold` tells whether the core never saw the line. */
-static NOINLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold,
-                                     int causes) {
+INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold, int causes) {
   if (hm_sim.l2.sets != 0) {
     uint32_t set = hm_cache_set(&hm_sim.l2, line);
-    int hit = hm_cache_access(&hm_sim.l2, set, line);
+    int place = hm_cache_access(&hm_sim.l2, set, line);
     int held = causes ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line) : 0;
-    if (hit) {
+    if (place >= 0) {
       access->level = (uint8_t)max32(access->level, HM_LEVEL_L2);
       access->latency = max32(access->latency, hm_sim.l2.latency);
       return;
@@ -123,25 +155,70 @@ static NOINLINE void access_below_l1(struct hm_access *access, uint32_t line, in
   }
 }
 
-/* One line of one access in an L1; the line's virtual number gives the set. */
-static inline void access_l1(struct hm_access *access, const struct hm_cache *l1,
-                             struct hm_shadow *shadow, uint64_t *touched, uint64_t *other_touched,
-                             uint64_t virtual_line, uint32_t line, enum hm_event miss) {
-  uint32_t set = (uint32_t)virtual_line & l1->set_mask;
-  int hit = hm_cache_access(l1, set, line);
-  int causes = (hm_sim.config.flags & HM_FLAG_CAUSES) != 0;
-  int held = causes ? hm_shadow_access(shadow, l1, line) : 0;
-  if (likely(hit)) return;
-  int cold = 0, cold_for_core = 0;
-  if (causes) {
-    cold = first_touch(touched, line);
-    cold_for_core = cold && (other_touched[line >> 6] & 1ull << (line & 63)) == 0;
-    access->cause[0] = cause_of(cold, held);
-  }
-  access->events |= 1u << miss;
+/* --- The first level --------------------------------------------------------- */
+
+/* What differs between code and data. */
+struct first_level {
+  const struct hm_cache *cache;
+  struct hm_shadow *shadow;
+  uint64_t *touched, *touched_by_other;
+  uint64_t *filter, *second_filter;
+  uint8_t *seen;
+  enum hm_event miss;
+};
+
+static NOINLINE void miss_l1(struct hm_access *access, const struct first_level *level,
+                             uint32_t set, uint32_t line) {
+  int causes = (hm_sim.config.flags & HM_FLAG_CAUSES) != 0, cold_for_core = 0;
+  access->events |= 1u << level->miss;
   access->set[0] = set;
   access->physical_line = line;
+  if (causes) {
+    int held = hm_shadow_access(level->shadow, level->cache, line);
+    int cold = first_touch(level->touched, line);
+    cold_for_core = cold && (level->touched_by_other[line >> 6] & 1ull << (line & 63)) == 0;
+    access->cause[0] = cause_of(cold, held);
+  }
   access_below_l1(access, line, cold_for_core, causes);
+}
+
+/* A new epoch: every line of the set has to be seen again. */
+INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
+  uint64_t *slots = level->filter + (uint64_t)set * HM_FILTER_SLOTS;
+  for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
+  if (level->second_filter != NULL) {
+    slots = level->second_filter + (uint64_t)set * HM_FILTER_SLOTS;
+    for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
+  }
+  level->seen[set] = 1; /* the line being accessed */
+}
+
+/* One line in its L1; 1 on a hit. */
+INLINE int access_l1(const struct first_level *level, uint32_t set, uint32_t line) {
+  const struct hm_cache *l1 = level->cache;
+  int place = hm_cache_access(l1, set, line);
+  if (unlikely(place < 0 || (hm_sim.config.flags & HM_FLAG_EXACT_LRU) != 0)) {
+    begin_epoch(level, set);
+  } else if (place >= level->seen[set] && ++level->seen[set] >= l1->ways) {
+    begin_epoch(level, set);
+  }
+  if (unlikely(place < 0)) return 0;
+  if (unlikely((uint32_t)place >= (l1->ways + 1) / 2) &&
+      (hm_sim.config.flags & HM_FLAG_CAUSES) != 0)
+    hm_shadow_access(level->shadow, l1, line);
+  return 1;
+}
+
+INLINE struct first_level data_level(void) {
+  return (struct first_level){&hm_sim.l1d,         &hm_sim.l1d_shadow, hm_sim.touched_data,
+                              hm_sim.touched_code, hm_filter_load,     hm_filter_store,
+                              data_seen,           HM_L1D_MISS};
+}
+
+INLINE struct first_level code_level(void) {
+  return (struct first_level){&hm_sim.l1i,         &hm_sim.l1i_shadow, hm_sim.touched_code,
+                              hm_sim.touched_data, hm_filter_fetch,    NULL,
+                              code_seen,           HM_L1I_MISS};
 }
 
 /* --- Translation --------------------------------------------------------- */
@@ -150,20 +227,19 @@ static NOINLINE hm_pte translate(struct hm_access *access, struct hm_tlb *first,
                                  enum hm_event miss, int *filled) {
   uint64_t key = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
   hm_pte pte = 0;
-  uint32_t first_set = 0;
+  uint32_t first_set = 0, second_set = 0;
   *filled = 0;
   if (first->sets != 0) {
     first_set = hm_tlb_set(first, page);
     if (likely(hm_tlb_lookup(first, first_set, key, &pte))) return pte;
     access->events |= 1u << miss;
   }
-  uint32_t second_set = 0;
+  *filled = 1;
   if (hm_sim.stlb.sets != 0) {
     second_set = hm_tlb_set(&hm_sim.stlb, page);
     if (hm_tlb_lookup(&hm_sim.stlb, second_set, key, &pte)) {
       access->translation = (uint8_t)max32(access->translation, HM_TLB_STLB);
       if (first->sets != 0) hm_tlb_fill(first, first_set, key, pte);
-      *filled = 1;
       return pte;
     }
   }
@@ -174,99 +250,111 @@ static NOINLINE hm_pte translate(struct hm_access *access, struct hm_tlb *first,
     hm_tlb_fill(&hm_sim.stlb, second_set, key, pte);
   }
   if (first->sets != 0) hm_tlb_fill(first, first_set, key, pte);
-  *filled = 1;
   return pte;
+}
+
+static NOINLINE hm_pte find_data_page(struct hm_access *access, uint64_t page) {
+  int filled;
+  hm_pte pte = translate(access, &hm_sim.dtlb, page, HM_DTLB_MISS, &filled);
+  if (unlikely(filled) && ++hm_sim.data_fills >= hm_sim.config.dtlb.entries / 8)
+    empty_data_filters();
+  known_data[page % KNOWN_PAGES] = (struct known_page){page, pte};
+  return pte;
+}
+
+static NOINLINE hm_pte find_code_page(struct hm_access *access, uint64_t page) {
+  int filled;
+  hm_pte pte = translate(access, &hm_sim.itlb, page, HM_ITLB_MISS, &filled);
+  if (unlikely(filled) && ++hm_sim.code_fills >= hm_sim.config.itlb.entries / 8)
+    empty_code_filter();
+  known_code[page % KNOWN_PAGES] = (struct known_page){page, pte};
+  return pte;
+}
+
+static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
+  uint64_t key = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
+  hm_pte old;
+  if (tlb->sets == 0 || !hm_tlb_lookup(tlb, hm_tlb_set(tlb, page), key, &old)) return;
+  tlb->entries[(uint64_t)hm_tlb_set(tlb, page) * tlb->ways] = pte; /* now in front */
 }
 
 /* A write to a page that is not this process's own yet. */
 static NOINLINE hm_pte break_copy_on_write(uint64_t page) {
   hm_pte pte = hm_pages_write(&hm_sim.pages, page);
-  uint64_t key = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
-  hm_pte old;
-  if (hm_sim.dtlb.sets != 0 &&
-      hm_tlb_lookup(&hm_sim.dtlb, hm_tlb_set(&hm_sim.dtlb, page), key, &old))
-    hm_sim.dtlb.entries[(uint64_t)hm_tlb_set(&hm_sim.dtlb, page) * hm_sim.dtlb.ways] = pte;
-  if (hm_sim.stlb.sets != 0 &&
-      hm_tlb_lookup(&hm_sim.stlb, hm_tlb_set(&hm_sim.stlb, page), key, &old))
-    hm_sim.stlb.entries[(uint64_t)hm_tlb_set(&hm_sim.stlb, page) * hm_sim.stlb.ways] = pte;
+  update_tlb(&hm_sim.dtlb, page, pte);
+  update_tlb(&hm_sim.stlb, page, pte);
   /* Lines of the page in the filter are those of the frame left behind. */
   empty_data_filters();
-  if (hm_sim.code_page == page) hm_sim.code_page = UINT64_MAX;
-  hm_sim.data_page = page;
-  hm_sim.data_pte = pte;
+  known_data[page % KNOWN_PAGES] = (struct known_page){page, pte};
   return pte;
 }
 
 /* --- Data ---------------------------------------------------------------- */
 
-static inline void data_line(struct hm_access *access, uint64_t virtual_line, int writes) {
-  uint32_t index = (uint32_t)virtual_line & hm_sim.l1d.set_mask;
-  uint64_t base = virtual_line << HM_LINE_BITS;
-  if ((writes ? hm_filter_store : hm_filter_load)[index] == base) return;
-  uint64_t page = virtual_line >> (HM_PAGE_BITS - HM_LINE_BITS);
-  hm_pte pte;
-  if (likely(page == hm_sim.data_page)) {
-    pte = hm_sim.data_pte;
-  } else {
-    int filled;
-    pte = translate(access, &hm_sim.dtlb, page, HM_DTLB_MISS, &filled);
-    if (unlikely(filled) && ++hm_sim.data_fills >= hm_sim.config.dtlb.entries / 8)
-      empty_data_filters();
-    hm_sim.data_page = page;
-    hm_sim.data_pte = pte;
-  }
+INLINE void begin(struct hm_access *access, uint64_t address, uint64_t site, uint32_t latency) {
+  *access = (struct hm_access){.address = address,
+                               .site = site,
+                               .latency = latency,
+                               .level = HM_LEVEL_L1,
+                               .translation = HM_TLB_L1};
+}
+
+INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
+  uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
+  uint64_t *load_slot = hm_filter_slot(hm_filter_load, &hm_sim.l1d, address);
+  uint64_t *store_slot = hm_filter_slot(hm_filter_store, &hm_sim.l1d, address);
+  if (*(writes ? store_slot : load_slot) == base) return;
+  uint64_t page = address >> HM_PAGE_BITS;
+  const struct known_page *known = &known_data[page % KNOWN_PAGES];
+  hm_pte pte = likely(known->page == page) ? known->pte : find_data_page(access, page);
   int writable = hm_pte_writable(&hm_sim.pages, pte);
   if (unlikely(writes && !writable)) {
     pte = break_copy_on_write(page);
     writable = 1;
   }
-  uint32_t line = HM_PTE_FRAME(pte) << (HM_PAGE_BITS - HM_LINE_BITS) |
-                  ((uint32_t)virtual_line & ((1u << (HM_PAGE_BITS - HM_LINE_BITS)) - 1));
+  uint32_t line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
+                  ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+  uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
+  struct first_level level = data_level();
   access->physical_line = line;
-  access_l1(access, &hm_sim.l1d, &hm_sim.l1d_shadow, hm_sim.touched_data, hm_sim.touched_code,
-            virtual_line, line, HM_L1D_MISS);
-  hm_filter_load[index] = base;
-  hm_filter_store[index] = writable ? base : 1;
+  if (unlikely(!access_l1(&level, set, line))) miss_l1(access, &level, set, line);
+  *load_slot = base;
+  *store_slot = writable ? base : HM_NO_LINE;
 }
 
 /* Adds the cost of translation and lets the clock see the stall. */
-static inline void settle(struct hm_access *access, uint32_t l1_latency, int stalls) {
+INLINE void settle(struct hm_access *access, uint32_t l1_latency, int stalls) {
   if (access->translation == HM_TLB_STLB) access->latency += hm_sim.stlb.latency;
   if (access->translation == HM_TLB_WALK) access->latency += hm_sim.config.walk_latency;
   if (stalls) hm_sim.stall_cycles += access->latency - l1_latency;
 }
 
-static inline void begin(struct hm_access *access, uint64_t address, uint64_t site,
-                         uint32_t latency) {
-  access->address = address;
-  access->site = site;
-  access->latency = latency;
-  access->physical_line = 0;
-  access->events = 0;
-  access->level = HM_LEVEL_L1;
-  access->translation = HM_TLB_L1;
-  access->cause[0] = access->cause[1] = access->cause[2] = HM_CAUSE_UNKNOWN;
-  access->set[0] = access->set[1] = access->set[2] = 0;
+/* Splits an access over its lines and counts it as one, as cachegrind does. */
+INLINE void data_access(struct hm_access *access, uint64_t address, uint64_t site) {
+  int writes = HM_SITE_KIND(site) != HM_LOAD;
+  uint64_t last = address + HM_SITE_SIZE(site) - 1;
+  begin(access, address, site, hm_sim.l1d.latency);
+  if (unlikely(hm_sim.config.set_sampling > 1)) {
+    uint64_t skipped = (uint64_t)(hm_sim.config.set_sampling - 1) << HM_LINE_BITS;
+    for (uint64_t at = address & ~(uint64_t)(HM_LINE_SIZE - 1); at <= last; at += HM_LINE_SIZE)
+      if ((at & skipped) == 0) data_line(access, at, writes);
+    return;
+  }
+  data_line(access, address, writes);
+  if (likely((address ^ last) < HM_LINE_SIZE)) return;
+  for (uint64_t at = (address | (HM_LINE_SIZE - 1)) + 1; at <= last; at += HM_LINE_SIZE)
+    data_line(access, at, writes);
 }
 
-/* Splits an access over its lines (two at most, but for 64-byte vectors) and
- * counts it as one access, as cachegrind does. */
-static inline void data_access(struct hm_access *access, uint64_t address, uint64_t site) {
-  int writes = HM_SITE_KIND(site) != HM_LOAD;
-  uint64_t first = address >> HM_LINE_BITS;
-  uint64_t last = (address + HM_SITE_SIZE(site) - 1) >> HM_LINE_BITS;
-  uint64_t skip = hm_sim.config.set_sampling - 1; /* 0 when every line counts */
-  begin(access, address, site, hm_sim.l1d.latency);
-  for (uint64_t line = first; line <= last; line++)
-    if ((line & skip) == 0) data_line(access, line, writes);
+static NOINLINE void finish_data(struct hm_access *access) {
+  settle(access, hm_sim.l1d.latency, HM_SITE_KIND(access->site) != HM_STORE);
+  count_events(access);
 }
 
 void hm_data(uint64_t address, uint64_t site) {
   struct hm_access access;
   data_access(&access, address, site);
-  if (likely(access.events == 0)) return;
-  settle(&access, hm_sim.l1d.latency, HM_SITE_KIND(site) != HM_STORE);
-  count_events(&access);
+  if (unlikely(access.events != 0)) finish_data(&access);
 }
 
 void hm_data_every(uint64_t address, uint64_t site) {
@@ -274,11 +362,10 @@ void hm_data_every(uint64_t address, uint64_t site) {
   data_access(&access, address, site);
   if (access.physical_line == 0) { /* filtered: name the line for the sample */
     hm_pte pte = hm_pages_touch(&hm_sim.pages, address >> HM_PAGE_BITS);
-    access.physical_line = HM_PTE_FRAME(pte) << (HM_PAGE_BITS - HM_LINE_BITS) |
-                           (uint32_t)(address >> HM_LINE_BITS & 63);
+    access.physical_line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
+                           ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
   }
-  settle(&access, hm_sim.l1d.latency, HM_SITE_KIND(site) != HM_STORE);
-  if (access.events != 0) count_events(&access);
+  if (access.events != 0) finish_data(&access);
   /* Counted by the generated code; only the sampling happens here. */
   if (HM_SITE_KIND(site) != HM_STORE && --hm_sim.core->countdown[HM_LOADS] == 0)
     expire(&access, HM_LOADS);
@@ -288,50 +375,46 @@ void hm_data_every(uint64_t address, uint64_t site) {
 
 /* --- Code ---------------------------------------------------------------- */
 
+static NOINLINE void finish_fetch(struct hm_access *access) {
+  settle(access, hm_sim.l1i.latency, 1);
+  count_events(access);
+}
+
 void hm_fetch(uint64_t line_address, uint64_t site) {
   struct hm_access access;
   begin(&access, line_address, site, hm_sim.l1i.latency);
-  uint64_t virtual_line = line_address >> HM_LINE_BITS;
   uint64_t page = line_address >> HM_PAGE_BITS;
-  hm_pte pte;
-  if (likely(page == hm_sim.code_page)) {
-    pte = hm_sim.code_pte;
-  } else {
-    int filled;
-    pte = translate(&access, &hm_sim.itlb, page, HM_ITLB_MISS, &filled);
-    if (unlikely(filled) && ++hm_sim.code_fills >= hm_sim.config.itlb.entries / 8)
-      empty_code_filter();
-    hm_sim.code_page = page;
-    hm_sim.code_pte = pte;
-  }
-  uint32_t line = HM_PTE_FRAME(pte) << (HM_PAGE_BITS - HM_LINE_BITS) |
-                  ((uint32_t)virtual_line & ((1u << (HM_PAGE_BITS - HM_LINE_BITS)) - 1));
+  const struct known_page *known = &known_code[page % KNOWN_PAGES];
+  hm_pte pte = likely(known->page == page) ? known->pte : find_code_page(&access, page);
+  uint32_t line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
+                  ((uint32_t)(line_address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+  uint32_t set = (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask;
+  struct first_level level = code_level();
   access.physical_line = line;
-  access_l1(&access, &hm_sim.l1i, &hm_sim.l1i_shadow, hm_sim.touched_code, hm_sim.touched_data,
-            virtual_line, line, HM_L1I_MISS);
-  hm_filter_fetch[(uint32_t)virtual_line & hm_sim.l1i.set_mask] = line_address;
-  if (likely(access.events == 0)) return;
-  settle(&access, hm_sim.l1i.latency, 1);
-  count_events(&access);
+  if (unlikely(!access_l1(&level, set, line))) miss_l1(&access, &level, set, line);
+  *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
+  if (unlikely(access.events != 0)) finish_fetch(&access);
+}
+
+static void expire_without_memory(uint64_t address, uint64_t site, enum hm_event event) {
+  struct hm_access access;
+  begin(&access, address, site, 0);
+  access.level = HM_LEVEL_NONE;
+  access.translation = HM_TLB_NONE;
+  expire(&access, event);
 }
 
 void hm_instruction(uint64_t site) {
   if (likely(--hm_sim.core->countdown[HM_INSTRUCTIONS] != 0)) return;
-  struct hm_access access;
-  begin(&access, HM_SITE_IP(site), site, 0);
-  access.level = HM_LEVEL_NONE;
-  access.translation = HM_TLB_NONE;
-  expire(&access, HM_INSTRUCTIONS);
+  expire_without_memory(HM_SITE_IP(site), site, HM_INSTRUCTIONS);
 }
 
 /* --- Branches: gshare for directions, last target for indirect ones ------- */
 
-static NOINLINE void mispredicted(uint64_t target, uint64_t site) {
-  struct hm_access access;
-  begin(&access, target, site, 0);
-  access.level = HM_LEVEL_NONE;
-  access.translation = HM_TLB_NONE;
-  count(&access, HM_BRANCH_MISS);
+static void mispredicted(uint64_t target, uint64_t site) {
+  hm_sim.counts->events[HM_BRANCH_MISS]++;
+  if (--hm_sim.core->countdown[HM_BRANCH_MISS] == 0)
+    expire_without_memory(target, site, HM_BRANCH_MISS);
 }
 
 void hm_branch(uint64_t taken, uint64_t site) {

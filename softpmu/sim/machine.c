@@ -103,7 +103,7 @@ static const char *check_cache(const struct hm_cache_config *cache, int is_l1) {
   if (cache->size % (HM_LINE_SIZE * cache->ways) != 0)
     return "a cache's size is no multiple of ways x 64 bytes";
   uint32_t sets = hm_cache_sets(cache);
-  if (is_l1 && (!power_of_two(sets) || sets > HM_FILTER_SETS))
+  if (is_l1 && (!power_of_two(sets) || sets > HM_L1_SETS))
     return "an L1 cache's sets are no power of two up to 1024";
   return NULL;
 }

@@ -47,18 +47,21 @@ static void remove_from_bucket(struct hm_shadow *shadow, uint32_t node) {
   *link = shadow->nodes[node].next_in_bucket;
 }
 
-static inline int is_first_in_its_set(const struct hm_cache *real, uint32_t line) {
+static inline int is_recent_in_its_set(const struct hm_cache *real, uint32_t line) {
   /* Sets of an L1 of up to 4 KiB per way lie within a page, where virtual and
    * physical index agree; for larger ones this is a guess that only decides
    * about a second chance. */
-  return real->tags[(uint64_t)hm_cache_set(real, line) * real->ways] == line;
+  const uint32_t *way = real->tags + (uint64_t)hm_cache_set(real, line) * real->ways;
+  for (uint32_t i = 0; i < (real->ways + 1) / 2; i++)
+    if (way[i] == line) return 1;
+  return 0;
 }
 
 static uint32_t victim(struct hm_shadow *shadow, const struct hm_cache *real) {
   struct hm_shadow_node *nodes = shadow->nodes;
   for (int chance = 0; chance < SECOND_CHANCES; chance++) {
     uint32_t last = nodes[0].newer;
-    if (!is_first_in_its_set(real, nodes[last].line)) return last;
+    if (!is_recent_in_its_set(real, nodes[last].line)) return last;
     unlink_node(nodes, last);
     push_front(nodes, last);
   }

@@ -5,10 +5,10 @@
  * here too is a capacity miss (Hill 1987); cold misses are told apart before.
  *
  * Exact LRU by a doubly linked list and a chained hash table.  One compromise:
- * the generated code does not report accesses to the most recently used line
- * of a set, so such a line grows old here while it is hot.  When it reaches
- * the end of the list, hm_shadow_access asks the real cache whether the line
- * is still first in its set and gives it a second chance (up to 8 per miss).
+ * hits in the recent half of a real set are not reported here, so such a line
+ * grows old while it is hot.  When it reaches the end of the list,
+ * hm_shadow_access asks the real cache whether the line still is in the recent
+ * half of its set and gives it a second chance (up to 8 per miss).
  */
 #ifndef HM_SHADOW_H
 #define HM_SHADOW_H
@@ -41,7 +41,7 @@ uint64_t hm_shadow_size(uint32_t lines);
 void hm_shadow_view(struct hm_shadow *shadow, uint32_t lines, void *memory);
 
 /* Records an access; 1 if the fully associative cache held the line.  `real`
- * is the cache shadowed, asked for its most recently used lines. */
+ * is the cache shadowed, asked for its recently used lines. */
 int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line);
 
 #endif

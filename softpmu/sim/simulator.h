@@ -3,10 +3,10 @@
  * The simulated machine as one process sees it.
  *
  *        generated code                       this simulator
- *   +---------------------+   not the most   +-------------------------------+
- *   | line first in its   | -- recent line ->| TLBs -> L1 -> L2 -> L3 -> DRAM |
- *   | L1 set? (filters)   |    of its set    | counters expire -> a sample    |
- *   +---------------------+                  +-------------------------------+
+ *   +---------------------+                  +--------------------------------+
+ *   | line known to hit?  | ------ no -----> | TLBs -> L1 -> L2 -> L3 -> DRAM |
+ *   | (filters)           |                  | counters expire -> a sample    |
+ *   +---------------------+                  +--------------------------------+
  *
  * A core is a lock: a process runs client code only while it holds the core it
  * is pinned to, so that L1, TLBs and L2 are shared by the processes of that core
@@ -23,7 +23,13 @@
 #include "shadow.h"
 #include "tlb.h"
 
-#define HM_FILTER_SETS 1024 /* the largest number of L1 sets */
+#define HM_L1_SETS 1024 /* the largest number of L1 sets */
+
+/* A filter has 8 slots for each L1 set, 64 bytes together, indexed by the set
+ * and the three address bits above it.  A slot holds the address of a line that
+ * is known to hit (hierarchy.c says why skipping it is right), or HM_NO_LINE. */
+#define HM_FILTER_SLOTS 8
+#define HM_NO_LINE 1ull
 
 enum hm_kind { HM_LOAD, HM_STORE, HM_MODIFY, HM_FETCH, HM_BRANCH };
 enum hm_level { HM_LEVEL_NONE, HM_LEVEL_L1, HM_LEVEL_L2, HM_LEVEL_L3, HM_LEVEL_MEMORY };
@@ -125,9 +131,6 @@ struct hm_simulator {
   uint64_t stall_cycles;
   uint64_t release_clock; /* of the core, when this process last left one */
 
-  /* Most recent page of data and of code; UINT64_MAX: none. */
-  uint64_t data_page, code_page;
-  hm_pte data_pte, code_pte;
   uint32_t data_fills, code_fills; /* TLB fills since the filters were emptied */
   int filters_stale;
   int waited; /* it came back from the kernel since it last ran */
@@ -136,10 +139,21 @@ struct hm_simulator {
 };
 
 extern struct hm_simulator hm_sim;
-/* Base address of the first line of each L1 set, 1: none (no line has it). */
-extern uint64_t hm_filter_load[HM_FILTER_SETS];
-extern uint64_t hm_filter_store[HM_FILTER_SETS];
-extern uint64_t hm_filter_fetch[HM_FILTER_SETS];
+extern uint64_t hm_filter_load[HM_L1_SETS * HM_FILTER_SLOTS];
+extern uint64_t hm_filter_store[HM_L1_SETS * HM_FILTER_SLOTS];
+extern uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS];
+
+/* The slot of a line, in bytes from the start of a filter: ((line's set) * 8 +
+ * (next three bits)) * 8.  The generated code computes the same. */
+#define HM_FILTER_SET_MASK(l1) ((uint64_t)(l1).set_mask << HM_LINE_BITS)
+#define HM_FILTER_SLOT_SHIFT(l1) ((l1).set_bits + HM_LINE_BITS - 3)
+#define HM_FILTER_SLOT_MASK 0x38ull
+static inline uint64_t *hm_filter_slot(uint64_t *filter, const struct hm_cache *l1,
+                                       uint64_t address) {
+  uint64_t offset = (address & HM_FILTER_SET_MASK(*l1)) |
+                    (address >> HM_FILTER_SLOT_SHIFT(*l1) & HM_FILTER_SLOT_MASK);
+  return (uint64_t *)((char *)filter + offset);
+}
 
 /* Attaches to a mapped segment, laying it out if this process is the first.
  * Returns NULL, or why it cannot be used. */

@@ -4,14 +4,14 @@
  *
  * For each data access, in VEX's intermediate form:
  *
- *     base  = filter[set of address]              one load
+ *     base  = filter[slot of address]             one load
  *     guard = 64 - size < (address - base)        one subtract, one compare
  *     if (guard) hm_data(address, site)           rarely taken
  *
- * The filter holds the address of the line that is first in its L1 set.  The
+ * The filter holds addresses of lines known to hit (sim/hierarchy.c).  The
  * unsigned compare says at once "another line" and "crosses the line's end".
  * Consecutive accesses to one base register with small offsets (struct fields,
- * pushes) share one guard: if all lie on that first line, none can change any
+ * pushes) share one guard: if all lie on that line, none can change any
  * state, and if not, each is reported on its own.
  *
  * For each line of code a block runs through: the same with constants.  For each
@@ -281,13 +281,14 @@ static IRExpr *group_guard(struct block *block, Int first) {
     return binary(block, Iop_Or1, first_in, last_in, Ity_I1);
   }
 
-  /* byte offset of the filter's entry: ((address >> 6) & mask) * 8 */
-  ULong mask = (ULong)hm_sim.l1d.set_mask << 3;
+  /* The filter's slot: see hm_filter_slot. */
   ULong table = (ULong)(Addr)(writes ? hm_filter_store : hm_filter_load);
-  IRExpr *shifted = binary(block, Iop_Shr64, address, IRExpr_Const(IRConst_U8(HM_LINE_BITS - 3)),
-                           Ity_I64);
-  IRExpr *index = binary(block, Iop_And64, shifted, constant(mask), Ity_I64);
-  IRExpr *entry = binary(block, Iop_Add64, index, constant(table), Ity_I64);
+  IRExpr *set = binary(block, Iop_And64, address, constant(HM_FILTER_SET_MASK(hm_sim.l1d)), Ity_I64);
+  IRExpr *shifted = binary(block, Iop_Shr64, address,
+                           IRExpr_Const(IRConst_U8((UChar)HM_FILTER_SLOT_SHIFT(hm_sim.l1d))), Ity_I64);
+  IRExpr *slot = binary(block, Iop_And64, shifted, constant(HM_FILTER_SLOT_MASK), Ity_I64);
+  IRExpr *offset = binary(block, Iop_Or64, set, slot, Ity_I64);
+  IRExpr *entry = binary(block, Iop_Add64, offset, constant(table), Ity_I64);
   IRTemp line = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
   IRExpr *distance = binary(block, Iop_Sub64, address, IRExpr_RdTmp(line), Ity_I64);
   return binary(block, Iop_CmpLT64U, constant(HM_LINE_SIZE - (ULong)(high - low)), distance, Ity_I1);
@@ -312,7 +313,7 @@ static void report_access(struct block *block, const struct access *access, IREx
 static void report_fetch(struct block *block, Addr line_address, Addr ip) {
   ULong line = line_address >> HM_LINE_BITS;
   if ((line & (hm_sim.config.set_sampling - 1)) != 0) return;
-  ULong entry = (ULong)(Addr)&hm_filter_fetch[line & hm_sim.l1i.set_mask];
+  ULong entry = (ULong)(Addr)hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address);
   IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant(entry)));
   IRExpr *guard = binary(block, Iop_CmpNE64, IRExpr_RdTmp(first), constant(line_address), Ity_I1);
   call(block, "hm_fetch", hm_fetch, constant(line_address),
