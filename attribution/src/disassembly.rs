@@ -143,6 +143,8 @@ pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Inst
     options.set_rip_relative_addresses(true);
     options.set_space_after_operand_separator(false);
     options.set_show_branch_size(false);
+    options.set_show_zero_displacements(syntax == Syntax::Att);
+    options.set_show_useless_prefixes(true);
     let mut information = InstructionInfoFactory::new();
     let mut instructions = Vec::new();
     while decoder.can_decode() {
@@ -163,6 +165,9 @@ pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Inst
             });
             continue;
         }
+        // objdump shows a scale of 1, but only where there is an index: without one iced would print `(%rdi,)`.
+        let has_index = decoded.memory_index() != iced_x86::Register::None;
+        formatter.options_mut().set_always_show_scale(syntax == Syntax::Att && has_index);
         let mut text = String::new();
         formatter.format(&decoded, &mut text);
         let memory = memory_operands(&decoded, &text, formatter.as_mut(), &mut information);

@@ -3,6 +3,7 @@
 use super::locate::Locator;
 use super::ImageAddress;
 use crate::demangle::demangle;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 
 /// One source position of an instruction.
@@ -23,16 +24,37 @@ pub struct SourceFrame {
 /// The line table of one image.
 pub(crate) struct LineTable(addr2line::Loader);
 
+/// Why there are no lines.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LineError {
+    #[error("{0}")]
+    Unreadable(String),
+    /// The parser gave up on malformed DWARF by a panic. It is another's code and is kept from ending the report.
+    #[error("it is malformed")]
+    Malformed,
+}
+
 impl LineTable {
     /// Opens the file that holds the DWARF sections of an image.
-    pub(crate) fn open(debug_file: &Path, locator: &Locator) -> Result<LineTable, String> {
+    pub(crate) fn open(debug_file: &Path, locator: &Locator) -> Result<LineTable, LineError> {
         let supplementary = locator.supplementary_file(debug_file);
-        let loader = addr2line::Loader::new_with_sup(debug_file, supplementary.as_deref());
-        loader.map(LineTable).map_err(|error| error.to_string())
+        let open = || addr2line::Loader::new_with_sup(debug_file, supplementary.as_deref());
+        match catch_unwind(open) {
+            Ok(Ok(loader)) => Ok(LineTable(loader)),
+            Ok(Err(error)) => Err(LineError::Unreadable(error.to_string())),
+            Err(_) => Err(LineError::Malformed),
+        }
     }
 
-    /// The frames at an address, innermost first; empty when the line table does not cover it.
-    pub(crate) fn frames(&self, address: ImageAddress) -> Vec<SourceFrame> {
+    /// The frames at an address, innermost first; empty when the line table does not cover it. After an error the
+    /// table must not be asked again.
+    pub(crate) fn frames(&self, address: ImageAddress) -> Result<Vec<SourceFrame>, LineError> {
+        // Unwind safe, since the table is dropped when this fails.
+        let frames = AssertUnwindSafe(|| self.read_frames(address));
+        catch_unwind(frames).map_err(|_| LineError::Malformed)
+    }
+
+    fn read_frames(&self, address: ImageAddress) -> Vec<SourceFrame> {
         let mut frames = Vec::new();
         let Ok(mut found) = self.0.find_frames(address.0) else { return frames };
         while let Ok(Some(frame)) = found.next() {

@@ -4,13 +4,17 @@ use super::Symbolizer;
 use crate::address_spaces::{ImageId, ImageKind};
 use crate::build_id::BuildId;
 use crate::image::bytes::ImageBytes;
-use crate::image::lines::{LineTable, SourceFrame};
+use crate::image::lines::{LineError, LineTable, SourceFrame};
 use crate::image::locate::Found;
 use crate::image::{Image, ImageAddress, ImageError};
 use crate::problem::ProblemKind;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+const NO_LINES_REMEDY: &str =
+    "install its debug symbols (on Debian the package ends in -dbgsym), compile it with -g, \
+                               or allow debuginfod";
 
 /// What is known of an image's file.
 #[derive(Default)]
@@ -59,8 +63,13 @@ impl Symbolizer {
         if let Some(frames) = self.line_answers.get(&(image, address.0)) {
             return Arc::clone(frames);
         }
-        let frames: Arc<[SourceFrame]> = match self.line_table(image) {
-            Some(table) => table.frames(address).into(),
+        let frames: Arc<[SourceFrame]> = match self.line_table(image).map(|table| table.frames(address)) {
+            Some(Ok(frames)) => frames.into(),
+            Some(Err(error)) => {
+                self.slots[image.index()].lines = LineState::Unavailable;
+                self.note_line_error(image, &error);
+                Arc::new([])
+            }
             None => Arc::new([]),
         };
         self.line_answers.insert((image, address.0), Arc::clone(&frames));
@@ -79,23 +88,26 @@ impl Symbolizer {
     }
 
     fn open_line_table(&mut self, id: ImageId) -> LineState {
-        const REMEDY: &str =
-            "install its debug symbols (on Debian the package ends in -dbgsym), compile it with -g, \
-                              or allow debuginfod";
         let debug_file = self.loaded(id).and_then(|image| image.debug_file.clone());
-        let path = self.spaces.image(id).path.clone();
         let Some(debug_file) = debug_file else {
-            self.problems.note(ProblemKind::NoLines, &path, "has no line information", REMEDY);
+            let path = &self.spaces.image(id).path;
+            self.problems.note(ProblemKind::NoLines, path, "has no line information", NO_LINES_REMEDY);
             return LineState::Unavailable;
         };
         match LineTable::open(&debug_file, &self.locator) {
             Ok(table) => LineState::Loaded(Box::new(table)),
             Err(error) => {
-                let cause = format!("line information in {} cannot be read: {error}", debug_file.display());
-                self.problems.note(ProblemKind::NoLines, &path, cause, REMEDY);
+                self.note_line_error(id, &error);
                 LineState::Unavailable
             }
         }
+    }
+
+    fn note_line_error(&mut self, id: ImageId, error: &LineError) {
+        let debug_file =
+            self.loaded(id).and_then(|image| image.debug_file.as_deref()).unwrap_or(Path::new(""));
+        let cause = format!("line information in {} cannot be read: {error}", debug_file.display());
+        self.problems.note(ProblemKind::NoLines, &self.spaces.image(id).path, cause, NO_LINES_REMEDY);
     }
 
     /// The image, if it was loaded before.
