@@ -153,8 +153,8 @@ fn fetch(steps: &Steps, version: &str) -> Result<(), ServerError> {
                     .into(),
         });
     }
-    let apt_get = || {
-        let mut command = Command::new("apt-get");
+    let apt_tool = |tool: &str| {
+        let mut command = Command::new(tool);
         for (name, value) in [
             ("Dir::Etc::SourceParts", parts.as_path()),
             ("Dir::Etc::SourceList", Path::new("/dev/null")),
@@ -165,16 +165,27 @@ fn fetch(steps: &Steps, version: &str) -> Result<(), ServerError> {
             command.arg("-o").arg(joined(&format!("{name}="), value));
         }
         // apt's own account may not enter our folder.
-        command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "-q", "-y"]);
+        command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "-q"]);
         command.current_dir(steps.work);
         command
     };
-    steps.run("reading the source lists", apt_get().arg("update"))?;
+    steps.run("reading the source lists", apt_tool("apt-get").arg("update"))?;
     let package = format!("postgresql-{version}");
-    steps.run(
-        &format!("fetching the source of {package}"),
-        apt_get().args(["source", "--only-source", &package]),
-    )?;
+    let listed = apt_tool("apt-cache").args(["showsrc", &package]).output();
+    let listed = listed.map_err(io_error("run", "apt-cache"))?;
+    let versions = sources::versions(&String::from_utf8_lossy(&listed.stdout));
+    if versions.is_empty() {
+        return Err(ServerError::Unsupported {
+            what: format!("Debian has no source package {package} for this release"),
+            remedy: "name a version that it has (15 for Debian 12)".into(),
+        });
+    }
+    // Newest first. A mirror may list a version whose files it does not have (any more, or yet).
+    first_success(versions.iter().map(|version| {
+        let wanted = format!("{package}={version}");
+        let what = format!("fetching the source of {wanted}");
+        steps.run(&what, apt_tool("apt-get").args(["source", "--only-source", &wanted]))
+    }))?;
     let unpacked =
         fs::read_dir(steps.work).map_err(io_error("read", steps.work))?.flatten().map(|entry| entry.path());
     let source = unpacked
@@ -194,6 +205,12 @@ fn fetch(steps: &Steps, version: &str) -> Result<(), ServerError> {
         }
     }
     Ok(())
+}
+
+/// The first attempt that succeeds; when none does, what the very first one failed of. There is at least one.
+fn first_success<T, E>(mut attempts: impl Iterator<Item = Result<T, E>>) -> Result<T, E> {
+    let first = attempts.next().expect("at least one attempt");
+    first.or_else(|error| attempts.find_map(Result::ok).ok_or(error))
 }
 
 /// Writes source lists made of the machine's own into `parts`; tells how many.
@@ -258,7 +275,7 @@ impl Steps<'_> {
         }
         let log = self.log.tail();
         let remedy = diagnose(&log).unwrap_or_else(|| match what.contains("source") {
-            true => "check the network and that this version is Debian's (15 for Debian 12)".into(),
+            true => "check the network, and Debian's mirror in /etc/apt".into(),
             false => format!("the whole log is {}", self.log.path().display()),
         });
         Err(ServerError::Failed { what: what.to_owned(), status: in_words(status), log, remedy })
@@ -311,6 +328,12 @@ mod tests {
             flags(&order("15"), Path::new("/c/x.unfinished"), Path::new("/c/x")),
             "-O2 -g -fno-omit-frame-pointer -ffile-prefix-map=/c/x.unfinished=/c/x"
         );
+    }
+
+    #[test]
+    fn attempts_go_on_until_one_succeeds() {
+        assert_eq!(first_success([Err("newest"), Ok(2), Ok(1)].into_iter()), Ok(2));
+        assert_eq!(first_success::<(), _>([Err("newest"), Err("older")].into_iter()), Err("newest"));
     }
 
     #[test]

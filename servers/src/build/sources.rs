@@ -34,9 +34,32 @@ pub(super) fn of_stanzas(text: &str) -> String {
     stanzas.join("\n")
 }
 
+/// The versions of a source package in what `apt-cache showsrc` prints, newest first.
+pub(super) fn versions(text: &str) -> Vec<String> {
+    let mut versions: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("Version: "))
+        .map(|version| version.trim().into())
+        .collect();
+    versions.sort_by_key(|version| {
+        let numbers = version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+        std::cmp::Reverse(numbers.collect::<Vec<u64>>())
+    });
+    versions.dedup();
+    versions
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_come_newest_first() {
+        let text = "Package: postgresql-15\nVersion: 15.9-0+deb12u1\n\nPackage: postgresql-15\n\
+                    Version: 15.20-0+deb12u1\n\nVersion: 15.9-0+deb12u1\n";
+        assert_eq!(versions(text), ["15.20-0+deb12u1", "15.9-0+deb12u1"]);
+        assert!(versions("W: Unable to locate package").is_empty());
+    }
 
     #[test]
     fn lines_ask_for_sources() {
