@@ -44,8 +44,8 @@ struct hm_page_identity hm_host_identify_page(uint64_t virtual_page) {
 
 /* Page tables: sparse, and never given back, as in the Valgrind tool. */
 void *hm_host_allocate(size_t size) {
-  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *memory =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) abort();
   return memory;
 }
@@ -54,9 +54,7 @@ void *hm_host_allocate(size_t size) {
 
 void hm_host_yield(void) { sched_yield(); }
 
-int hm_host_process_exists(uint32_t pid) {
-  return !(kill((pid_t)pid, 0) != 0 && errno == ESRCH);
-}
+int hm_host_process_exists(uint32_t pid) { return !(kill((pid_t)pid, 0) != 0 && errno == ESRCH); }
 
 void hm_host_wait(_Atomic uint32_t *word, uint32_t expected) {
   struct timespec patience = {0, 5 * 1000 * 1000};

@@ -15,6 +15,10 @@ static struct hm_cache make_cache(uint32_t sets, uint32_t ways) {
   return cache;
 }
 
+static int hits(const struct hm_cache *cache, uint32_t set, uint32_t line) {
+  return hm_cache_access(cache, set, line) >= 0;
+}
+
 static void a_line_maps_to_the_set_of_its_low_bits(void **state) {
   (void)state;
   struct hm_cache cache = make_cache(64, 8); /* 32 KiB */
@@ -44,19 +48,19 @@ static void sets_need_be_no_power_of_two(void **state) {
 static void the_least_recently_used_line_goes(void **state) {
   (void)state;
   struct hm_cache cache = make_cache(1, 4);
-  /* access, hit?, and the set afterwards, most recently used first */
+  /* line, the place it had (-1: a miss), and the set afterwards, youngest first */
   static const struct {
     uint32_t line;
-    int hit;
+    int place;
     uint32_t set[4];
   } steps[] = {
-      {1, 0, {1, 0, 0, 0}}, {2, 0, {2, 1, 0, 0}}, {3, 0, {3, 2, 1, 0}}, {4, 0, {4, 3, 2, 1}},
-      {1, 1, {1, 4, 3, 2}}, {5, 0, {5, 1, 4, 3}}, /* 2 is gone */
-      {2, 0, {2, 5, 1, 4}},                       /* 3 is gone */
-      {2, 1, {2, 5, 1, 4}}, {1, 1, {1, 2, 5, 4}}, {4, 1, {4, 1, 2, 5}}, {3, 0, {3, 4, 1, 2}},
+      {1, -1, {1, 0, 0, 0}}, {2, -1, {2, 1, 0, 0}}, {3, -1, {3, 2, 1, 0}}, {4, -1, {4, 3, 2, 1}},
+      {1, 3, {1, 4, 3, 2}},  {5, -1, {5, 1, 4, 3}}, /* 2 is gone */
+      {2, -1, {2, 5, 1, 4}},                        /* 3 is gone */
+      {2, 0, {2, 5, 1, 4}},  {1, 2, {1, 2, 5, 4}},  {4, 3, {4, 1, 2, 5}},  {3, -1, {3, 4, 1, 2}},
   };
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-    assert_int_equal(hm_cache_access(&cache, 0, steps[i].line), steps[i].hit);
+    assert_int_equal(hm_cache_access(&cache, 0, steps[i].line), steps[i].place);
     assert_memory_equal(cache.tags, steps[i].set, sizeof steps[i].set);
   }
   free(cache.tags);
@@ -65,9 +69,9 @@ static void the_least_recently_used_line_goes(void **state) {
 static void sets_do_not_disturb_each_other(void **state) {
   (void)state;
   struct hm_cache cache = make_cache(4, 2);
-  assert_int_equal(hm_cache_access(&cache, 1, 101), 0);
-  for (uint32_t line = 200; line < 300; line += 4) hm_cache_access(&cache, 0, line);
-  assert_int_equal(hm_cache_access(&cache, 1, 101), 1);
+  assert_int_equal(hits(&cache, 1, 101), 0);
+  for (uint32_t line = 200; line < 300; line += 4) hits(&cache, 0, line);
+  assert_int_equal(hits(&cache, 1, 101), 1);
   free(cache.tags);
 }
 
@@ -98,18 +102,18 @@ static void random_streams_agree_with_a_naive_model(void **state) {
     uint32_t sets = geometry[g][0], ways = geometry[g][1];
     struct hm_cache cache = make_cache(sets, ways);
     struct naive *model = calloc(sets, sizeof *model);
-    uint64_t random = 42, hits = 0;
+    uint64_t random = 42, found = 0;
     for (uint64_t now = 1; now <= 200000; now++) {
       /* Twice the cache, small numbers preferred: hits and misses of all depths. */
       uint64_t draw = next_random(&random);
       uint32_t span = 2 * sets * ways;
       uint32_t line = 1 + (uint32_t)((draw >> 32) % (1 + draw % span));
       uint32_t set = hm_cache_set(&cache, line);
-      int hit = hm_cache_access(&cache, set, line);
+      int hit = hits(&cache, set, line);
       assert_int_equal(hit, naive_access(&model[set], ways, line, now));
-      hits += (uint64_t)hit;
+      found += (uint64_t)hit;
     }
-    assert_in_range(hits, 20000, 180000); /* the stream exercised both outcomes */
+    assert_in_range(found, 20000, 180000); /* the stream exercised both outcomes */
     free(cache.tags);
     free(model);
   }

@@ -17,8 +17,7 @@
 #define PAGE(n) ((uint64_t)(n) << HM_PAGE_BITS)
 
 /* A machine of `cores` with two processes, `other` put aside, one running. */
-static struct hm_header *two_processes(uint32_t cores, uint32_t flags,
-                                       struct hm_simulator *other) {
+static struct hm_header *two_processes(uint32_t cores, uint32_t flags, struct hm_simulator *other) {
   struct hm_config config = small_machine();
   config.cores = cores;
   config.flags = flags;
@@ -69,7 +68,7 @@ static void one_core_shares_all_levels(void **state) {
   assert_int_equal(events(HM_DTLB_MISS), 1);
   switch_to(&other);
   for (uint64_t i = 0; i < 8; i++) load(PAGE(0x100) + LINE(i));
-  assert_int_equal(events(HM_L1D_MISS), 8); /* not one more */
+  assert_int_equal(events(HM_L1D_MISS), 8);  /* not one more */
   assert_int_equal(events(HM_DTLB_MISS), 2); /* translations are per space */
   switch_to(&other);
   for (uint64_t i = 0; i < 8; i++) load(PAGE(0x100) + LINE(i));

@@ -42,8 +42,8 @@ static void loads_stall_for_the_latency_above_a_hit(void **state) {
   struct hm_config config = small_machine();
   struct hm_header *header = start(&config);
   uint64_t clock = hm_cycles();
-#define ASSERT_STALL(access, cycles)                          \
-  access;                                                     \
+#define ASSERT_STALL(access, cycles)                         \
+  access;                                                    \
   assert_int_equal(hm_cycles() - clock, (uint64_t)(cycles)); \
   clock = hm_cycles()
   ASSERT_STALL(load(LINE(0)), 200 + 30 - 4); /* memory and a page walk */
@@ -57,7 +57,7 @@ static void loads_stall_for_the_latency_above_a_hit(void **state) {
   ASSERT_STALL(load(LINE(0)), 40 - 4); /* L3 */
   /* Four other pages take the DTLB's entries: the STLB serves, L1 holds the line
    * (they use sets 1 to 3 only). */
-  for (uint64_t i = 1; i <= 4; i++) load(PAGE(i) + LINE(1 + i % 3));
+  for (uint64_t i = 11; i <= 14; i++) load(PAGE(i) + LINE(1 + i % 3));
   clock = hm_cycles();
   ASSERT_STALL(load(LINE(0)), 7);
   ASSERT_STALL(store(PAGE(50)), 0); /* stores wait in the store buffer */
@@ -97,7 +97,7 @@ static void a_split_access_counts_once(void **state) {
   load(LINE(10));
   load(LINE(11));
   assert_events(1, 1, 1); /* both lines are there */
-  load(LINE(11) + 60); /* 11 hits, 12 misses */
+  load(LINE(11) + 60);    /* 11 hits, 12 misses */
   assert_events(2, 2, 2);
   load_sized(LINE(20), 64); /* a whole line and no more */
   assert_events(3, 3, 3);
@@ -232,7 +232,7 @@ static void every_fifth_load_is_sampled_hit_or_miss(void **state) {
   assert_int_equal(host_samples[1].access.level, HM_LEVEL_L1);
   assert_int_equal(host_samples[1].access.latency, 4);
   /* A filtered line is named all the same. */
-  uint32_t frame = HM_PTE_FRAME(hm_sim.data_pte);
+  uint32_t frame = HM_PTE_FRAME(hm_pages_touch(&hm_sim.pages, 0));
   assert_int_equal(host_samples[1].access.physical_line, frame * 64 + 9);
   stop(header);
 }
@@ -274,7 +274,7 @@ static void set_sampling_sees_one_line_in_so_many(void **state) {
   struct hm_header *header = start(&config);
   for (uint64_t i = 0; i < 64; i++) load(LINE(i));
   assert_events(16, 16, 16);
-  load(LINE(3) + 60); /* the second half lies on line 4, which is simulated */
+  load(LINE(3) + 60);        /* the second half lies on line 4, which is simulated */
   assert_events(17, 16, 16); /* set 0 holds the last four of 0, 4, .. 60 */
   stop(header);
 }
