@@ -1,8 +1,8 @@
-//! perf 6.1 as an independent reader of what we write, and as a recorder of what we read.
+//! perf 6.1 as an independent reader of what we write.
 
 mod common;
 
-use common::{each_sample, perf, perf_lines};
+use common::{each_sample, perf_lines};
 use hardmeter_samples::model::*;
 use hardmeter_samples::perf_data::abi::{attr_flag, misc, record_type, sample_type as field, PerfEventAttr};
 use hardmeter_samples::perf_data::{
@@ -225,89 +225,4 @@ fn our_reader_agrees() {
         n += 1;
     });
     assert_eq!((summary.samples.as_slice(), summary.lost_records), ([7, 3].as_slice(), 3));
-}
-
-/// Records a short busy loop by timer with perf; `None` where perf cannot.
-fn record(folder: &Path, options: &[&str]) -> Option<PathBuf> {
-    let path = folder.join("theirs.data");
-    let file = path.to_str().expect("a plain path");
-    let mut arguments = vec!["record", "-e", "cpu-clock", "-c", "1000000", "-g", "-d", "-o", file];
-    arguments.extend(options);
-    arguments.extend(["--", "sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"]);
-    let output = perf(&arguments)?;
-    if !output.status.success() {
-        println!("skipped: perf record: {}", String::from_utf8_lossy(&output.stderr));
-        return None;
-    }
-    Some(path)
-}
-
-/// Compares ip, time, period and callchain of every sample with `perf script`.
-fn compare(path: &Path) {
-    let file = path.to_str().expect("a plain path");
-    let Some(theirs) =
-        perf_lines(&["script", "-i", file, "--ns", "-G", "-F", "pid,tid,time,period,event,ip"])
-    else {
-        return;
-    };
-    let reader = CaptureReader::open(path).expect("opens");
-    let mut ours = Vec::new();
-    let summary = each_sample(&reader, RecordOrder::Time, |sample| {
-        let time = sample.time.expect("time").0;
-        ours.push(format!(
-            "{}/{} {}.{:09}: {} {}: {:x}",
-            sample.pid.expect("pid"),
-            sample.tid.expect("tid"),
-            time / 1_000_000_000,
-            time % 1_000_000_000,
-            sample.period,
-            reader.events()[sample.event.0].name,
-            sample.ip.expect("ip").0,
-        ));
-        assert!(!sample.callchain.is_empty(), "recorded with -g");
-    });
-    let theirs: Vec<String> =
-        theirs.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    assert!(ours.len() > 5, "the loop takes longer than five samples");
-    assert_eq!(ours, theirs);
-    assert!(summary.is_complete(), "{summary:?}");
-    assert!(summary.unknown_records.is_empty() && summary.out_of_order == 0, "{summary:?}");
-    assert_eq!(reader.header().architecture.as_deref(), Some(std::env::consts::ARCH));
-}
-
-#[test]
-fn a_live_recording_is_read_as_perf_reads_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let Some(path) = record(folder.path(), &[]) else { return };
-    compare(&path);
-}
-
-#[test]
-fn a_compressed_live_recording_is_read_as_perf_reads_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let Some(path) = record(folder.path(), &["-z"]) else { return };
-    let report =
-        perf(&["report", "-i", path.to_str().expect("plain"), "--header-only"]).expect("perf ran before");
-    let header = String::from_utf8_lossy(&report.stdout).into_owned();
-    assert!(header.contains("# compressed : Zstd"), "perf did compress: {header}");
-    compare(&path);
-}
-
-#[test]
-fn a_piped_live_recording_is_read_as_perf_reads_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let piped = folder.path().join("pipe.data");
-    let script = format!(
-        "perf record -e cpu-clock -c 1000000 -g -d -o - -- \
-         sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done' | cat > {}",
-        piped.display()
-    );
-    if perf(&["--version"]).is_none() {
-        return;
-    }
-    let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("sh runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let reader = CaptureReader::open(&piped).expect("opens");
-    assert_eq!(reader.header().form, hardmeter_samples::perf_data::CaptureForm::Pipe);
-    compare(&piped);
 }

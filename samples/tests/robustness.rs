@@ -80,10 +80,7 @@ fn a_cut_file_says_what_is_missing() {
     assert_eq!(summary.skipped[&SkipReason::MissingData].0, 40);
     assert_eq!(summary.total_samples(), 4, "only the end is gone");
     assert!(!summary.is_complete());
-    assert!(
-        summary.warnings()[0].contains("40 bytes") || summary.warnings()[1].contains("40 bytes"),
-        "{summary:?}"
-    );
+    assert!(summary.warnings().iter().any(|warning| warning.starts_with("40 bytes")), "{summary:?}");
 }
 
 /// Every bit of every byte, one at a time: 8 times the length of each seed.
