@@ -202,7 +202,7 @@ impl Capture {
             let Some(located) = pass.see(&record) else { return ControlFlow::Continue(()) };
             let Record::Sample(sample) = &record else { return ControlFlow::Continue(()) };
             samples += 1;
-            if samples % PROGRESS_STEP == 0 {
+            if samples.is_multiple_of(PROGRESS_STEP) {
                 (options.progress)(samples);
             }
             visit(&mut pass, sample, located).unwrap_or_else(|error| {

@@ -1,7 +1,6 @@
 //! What can keep a view from being made.
 
 use hardmeter_samples::perf_data::ReadError;
-use std::path::PathBuf;
 
 /// Why there is no view.
 #[derive(Debug, thiserror::Error)]
@@ -9,23 +8,12 @@ pub enum ReportError {
     /// The capture cannot be read.
     #[error(transparent)]
     Capture(#[from] ReadError),
-    /// A result file cannot be written.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// A result cannot be put together.
-    #[error("cannot put the result together: {0}")]
+    /// A result cannot be written.
+    #[error("cannot write the result: {0}")]
     Io(#[from] std::io::Error),
     /// A result cannot be put into rows.
     #[error("cannot write comma-separated values: {0}")]
     Csv(#[from] csv::Error),
-    /// A result cannot be put into JSON.
-    #[error("cannot write JSON: {0}")]
-    Json(#[from] serde_json::Error),
     /// No sample lies in the routine asked for.
     #[error("no sample lies in {wanted}; {remedy}")]
     NoSuchRoutine {
@@ -48,15 +36,15 @@ pub enum ReportError {
 }
 
 impl ReportError {
-    /// The kind of the I/O error inside, so that a reader that closed its pipe is recognised.
-    pub fn io_kind(&self) -> std::io::ErrorKind {
+    /// The system's error, if writing the result failed: the caller knows the file's name.
+    pub fn into_io(self) -> Result<std::io::Error, ReportError> {
         match self {
-            ReportError::Io(error) => error.kind(),
-            ReportError::Csv(error) => match error.kind() {
-                csv::ErrorKind::Io(error) => error.kind(),
-                _ => std::io::ErrorKind::Other,
+            ReportError::Io(error) => Ok(error),
+            ReportError::Csv(error) if error.is_io_error() => match error.into_kind() {
+                csv::ErrorKind::Io(error) => Ok(error),
+                other => Ok(std::io::Error::other(format!("{other:?}"))),
             },
-            _ => std::io::ErrorKind::Other,
+            other => Err(other),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The Firefox Profiler's processed profile format (profiler.firefox.com, also as a local page).
 //!
-//! The Profiler knows one kind of sample per thread, so every thread of the capture becomes one track per event:
+//! The Profiler knows one kind of sample per thread, so every process of the capture becomes one process per event:
 //! "postgres (l1d-miss)", "postgres (l2-miss)".
 
 use fxprof_processed_profile::{
@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 pub struct FirefoxProfile {
     profile: Profile,
     events: Vec<Arc<str>>,
-    processes: FxHashMap<Pid, ProcessHandle>,
+    processes: FxHashMap<(Pid, EventIndex), ProcessHandle>,
     threads: FxHashMap<(Pid, Tid, EventIndex), ThreadHandle>,
     /// The Profiler keeps stacks per thread.
     stacks: FxHashMap<(ThreadHandle, StackId), StackHandle>,
@@ -68,14 +68,14 @@ impl FirefoxProfile {
         }
         let name = located.process.map_or("unknown".into(), |id| pass.process_name(id));
         let process_name = pass.name_of(pid).unwrap_or_else(|| name.clone());
+        let event = self.events.get(sample.event.0).cloned().unwrap_or_default();
         let profile = &mut self.profile;
         let process = *self
             .processes
-            .entry(pid)
-            .or_insert_with(|| profile.add_process(&process_name, pid.0 as u32, time));
+            .entry((pid, sample.event))
+            .or_insert_with(|| profile.add_process(&format!("{process_name} ({event})"), pid.0 as u32, time));
         let thread = profile.add_thread(process, tid.0 as u32, time, pid.0 == tid.0);
-        let event = self.events.get(sample.event.0).cloned().unwrap_or_default();
-        profile.set_thread_name(thread, &format!("{name} ({event})"));
+        profile.set_thread_name(thread, &name);
         self.threads.insert((pid, tid, sample.event), thread);
         thread
     }

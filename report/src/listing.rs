@@ -146,12 +146,12 @@ impl Listing {
         let mut before: Option<&SourceLine> = None;
         for line in &self.annotation.instructions {
             let source = line.instruction.line.as_ref();
-            if source.is_some() && source != before {
+            if let Some(source) = source.filter(|source| Some(*source) != before) {
                 let mut row = vec![(String::new(), Tone::Plain); blank];
-                row.push((self.source_text(source.expect("just seen")), Tone::Faint));
+                row.push((self.source_text(source), Tone::Faint));
                 grid.row(row);
+                before = Some(source);
             }
-            before = source.or(before);
             grid.row(self.cells(line, with_latency));
         }
         grid

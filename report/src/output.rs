@@ -4,17 +4,24 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a file through `write`. The bytes go to a temporary name beside it, which is renamed at the end; on any
-/// error it is removed, and an older file of the final name stays as it was.
-pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+/// Writes a file through `write`, and hands on what that returns. The bytes go to a temporary name beside it, which
+/// is renamed at the end; on any error it is removed, and an older file of the final name stays as it was.
+pub fn write_file<T, E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+) -> Result<T, E> {
     // A device or pipe (/dev/stdout, a named pipe) is not replaced but written to.
     if path.exists() && !path.is_file() {
         let mut writer = BufWriter::new(File::options().write(true).open(path)?);
-        write(&mut writer)?;
-        return writer.flush();
+        let value = write(&mut writer)?;
+        writer.flush()?;
+        return Ok(value);
     }
     let temporary = temporary_name(path);
-    let result = write_and_sync(&temporary, write).and_then(|()| std::fs::rename(&temporary, path));
+    let result = write_and_sync(&temporary, write).and_then(|value| {
+        std::fs::rename(&temporary, path)?;
+        Ok(value)
+    });
     if result.is_err() {
         // The first error is the one to tell.
         let _ = std::fs::remove_file(&temporary);
@@ -22,10 +29,14 @@ pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<
     result
 }
 
-fn write_and_sync(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn write_and_sync<T, E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+) -> Result<T, E> {
     let mut writer = BufWriter::new(File::create(path)?);
-    write(&mut writer)?;
-    writer.into_inner().map_err(|error| error.into_error())?.sync_data()
+    let value = write(&mut writer)?;
+    writer.into_inner().map_err(|error| error.into_error())?.sync_data()?;
+    Ok(value)
 }
 
 fn temporary_name(path: &Path) -> PathBuf {
@@ -45,7 +56,7 @@ mod tests {
         write_file(&path, |writer| writer.write_all(b"old")).unwrap();
         let failed = write_file(&path, |writer| {
             writer.write_all(b"half")?;
-            Err(io::Error::other("disk full"))
+            Err::<(), _>(io::Error::other("disk full"))
         });
         assert_eq!(failed.unwrap_err().to_string(), "disk full");
         assert_eq!(std::fs::read(&path).unwrap(), b"old");

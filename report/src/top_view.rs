@@ -158,10 +158,11 @@ impl TopReport {
                 object.insert("count".into(), json!(row.share.count));
                 object.insert("share".into(), json!(row.share));
                 object.insert("events".into(), json!(row.events));
+                // Not "latency": that is the column of latencies in powers of two.
                 if row.latency.samples > 0 {
                     let mut latency = json!(row.latency);
                     latency["mean"] = json!(row.latency.mean());
-                    object.insert("latency".into(), latency);
+                    object.insert("latencies".into(), latency);
                 }
                 Json::Object(object)
             })

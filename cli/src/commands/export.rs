@@ -90,7 +90,7 @@ fn export_folded(
     };
     let (stacks, mut walk) = count_stacks(arguments, globals, capture, filter)?;
     let text = folded(&stacks, &mut walk.pass, event);
-    put(arguments.output.as_deref(), |writer| writer.write_all(text.as_bytes()))?;
+    put(arguments.output.as_deref(), |writer| Ok(writer.write_all(text.as_bytes())?))?;
     Ok(outcome(&walk.unread(), globals))
 }
 
@@ -102,7 +102,7 @@ fn export_pprof(
 ) -> Result<Outcome, CommandError> {
     let (stacks, mut walk) = count_stacks(arguments, globals, capture, filter)?;
     let heading = capture.heading(&walk);
-    put(arguments.output.as_deref(), |writer| write_pprof(&stacks, &mut walk.pass, &heading, writer))?;
+    put(arguments.output.as_deref(), |writer| Ok(write_pprof(&stacks, &mut walk.pass, &heading, writer)?))?;
     Ok(outcome(&walk.unread(), globals))
 }
 
@@ -143,7 +143,7 @@ fn export_firefox(
         Ok(ControlFlow::Continue(()))
     })?;
     require_samples(&capture.heading(&walk), samples)?;
-    put(arguments.output.as_deref(), |writer| profile.write(writer))?;
+    put(arguments.output.as_deref(), |writer| Ok(profile.write(writer)?))?;
     Ok(outcome(&walk.unread(), globals))
 }
 
@@ -155,55 +155,70 @@ fn export_csv(
 ) -> Result<Outcome, CommandError> {
     let progress = Progress::start(globals);
     let report = |samples| progress.samples(samples);
-    let mut finished = None;
-    let mut failed = None;
-    put(arguments.output.as_deref(), |writer| {
-        let mut write = || -> Result<Walk, ReportError> {
-            let mut rows = SampleRows::new(&mut *writer, capture.event_names(), capture.line_size())?;
-            let walk = capture.walk(
-                walk_options(arguments, filter.clone(), &report),
-                &mut |pass, sample, located| {
-                    rows.add(sample, located, pass)?;
-                    Ok(ControlFlow::Continue(()))
-                },
-            )?;
-            rows.finish()?;
-            Ok(walk)
-        };
-        match write() {
-            Ok(walk) => finished = Some(walk),
-            Err(error) => {
-                let kind = error.io_kind();
-                failed = Some(error);
-                return Err(kind.into());
-            }
-        }
-        Ok(())
-    })
-    .map_err(|error| failed.take().map_or(error, CommandError::from))?;
-    let Some(walk) = finished else { return Ok(Outcome::Complete) }; // the reader of the pipe has seen enough
-    require_samples(&capture.heading(&walk), walk.pass.totals().samples())?;
-    Ok(outcome(&walk.unread(), globals))
+    let walk = put(arguments.output.as_deref(), |writer| {
+        let mut rows = SampleRows::new(writer, capture.event_names(), capture.line_size())?;
+        let mut samples = 0;
+        let walk = capture.walk(walk_options(arguments, filter, &report), &mut |pass, sample, located| {
+            rows.add(sample, located, pass)?;
+            samples += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        rows.finish()?;
+        require_samples(&capture.heading(&walk), samples)?;
+        Ok(walk)
+    })?;
+    Ok(walk.map_or(Outcome::Complete, |walk| outcome(&walk.unread(), globals)))
 }
 
-/// Hands `write` the file of `-o`, or standard output.
-fn put(
+/// Why a result was not written: writing failed, or there was nothing to write.
+enum Failure {
+    Write(io::Error),
+    Other(CommandError),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Write(error)
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        error.into_io().map_or_else(|other| Failure::Other(other.into()), Failure::Write)
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        Failure::Other(error)
+    }
+}
+
+/// Hands `write` the file of `-o`, or standard output. `None` when standard output's reader had seen enough.
+fn put<T>(
     output: Option<&Path>,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), CommandError> {
-    let Some(path) = output else {
-        let mut stdout = io::BufWriter::new(io::stdout().lock());
-        return match write(&mut stdout).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(CommandError::new(format!("cannot write to standard output: {error}"), "free some space"))
-            }
-            _ => Ok(()),
-        };
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<Option<T>, CommandError> {
+    let result = match output {
+        Some(path) => write_file(path, write),
+        None => {
+            let mut stdout = io::BufWriter::new(io::stdout().lock());
+            write(&mut stdout).and_then(|value| {
+                stdout.flush()?;
+                Ok(value)
+            })
+        }
     };
-    write_file(path, write).map_err(|error| {
-        CommandError::new(
-            format!("cannot write {}: {error}", path.display()),
-            "check that the folder exists, that you may write there, and that there is room; nothing was left behind",
-        )
-    })
+    let name = output.map_or("standard output".into(), Path::to_string_lossy);
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Failure::Write(error)) if output.is_none() && error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(None)
+        }
+        Err(Failure::Write(error)) => Err(CommandError::new(
+            format!("cannot write {name}: {error}"),
+            "check that the folder exists, that you may write there, and that there is room",
+        )),
+        Err(Failure::Other(error)) => Err(error),
+    }
 }
