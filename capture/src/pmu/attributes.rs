@@ -107,7 +107,14 @@ pub fn sampling(encoding: &Encoding, rate: Rate, modes: Modes, common: &Common) 
     attr.flags |= attr_flag::SAMPLE_ID_ALL | attr_flag::WATERMARK;
     attr.wakeup_events = common.wakeup_watermark;
     match rate {
-        Rate::Period(period) => attr.sample_period = period.0,
+        Rate::Period(period) => {
+            attr.sample_period = period.0;
+            // Asked for this field, the kernel (perf_swevent_event) records every single software event and
+            // forgets the period.
+            if encoding.is_software() {
+                attr.sample_type &= !sample_type::PERIOD;
+            }
+        }
         Rate::Frequency(hertz) => {
             attr.sample_period = hertz;
             attr.flags |= attr_flag::FREQ;

@@ -50,10 +50,18 @@ impl OpenError {
                     },
                 )
             }
-            libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO if hardware => (
-                "this machine's PMU does not offer it, or there is no PMU (virtual machine?)".to_string(),
-                "see `hardmeter doctor`; without a PMU, use --source simulated or --source timer".to_string(),
-            ),
+            libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO if hardware => {
+                match super::sysfs::has_core_pmu() {
+                    true => (
+                        "this machine's PMU does not offer it".to_string(),
+                        "see `hardmeter events`, or use --source simulated".to_string(),
+                    ),
+                    false => (
+                        "this machine has no PMU".to_string(),
+                        "use --source simulated or --source timer; `hardmeter doctor` says more".to_string(),
+                    ),
+                }
+            }
             libc::EINVAL => (
                 "the kernel does not accept this encoding".to_string(),
                 "check the terms with `hardmeter events`, or ask for less precision (:p)".to_string(),

@@ -1,6 +1,6 @@
 //! Sampling by the kernel: the events of a target, one ring per CPU.
 
-use super::attributes::{self, Common, Concession, KernelFeatures, Modes, Rate};
+use super::attributes::{self, Common, Concession, Modes, Rate};
 use super::encoding::Encoding;
 use super::filter::RecordFilter;
 use super::open::{self, Negotiated, OpenError};
@@ -10,7 +10,7 @@ use super::sysfs;
 use crate::rings::Ring;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
 use hardmeter_samples::model::{EventSource, Pid, Tid};
-use hardmeter_samples::perf_data::abi::{record_type, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::abi::{record_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -66,6 +66,8 @@ struct OpenEvent {
     name: String,
     attr: PerfEventAttr,
     descriptors: Vec<OwnedFd>,
+    /// Where each descriptor was opened.
+    places: Vec<Place>,
     ids: Vec<u64>,
     concessions: Vec<Concession>,
 }
@@ -237,6 +239,7 @@ impl KernelSource {
                         name: planned.name.recorded_name(modes),
                         attr,
                         descriptors: Vec::new(),
+                        places: Vec::new(),
                         ids: Vec::new(),
                         concessions,
                     };
@@ -285,7 +288,7 @@ impl KernelSource {
         let made = synthesizer.finish();
         if made.unreadable > 0 {
             self.notes.push(format!(
-                "the mappings of {} processes of other users could not be read: their samples stay without names",
+                "the mappings of some processes ({}) may not be read: their samples stay without names (CAP_SYS_PTRACE)",
                 made.unreadable
             ));
         }
@@ -339,6 +342,7 @@ fn attach(
     }
     event.ids.push(syscall::id(descriptor.as_fd())?);
     event.descriptors.push(descriptor);
+    event.places.push(place);
     Ok(())
 }
 
@@ -438,11 +442,11 @@ impl RecordSource for KernelSource {
         self.events
             .iter()
             .map(|event| {
-                let mut total = Reading::default();
-                for descriptor in &event.descriptors {
-                    total += syscall::read(descriptor.as_fd()).unwrap_or_default();
-                }
-                EventCount { name: event.name.clone(), reading: total }
+                let readings = event
+                    .descriptors
+                    .iter()
+                    .map(|descriptor| syscall::read(descriptor.as_fd()).unwrap_or_default());
+                EventCount { name: event.name.clone(), reading: total(event.places.iter().zip(readings)) }
             })
             .collect()
     }
@@ -451,6 +455,27 @@ impl RecordSource for KernelSource {
         let concessions = self.concessions().map(|(event, concession)| format!("{event}: {concession}"));
         concessions.chain(self.notes.iter().cloned()).collect()
     }
+}
+
+/// One reading of many.
+///
+/// A thread's event on CPU 0 counts as wanted (`enabled`) while the thread runs on CPU 1: its copies on all CPUs
+/// share the wanted time, and only their running times add up.
+fn total<'a>(readings: impl Iterator<Item = (&'a Place, Reading)>) -> Reading {
+    let mut total = Reading::default();
+    let mut wanted: HashMap<i32, u64> = HashMap::new();
+    for (place, reading) in readings {
+        match place.thread {
+            Some(thread) => {
+                let enabled = wanted.entry(thread).or_default();
+                *enabled = reading.enabled.max(*enabled);
+                total += Reading { enabled: 0, ..reading };
+            }
+            None => total += reading,
+        }
+    }
+    total.enabled += wanted.values().sum::<u64>();
+    total
 }
 
 /// Whether a record passes its event's filter; whatever is no sample does.
@@ -464,9 +489,24 @@ fn wanted(record: &[u8], filters: &HashMap<u64, RecordFilter>) -> bool {
     id.and_then(|id| filters.get(&id)).is_none_or(|filter| filter.accepts(record))
 }
 
-const _: () = assert!(sample_type::IDENTIFIER == 1 << 16);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The kernel's features, re-exported for probing.
-pub fn features() -> KernelFeatures {
-    open::kernel_features()
+    #[test]
+    fn the_time_a_thread_wanted_is_counted_once_for_all_cpus() {
+        let place = |thread, cpu| Place { thread, cpu: Some(cpu) };
+        let reading = |value, enabled, running| Reading { value, enabled, running };
+        // One thread, 60 ns on CPU 0 and 40 ns on CPU 1: it had its counter all the time.
+        let places = [place(Some(7), 0), place(Some(7), 1)];
+        let sum = total(places.iter().zip([reading(6, 100, 60), reading(4, 100, 40)]));
+        assert_eq!(sum, reading(10, 100, 100));
+        assert_eq!(sum.scaled(), Some(10));
+        // Two CPUs of a whole system are wanted each for itself.
+        let places = [place(None, 0), place(None, 1)];
+        assert_eq!(
+            total(places.iter().zip([reading(6, 100, 50), reading(4, 100, 50)])),
+            reading(10, 200, 100)
+        );
+    }
 }

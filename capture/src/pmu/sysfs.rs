@@ -199,6 +199,17 @@ pub fn devices() -> BTreeMap<String, Device> {
     paths.iter().filter_map(|path| Device::load(path)).map(|device| (device.name.clone(), device)).collect()
 }
 
+/// Whether a PMU of this name counts or samples what a core does.
+pub fn is_core_pmu(name: &str) -> bool {
+    name == "cpu" || ["cpu_", "armv", "ibs_", "arm_spe"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether this machine has any such PMU.
+pub fn has_core_pmu() -> bool {
+    let entries = std::fs::read_dir(DEVICES).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| is_core_pmu(&entry.file_name().to_string_lossy()))
+}
+
 /// Parses a CPU list such as `0-3,8`.
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();

@@ -46,7 +46,7 @@ impl Mapping {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset + 8 <= self.length && offset % 8 == 0);
+        assert!(offset + 8 <= self.length && offset.is_multiple_of(8));
         // SAFETY: inside the mapping, aligned, and shared with another writer only through atomic accesses.
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
     }

@@ -211,7 +211,7 @@ mod tests {
                 Ok::<(), RingError>(())
             });
             assert_eq!(consumed, Ok(16));
-            assert_eq!(seen, [whole.clone()]);
+            assert_eq!(seen, std::slice::from_ref(&whole));
         }
     }
 

@@ -33,7 +33,7 @@ use crate::workload::{Workload, WorkloadError};
 use hardmeter_samples::model::EventSource;
 use hardmeter_samples::sidecar::{RequestedEvent, Sidecar, SidecarError};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 /// What a user wants recorded.
@@ -131,7 +131,7 @@ pub struct Report {
 /// Records into `output`. `announce` is told which source is used and why, before anything runs.
 pub fn record(
     request: &Request,
-    output: &PathBuf,
+    output: &Path,
     command_line: &[String],
     announce: &mut dyn FnMut(&Chosen),
     progress: &mut dyn FnMut(Progress),
@@ -211,6 +211,14 @@ fn check(request: &Request) -> Result<(), SessionError> {
             "there is nothing to profile",
             "give a command after `--`, or a process with -p, a server with --server, or -a for everything",
         );
+    }
+    // Before anything is announced: a target that is not there is the first thing to hear of.
+    match &request.target {
+        Target::Processes(processes) => {
+            processes.iter().try_for_each(|pid| target::threads(*pid).map(drop))?
+        }
+        Target::Server(folder) => drop(target::postmaster(folder)?),
+        Target::Command | Target::System => {}
     }
     Ok(())
 }

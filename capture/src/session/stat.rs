@@ -96,7 +96,7 @@ fn by_kernel(request: &Request, chosen: &Chosen, kind: EventSource) -> Result<St
                 enable();
             }
         },
-        &|| !matches!(attachment, Attachment::System) && all().all(|descriptor| has_hung_up(descriptor)),
+        &|| !matches!(attachment, Attachment::System) && all().all(has_hung_up),
     )?;
     all().for_each(|descriptor| drop(syscall::disable(descriptor.as_fd())));
     let events = counters

@@ -1,13 +1,93 @@
 //! `hardmeter events`: list the events, by the question they answer.
 
 use super::{CommandError, Globals, Outcome};
+use crate::terminal;
+use hardmeter_capture::events::catalogue::{self, CatalogueEntry};
+use hardmeter_capture::events::processor::Processor;
+use hardmeter_capture::pmu::attributes::Rate;
+use serde_json::json;
+use std::fmt::Write;
 
 /// List the events, by the question they answer.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  hardmeter events")]
-pub struct Arguments {}
+#[command(
+    after_help = "Besides these, `record` and `stat` take the kernel's events (cpu-clock, page-faults, cycles, ...), \
+                  aliases and PMU/terms/ of sysfs,\nnames of libpfm4 (MEM_LOAD_RETIRED:L2_MISS), raw codes (r10d1) and \
+                  watched addresses (mem:0x601040/8:w).\n\nExample:\n  hardmeter events"
+)]
+pub struct Arguments {
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// How a list is printed.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
 
 /// Runs the command.
-pub fn run(_arguments: &Arguments, _globals: &Globals) -> Result<Outcome, CommandError> {
-    Err(CommandError::new("not written yet", ""))
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let processor = Processor::this_machine();
+    let entries = catalogue::this_machine();
+    let text = match arguments.format {
+        Format::Json => {
+            let value = json!({ "processor": processor, "events": entries });
+            format!("{value:#}\n")
+        }
+        Format::Text => table(&processor, &entries, globals),
+    };
+    terminal::print(&text)?;
+    Ok(Outcome::Complete)
+}
+
+fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -> String {
+    let bold = |text: &str| match terminal::style(globals).color {
+        true => format!("\x1b[1m{text}\x1b[0m"),
+        false => text.to_string(),
+    };
+    let mut text = String::new();
+    let virtual_machine = if processor.virtual_machine { " (virtual machine)" } else { "" };
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "On this machine: {}{virtual_machine}\n", processor.name);
+    for entry in entries {
+        let _ = writeln!(text, "{}", bold(entry.question));
+        let rate = match entry.default_rate {
+            Rate::Period(period) => format!("every {period}"),
+            Rate::Frequency(hertz) => format!("{hertz} Hz"),
+        };
+        let _ = writeln!(text, "  -e {:<22} sampled {rate} unless told otherwise", entry.event);
+        let hardware = match (&entry.hardware, &entry.refusal) {
+            (Some(answer), _) => {
+                let mut parts = vec![answer.name.to_string()];
+                parts.push(match (answer.data_address, answer.precise_ip) {
+                    (true, _) => "data address and exact instruction".to_string(),
+                    (false, 2..) => "exact instruction".to_string(),
+                    (false, _) => "instruction a few behind".to_string(),
+                });
+                if !answer.caveat.is_empty() {
+                    parts.push(answer.caveat.to_string());
+                }
+                parts.extend(answer.concessions.iter().map(ToString::to_string));
+                format!("yes   {}", parts.join("; "))
+            }
+            (None, refusal) => format!("no    {}", refusal.as_deref().unwrap_or("not offered")),
+        };
+        let _ = writeln!(text, "     hardware   {hardware}");
+        let simulated = match entry.simulated {
+            true => "yes   exact, with data address, registers and cause",
+            false => "no    `hardmeter doctor` says what is missing",
+        };
+        let _ = writeln!(text, "     simulated  {simulated}\n");
+    }
+    let _ = writeln!(text, "{}", bold("Where does the time go?"));
+    let _ = writeln!(
+        text,
+        "  --source timer            1000 Hz, on every machine; instruction only, no data address"
+    );
+    text
 }

@@ -1,13 +1,337 @@
 //! `hardmeter record`: record memory samples of a command, a process or a server.
 
 use super::{CommandError, Globals, Outcome};
+use hardmeter_capture::events::{parse_events, EventRequest};
+use hardmeter_capture::pmu::attributes::{Modes, Rate};
+use hardmeter_capture::session::{
+    self, Chosen, Ending, Progress, Report, Request, SessionError, SourceChoice,
+};
+use hardmeter_capture::target::Target;
+use hardmeter_samples::model::{EventSource, Period, Pid};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 /// Record memory samples of a command, a process or a server.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10")]
-pub struct Arguments {}
+#[command(
+    after_help = "Events are written name[/period=N,freq=N,ldlat=N/][:u|:k], several with commas; `hardmeter events` \
+                  lists them.\nCtrl-C ends a recording and keeps what it has.\n\n\
+                  Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10\n  \
+                  hardmeter record -e l1d-miss:u -p 4711 -o backend.data\n  \
+                  hardmeter record --source timer -F 1000 -a -- sleep 10"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    measured: Measured,
+    /// Sample every N-th event.
+    #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
+    period: Option<u64>,
+    /// Let the kernel choose the period so that this many samples per second come from each CPU.
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    frequency: Option<u64>,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE", default_value = "hardmeter.data")]
+    output: PathBuf,
+    /// Record the chain of callers with each sample.
+    #[arg(long, alias = "call-chains")]
+    call_graph: bool,
+    /// Only loads that took at least this many cycles (Intel's load latency event).
+    #[arg(long, value_name = "CYCLES")]
+    ldlat: Option<u16>,
+    /// Do not simulate why lines were missing (cold, capacity, conflict): faster.
+    #[arg(long)]
+    no_causes: bool,
+}
+
+/// What to measure, of whom, how: common to `record` and `stat`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Measured {
+    /// What to count.
+    #[arg(short, long, value_name = "EVENTS", default_value = "l1d-miss,l2-miss")]
+    events: String,
+    /// Where events come from.
+    #[arg(long, value_enum, default_value_t = SourceName::Auto)]
+    source: SourceName,
+    /// The machine to simulate: `this`, a model's name, or a TOML file.
+    #[arg(long, value_name = "MACHINE", default_value = "this")]
+    machine: String,
+    /// Simulate one cache line in N (1, 2, 4 ... 64): faster, less exact.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    set_sampling: u32,
+    /// Leave the kernel out.
+    #[arg(long)]
+    user_only: bool,
+    /// Begin to measure so many seconds after the start.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    delay: Option<Duration>,
+    /// Measure running processes with all their threads and later children.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "server"])]
+    pid: Vec<i32>,
+    /// Measure everything on every CPU.
+    #[arg(short, long, conflicts_with = "server")]
+    all: bool,
+    /// Measure all processes of the PostgreSQL server in this folder.
+    #[arg(long, value_name = "DIR")]
+    server: Option<PathBuf>,
+    /// The command to run while measuring; without -p, -a or --server, the one to measure.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum SourceName {
+    /// The best that works here.
+    Auto,
+    /// The processor's counters, or the kernel's own events.
+    Hardware,
+    /// The software PMU.
+    Simulated,
+    /// The timer: where time goes, with no addresses.
+    Timer,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait"))
+}
+
+impl Measured {
+    /// What the capture room understands.
+    pub(super) fn request(&self) -> Result<Request, CommandError> {
+        let events = parse_events(&self.events)
+            .map_err(|error| CommandError::new(error, "`hardmeter events` lists what can be asked for"))?;
+        let target = if !self.pid.is_empty() {
+            Target::Processes(self.pid.iter().copied().map(Pid).collect())
+        } else if self.all {
+            Target::System
+        } else if let Some(folder) = &self.server {
+            Target::Server(folder.clone())
+        } else {
+            Target::Command
+        };
+        if !self.set_sampling.is_power_of_two() || self.set_sampling > 64 {
+            return Err(CommandError::new(
+                format!("--set-sampling {} is not possible", self.set_sampling),
+                "give 1, 2, 4, 8, 16, 32 or 64",
+            ));
+        }
+        Ok(Request {
+            events,
+            rate: None,
+            modes: self.user_only.then_some(Modes::USER),
+            source: match self.source {
+                SourceName::Auto => SourceChoice::Auto,
+                SourceName::Hardware => SourceChoice::Hardware,
+                SourceName::Simulated => SourceChoice::Simulated,
+                SourceName::Timer => SourceChoice::Timer,
+            },
+            target,
+            command: self.command.clone(),
+            delay: self.delay,
+            callchains: false,
+            machine: self.machine.clone(),
+            causes: false,
+            set_sampling: self.set_sampling,
+        })
+    }
+}
 
 /// Runs the command.
-pub fn run(_arguments: &Arguments, _globals: &Globals) -> Result<Outcome, CommandError> {
-    Err(CommandError::new("not written yet", ""))
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let mut request = arguments.measured.request()?;
+    request.rate = arguments
+        .period
+        .map(|period| Rate::Period(Period(period)))
+        .or(arguments.frequency.map(Rate::Frequency));
+    request.callchains = arguments.call_graph;
+    request.causes = !arguments.no_causes;
+    if let Some(cycles) = arguments.ldlat {
+        request.events = request
+            .events
+            .into_iter()
+            .map(|event| EventRequest { load_latency: Some(cycles), ..event })
+            .collect();
+    }
+    let command_line: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut bar = RecordingBar::new(globals);
+    let report = session::record(
+        &request,
+        &arguments.output,
+        &command_line,
+        &mut |chosen| announce(chosen, globals),
+        &mut |progress| bar.show(progress),
+    );
+    bar.clear();
+    let report = report.map_err(|error| command_error(&error))?;
+    Ok(conclude(&report, arguments, globals))
+}
+
+/// An error of the capture room as one of this command.
+pub(super) fn command_error(error: &SessionError) -> CommandError {
+    CommandError::new(error, error.remedy())
+}
+
+/// One line on standard error: which source, and why.
+pub(super) fn announce(chosen: &Chosen, globals: &Globals) {
+    if !globals.quiet {
+        eprintln!("hardmeter: source {} ({})", source_name(chosen.source), chosen.reason);
+    }
+}
+
+/// The source's name as `--source` takes it.
+pub(super) fn source_name(source: EventSource) -> &'static str {
+    match source {
+        EventSource::Hardware => "hardware",
+        EventSource::Simulated => "simulated",
+        EventSource::Timer => "timer",
+        EventSource::Imported => "imported",
+    }
+}
+
+/// Says how it went, and what to do next.
+fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcome {
+    let recorded = &report.recorded;
+    let tally = &recorded.tally;
+    let say = |line: String| {
+        if !globals.quiet {
+            eprintln!("hardmeter: {line}");
+        }
+    };
+    let mut outcome = Outcome::Complete;
+    for note in report.notes.iter().filter(|_| report.source != EventSource::Simulated) {
+        say(note.clone());
+    }
+    let lost = tally.lost_records + tally.lost_samples;
+    if lost > 0 {
+        say(format!("{lost} records were lost: the rings were full; take a longer period or fewer events"));
+    }
+    if tally.throttled > 0 {
+        say(format!("the kernel throttled events {} times: take a longer period", tally.throttled));
+    }
+    match recorded.ending {
+        Ending::DiskFull => {
+            eprintln!(
+                "hardmeter: no room left for {}: it is complete up to {:.1} s, {} bytes are missing\n  \
+                 remedy: free some space, give another place with -o, or take a longer period",
+                arguments.output.display(),
+                recorded.duration.as_secs_f64(),
+                recorded.discarded
+            );
+            outcome = Outcome::Partial;
+        }
+        Ending::Signal(signal) => say(format!("stopped by {}", signal_name(signal))),
+        Ending::Command | Ending::Target => {}
+    }
+    if let Some(complaint) = recorded.status.and_then(command_complaint) {
+        eprintln!("hardmeter: the command {complaint}");
+        // Stopped by us, it was not its own failure.
+        if recorded.ending == Ending::Command {
+            outcome = Outcome::Partial;
+        }
+    }
+    if tally.total() == 0 {
+        eprintln!(
+            "hardmeter: no samples in {}: the target ran too briefly for the period, or did not run in the sampled mode\n  \
+             remedy: a shorter period (-c), a longer run, or `hardmeter stat` to see how often the events happen",
+            arguments.output.display()
+        );
+        return Outcome::Partial;
+    }
+    let each: Vec<String> = recorded
+        .events
+        .iter()
+        .zip(&tally.samples)
+        .filter(|(name, _)| !name.starts_with("dummy"))
+        .map(|(name, samples)| format!("{samples} {name}"))
+        .collect();
+    say(format!(
+        "{} from {} processes in {:.1} s, {} -> {}",
+        each.join(", "),
+        tally.processes.len(),
+        recorded.duration.as_secs_f64(),
+        size(recorded.bytes),
+        arguments.output.display()
+    ));
+    if std::io::stderr().is_terminal() {
+        let input = match arguments.output.to_str() {
+            Some("hardmeter.data") => String::new(),
+            _ => format!(" {}", arguments.output.display()),
+        };
+        say(format!("next: hardmeter report{input}"));
+    }
+    outcome
+}
+
+/// How a command failed; `None` if it did not.
+pub(super) fn command_complaint(status: ExitStatus) -> Option<String> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("ended with status {code}")),
+        (None, Some(signal)) => Some(format!("was ended by {}", signal_name(signal))),
+        (None, None) => None,
+    }
+}
+
+pub(super) fn signal_name(signal: i32) -> String {
+    match signal {
+        libc::SIGINT => "SIGINT (Ctrl-C)".to_string(),
+        libc::SIGTERM => "SIGTERM".to_string(),
+        libc::SIGHUP => "SIGHUP".to_string(),
+        libc::SIGSEGV => "SIGSEGV".to_string(),
+        libc::SIGKILL => "SIGKILL".to_string(),
+        other => format!("signal {other}"),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..=9_999 => format!("{bytes} B"),
+        10_000..=9_999_999 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// A line that counts samples, from the third second on, on a terminal.
+struct RecordingBar {
+    started: Instant,
+    bar: Option<ProgressBar>,
+    wanted: bool,
+}
+
+impl RecordingBar {
+    fn new(globals: &Globals) -> RecordingBar {
+        RecordingBar {
+            started: Instant::now(),
+            bar: None,
+            wanted: !globals.quiet && std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        if !self.wanted || self.started.elapsed() < Duration::from_secs(2) {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{spinner} recording {elapsed_precise}  {msg}");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        });
+        bar.set_message(match progress.measuring {
+            true => format!("{} samples, {} (Ctrl-C ends)", progress.samples, size(progress.bytes)),
+            false => "waiting for --delay".to_string(),
+        });
+        bar.tick();
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
 }
