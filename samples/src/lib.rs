@@ -1,10 +1,12 @@
 //! The ground floor of Hardmeter: what a memory sample *is*, and the file it is kept in.
 //!
-//! Two halves, one purpose each:
+//! Each part has one purpose:
 //!
 //! * the **model** ([`model`]): plain types with units in their names, shared by every other room;
-//! * the **container** (`perf_data`): reader and writer of Linux's `perf.data`, so that `perf`, samply and
-//!   hotspot open what we record and we open what they record.
+//! * the **container** ([`perf_data`]): reader and writer of Linux's `perf.data`, so that `perf`, samply and
+//!   hotspot open what we record and we open what they record;
+//! * the **notes** ([`sidecar`]) beside a capture: what perf.data has no place for;
+//! * the **machine** ([`machine`]): the geometry of caches and TLBs that samples are read against.
 //!
 //! What this crate is *not* for: it opens no event source (that is `capture`), gives no address a name (that is
 //! `attribution`) and draws no conclusion (that is `analysis`). It depends on no other room.

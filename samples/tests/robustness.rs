@@ -211,3 +211,21 @@ fn stopping_early_is_not_the_end_of_the_file() {
     let again = each_sample(&reader, RecordOrder::File, |_| {});
     assert_eq!(again.total_samples(), seeds::SAMPLES, "a second pass begins anew");
 }
+
+/// A pipe cannot be read at an offset; it is copied first, and then read like a file, twice if need be.
+#[test]
+fn a_named_pipe_is_read_like_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, bytes) in seeds::all() {
+        let pipe = folder.path().join(name);
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(made.success());
+        let target = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(target, bytes).expect("written"));
+        let reader = CaptureReader::open(&pipe).expect("opens");
+        writer.join().expect("the writer ends");
+        for order in [RecordOrder::File, RecordOrder::Time] {
+            assert_eq!(each_sample(&reader, order, |_| {}).total_samples(), seeds::SAMPLES, "{name}");
+        }
+    }
+}

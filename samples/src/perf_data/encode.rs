@@ -74,6 +74,9 @@ impl RecordBuilder {
 }
 
 /// Makes the model's records in the layout of one event, whose trailer (`sample_id_all`) they carry.
+///
+/// A record without a time gets time 0, which readers hand out before everything that comes behind it: right for
+/// what was there before the recording began.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordEncoder {
     attr: PerfEventAttr,

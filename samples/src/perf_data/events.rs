@@ -185,8 +185,8 @@ impl EventTable {
         if id == self.last.0 {
             return Some(EventIndex(self.last.1 as usize));
         }
-        if id == 0 && kind != record_type::SAMPLE {
-            return Some(EventIndex(0)); // perf makes up the first mappings and names with id 0
+        if id == 0 {
+            return Some(EventIndex(0)); // what perf makes up itself (the first mappings, say) has id 0
         }
         let found = self.ids.binary_search_by_key(&id, |entry| entry.0).ok()?;
         self.last = self.ids[found];

@@ -1,5 +1,6 @@
 //! Where the bytes of a capture come from: anything that can be read at an offset.
 
+use super::bytes::Cursor;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -53,7 +54,8 @@ impl Input {
 
     /// Reads a section whole. `None` if it does not lie inside the file, or is larger than `limit`: a length from
     /// the file must never decide an allocation.
-    pub(super) fn section(&self, offset: u64, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn section(&self, section: Section, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let Section { offset, size } = section;
         let inside =
             offset.checked_add(size).is_some_and(|end| self.length().is_ok_and(|length| end <= length));
         if !inside || size > limit {
@@ -63,5 +65,22 @@ impl Input {
         let count = self.read_at(&mut bytes, offset)?;
         bytes.truncate(count);
         Ok(Some(bytes))
+    }
+}
+
+/// `struct perf_file_section`.
+#[derive(Clone, Copy)]
+pub(super) struct Section {
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+impl Section {
+    pub(super) const SIZE: usize = 16;
+
+    /// Reads a section; bytes that are missing count as zero.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Section {
+        let mut cursor = Cursor::new(bytes);
+        Section { offset: cursor.u64().unwrap_or(0), size: cursor.u64().unwrap_or(0) }
     }
 }

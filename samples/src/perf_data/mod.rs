@@ -4,18 +4,44 @@
 //! * [`CaptureWriter`] writes the subset that perf 6.1 (Debian 12) reads.
 //!
 //! ```text
-//! reader ── stream ── input          bytes to raw records, in bounded memory
-//!   │  └─── order                    raw records in time order
-//!   ├────── events                   which event, which layout
-//!   ├────── sample, record           raw record to model
-//!   └────── header                   features
+//! reader ─┬─ header                  features
+//!         └─ pass ─┬─ stream, input  bytes to raw records, in bounded memory
+//!                  ├─ order          raw records in time order
+//!                  ├─ events         which event, which layout
+//!                  └─ sample, record raw record to model
 //! writer ── encode, header           model to bytes
 //! ```
 //!
+//! # Reading
+//! ```no_run
+//! use hardmeter_samples::model::Record;
+//! use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
+//! use std::ops::ControlFlow;
+//!
+//! let reader = CaptureReader::open("hardmeter.data")?;
+//! let mut events = 0;
+//! let summary = reader.for_each(RecordOrder::Time, &mut |record| {
+//!     if let Record::Sample(sample) = record {
+//!         events += sample.period.0;
+//!     }
+//!     ControlFlow::Continue(())
+//! })?;
+//! println!("{events} events in {} samples", summary.total_samples());
+//! for warning in summary.warnings() {
+//!     println!("{warning}");
+//! }
+//! # Ok::<(), hardmeter_samples::perf_data::ReadError>(())
+//! ```
+//!
 //! # Memory
-//! A pass holds two windows of 1 MiB, the zstd decoder's window if the file is compressed (its size is in the file,
-//! 128 MiB at most), and in time order up to 64 MiB of waiting records. Samples borrow from the window: nothing is
-//! allocated per sample, save for branch stacks and counter readings.
+//! A pass holds a window of 1 MiB. If the file is compressed, it holds a second one and zstd's own, whose size is in
+//! the file (at most 128 MiB). In time order the waiting records come on top: two rounds of a file that has rounds,
+//! 64 MiB of one that has none. Samples borrow from the window: nothing is allocated per sample, save for branch
+//! stacks and counter readings.
+//!
+//! # Limits
+//! Big-endian captures are refused. Directories of `perf record --threads` are refused. Instruction traces (Intel PT,
+//! Arm SPE in its undecoded form) are passed over and counted.
 
 pub mod abi;
 mod bytes;
@@ -25,6 +51,7 @@ mod events;
 mod header;
 mod input;
 mod order;
+mod pass;
 mod reader;
 mod record;
 mod sample;

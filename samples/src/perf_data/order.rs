@@ -9,15 +9,19 @@
 //!   round 2: times  7 10 | 6  8    newest 10   -> 3 4 5 6 6 go out, 7 8 10 stay
 //!   round 3: times 11    | 9       ...         -> 7 8 9 10 go out
 //! ```
-//! A file without rounds is sorted inside a sliding window of [`MEMORY_LIMIT`] bytes: whenever it is full, its
-//! older half goes out. A record that comes later than that is delivered at once and counted as out of order. The
-//! same limit holds for rounds, so that no file decides how much memory we use.
+//! A file without rounds is sorted inside a sliding window of [`WINDOW_LIMIT`] bytes: whenever it is full, its older
+//! half goes out. A record that comes later than that is counted as out of order and goes out with the next flush.
+//! Rounds have a larger limit of the same kind, so that no file decides how much memory we use.
 
 use super::stream::RawRecord;
 use std::ops::ControlFlow;
 
-/// Bytes of records kept waiting.
-const MEMORY_LIMIT: usize = 64 << 20;
+/// Bytes of records kept waiting in a file that has shown no rounds.
+const WINDOW_LIMIT: usize = 64 << 20;
+
+/// The same once there are rounds: two of them, with perf's default buffers (512 KiB per processor), on a machine of
+/// 512 processors.
+const ROUND_LIMIT: usize = 512 << 20;
 
 /// One waiting record; its body lies in the queue's byte buffer.
 #[derive(Clone, Copy)]
@@ -48,7 +52,7 @@ pub(super) type Outlet<'o> = &'o mut dyn FnMut(RawRecord<'_>) -> ControlFlow<()>
 
 impl TimeQueue {
     pub(super) fn new() -> TimeQueue {
-        TimeQueue { limit: MEMORY_LIMIT, ..TimeQueue::default() }
+        TimeQueue { limit: WINDOW_LIMIT, ..TimeQueue::default() }
     }
 
     /// Adds a record. Returns whether it came too late for its place.
@@ -68,6 +72,7 @@ impl TimeQueue {
 
     /// The recorder finished a round.
     pub(super) fn finish_round(&mut self, outlet: Outlet<'_>) -> ControlFlow<()> {
+        self.limit = ROUND_LIMIT;
         let limit = std::mem::replace(&mut self.previous_round, self.newest);
         self.sort();
         let due = self.waiting.partition_point(|waiting| waiting.time <= limit);

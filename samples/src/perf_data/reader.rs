@@ -3,19 +3,19 @@
 use super::abi::{record_type, PerfEventAttr, ATTR_SIZE_MINIMUM, EVENT_UPDATE_NAME};
 use super::bytes::{text_until_zero, Cursor};
 use super::error::ReadError;
-use super::events::{default_name, EventAttributes, EventTable};
+use super::events::{default_name, EventAttributes};
 use super::header::{self, feature, CaptureForm, CaptureHeader};
-use super::input::Input;
-use super::order::TimeQueue;
+use super::input::{Input, Section};
+use super::pass::Pass;
 use super::stream::{RawRecord, RecordStream};
 use super::summary::{ReadSummary, SkipReason};
-use super::{record, sample};
-use crate::model::{EventDescription, Record};
+use crate::model::{ByteCount, EventDescription, Record};
 use crate::sidecar::{Sidecar, SidecarError};
 use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// In which order records are handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct CaptureReader {
     data: Range<u64>,
     /// Bytes that the header promises beyond the file's end.
     missing: u64,
+    /// How far the current pass has come in the file.
+    position: AtomicU64,
     sidecar: Result<Option<Sidecar>, SidecarError>,
 }
 
@@ -85,6 +87,7 @@ impl CaptureReader {
             events: Vec::new(),
             data: 0..0,
             missing: 0,
+            position: AtomicU64::new(0),
             sidecar,
         };
         reader.read_header()?;
@@ -118,8 +121,13 @@ impl CaptureReader {
     }
 
     /// Bytes of records in the file: the length of a progress bar.
-    pub fn data_length(&self) -> crate::model::ByteCount {
-        crate::model::ByteCount(self.data.end - self.data.start)
+    pub fn data_length(&self) -> ByteCount {
+        ByteCount(self.data.end - self.data.start)
+    }
+
+    /// How many of them the pass that runs now has taken up, to the nearest megabyte: the bar's position.
+    pub fn data_position(&self) -> ByteCount {
+        ByteCount(self.position.load(Ordering::Relaxed).saturating_sub(self.data.start))
     }
 
     /// Hands every record to `receiver`, until it breaks off. A damaged or cut file gives what it has, and the
@@ -129,13 +137,9 @@ impl CaptureReader {
         order: RecordOrder,
         receiver: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
     ) -> Result<ReadSummary, ReadError> {
-        let mut pass = Pass {
-            table: EventTable::new(&self.attributes),
-            summary: ReadSummary { samples: vec![0; self.attributes.len()], ..ReadSummary::default() },
-            receiver,
-        };
+        let mut pass = Pass::new(&self.attributes, receiver);
         pass.summary.skip(SkipReason::MissingData, self.missing);
-        let mut stream = RecordStream::new(&self.input, self.data.clone(), true);
+        let mut stream = RecordStream::new(&self.input, self.data.clone(), true).reporting_to(&self.position);
         let flow = match order {
             RecordOrder::File => pass.in_file_order(&mut stream),
             RecordOrder::Time => pass.in_time_order(&mut stream),
@@ -154,7 +158,7 @@ impl CaptureReader {
 
     fn section(&self, section: Section, what: &str) -> Result<Vec<u8>, ReadError> {
         self.input
-            .section(section.offset, section.size, SECTION_LIMIT)
+            .section(section, SECTION_LIMIT)
             .map_err(|source| self.io_error(source))?
             .ok_or_else(|| self.damaged(format!("the section of {what} lies outside the file")))
     }
@@ -241,7 +245,7 @@ impl CaptureReader {
             let at = data_end.saturating_add((index * Section::SIZE) as u64);
             let entry = self
                 .input
-                .section(at, Section::SIZE as u64, SECTION_LIMIT)
+                .section(Section { offset: at, size: Section::SIZE as u64 }, SECTION_LIMIT)
                 .map_err(|source| self.io_error(source))?;
             // A damaged feature costs a line of the report's header, not the report.
             let Some(entry) = entry else { break };
@@ -346,111 +350,5 @@ impl CaptureReader {
         for event in self.attributes.iter_mut().filter(|event| event.name.is_empty()) {
             event.name = default_name(&event.attr);
         }
-    }
-}
-
-/// `struct perf_file_section`.
-#[derive(Clone, Copy)]
-struct Section {
-    offset: u64,
-    size: u64,
-}
-
-impl Section {
-    const SIZE: usize = 16;
-
-    /// Reads a section; bytes that are missing count as zero.
-    fn from_bytes(bytes: &[u8]) -> Section {
-        let mut cursor = Cursor::new(bytes);
-        Section { offset: cursor.u64().unwrap_or(0), size: cursor.u64().unwrap_or(0) }
-    }
-}
-
-/// One pass over the records.
-struct Pass<'r> {
-    table: EventTable,
-    summary: ReadSummary,
-    receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
-}
-
-impl Pass<'_> {
-    fn in_file_order(&mut self, stream: &mut RecordStream<'_>) -> io::Result<ControlFlow<()>> {
-        while stream.advance(&mut self.summary)? {
-            if self.deliver(stream.current()).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn in_time_order(&mut self, stream: &mut RecordStream<'_>) -> io::Result<ControlFlow<()>> {
-        let mut queue = TimeQueue::new();
-        while stream.advance(&mut self.summary)? {
-            let flow = self.enqueue(&mut queue, stream.current());
-            if flow.is_break() {
-                return Ok(flow);
-            }
-        }
-        Ok(queue.flush_all(&mut |record| self.deliver(record)))
-    }
-
-    /// Records without a time (perf's own, and those made up at the start) go out at once, as in perf.
-    fn enqueue(&mut self, queue: &mut TimeQueue, record: RawRecord<'_>) -> ControlFlow<()> {
-        if record.kind == record_type::FINISHED_ROUND {
-            queue.finish_round(&mut |due| self.deliver(due))?;
-        }
-        let time = match record.kind < record_type::FIRST_USER {
-            true => self.table.time_of(record.kind, record.body),
-            false => None,
-        };
-        let Some(time) = time else { return self.deliver(record) };
-        self.summary.out_of_order += u64::from(queue.push(time, record));
-        if queue.is_full() {
-            queue.flush_half(&mut |due| self.deliver(due))?;
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Decodes a record and hands it on.
-    fn deliver(&mut self, raw: RawRecord<'_>) -> ControlFlow<()> {
-        self.summary.records += 1;
-        if raw.kind == record_type::SAMPLE {
-            let decoded = self
-                .table
-                .event_of(raw.kind, raw.body)
-                .and_then(|event| sample::decode(self.table.attr(event), event, raw.misc, raw.body));
-            let Some(sample) = decoded else {
-                self.summary.unparsable += 1;
-                return ControlFlow::Continue(());
-            };
-            self.summary.samples[sample.event.0] += 1;
-            return (self.receiver)(Record::Sample(sample));
-        }
-        let record = match raw.kind < record_type::FIRST_USER {
-            true => {
-                let trailer = self.table.trailer_of(raw.kind, raw.body);
-                record::decode(raw.kind, raw.misc, raw.body, trailer)
-            }
-            false => Some(Record::Other { record_type: raw.kind, body: raw.body }),
-        };
-        let Some(record) = record else {
-            self.summary.unparsable += 1;
-            return ControlFlow::Continue(());
-        };
-        match &record {
-            Record::Lost(lost) => {
-                let total = match lost.samples_only {
-                    true => &mut self.summary.lost_samples,
-                    false => &mut self.summary.lost_records,
-                };
-                *total = total.saturating_add(lost.count);
-            }
-            Record::Throttle(throttle) if !throttle.resumed => self.summary.throttled += 1,
-            Record::Other { record_type, .. } if !record::is_known(*record_type) => {
-                *self.summary.unknown_records.entry(*record_type).or_default() += 1;
-            }
-            _ => {}
-        }
-        (self.receiver)(record)
     }
 }

@@ -8,6 +8,8 @@
 //! PHYS_ADDR CGROUP DATA_PAGE_SIZE CODE_PAGE_SIZE             one word each
 //! AUX                                                        counted
 //! ```
+//! Fields that the model has no place for are passed over: ids (they become the event), the times of a counter
+//! reading, the hardware index and the counters of a branch stack.
 
 use super::abi::{attr_flag, branch_sample_type, misc, read_format, sample_type, PerfEventAttr};
 use super::bytes::Cursor;

@@ -15,6 +15,7 @@ use super::input::Input;
 use super::summary::{ReadSummary, SkipReason};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 /// Bytes of a window. Large enough that system calls do not show in a profile, small beside any capture.
@@ -130,6 +131,8 @@ pub(super) struct RecordStream<'a> {
     broken: bool,
     /// Whether to look into compressed records, or to hand them on as they are.
     inflate: bool,
+    /// Told where we are, for a progress bar.
+    progress: Option<&'a AtomicU64>,
     current: (Side, Range<usize>),
 }
 
@@ -149,8 +152,14 @@ impl<'a> RecordStream<'a> {
             decoder: None,
             broken: false,
             inflate,
+            progress: None,
             current: (Side::Outer, 0..0),
         }
+    }
+
+    /// Keeps `progress` at the position in the file.
+    pub(super) fn reporting_to(self, progress: &'a AtomicU64) -> RecordStream<'a> {
+        RecordStream { progress: Some(progress), ..self }
     }
 
     /// Goes to the next record; `false` at the end. What cannot be read is entered in the summary.
@@ -222,6 +231,9 @@ impl<'a> RecordStream<'a> {
         let count = self.input.read_at(&mut room[..wanted], self.position)?;
         self.outer.end += count;
         self.position += count as u64;
+        if let Some(progress) = self.progress {
+            progress.store(self.position, Ordering::Relaxed);
+        }
         Ok(count > 0)
     }
 
