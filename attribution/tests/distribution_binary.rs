@@ -146,3 +146,39 @@ fn postgres_variables() {
     println!("{} variables, {in_bss} of them in .bss", variables.len());
     assert!(in_bss > 100);
 }
+
+/// Lines of libc, where its debug symbols are installed (libc6-dbg), by addr2line and by us.
+#[test]
+fn libc_lines() {
+    let Some(path) = libc() else { return };
+    let mut symbolizer = Symbolizer::new(Default::default());
+    common::load(&mut symbolizer, &path);
+    let addresses: Vec<u64> =
+        exported_functions(&path).iter().step_by(23).map(|function| function.address + 4).collect();
+    let (_, resolved) = lookup(&mut symbolizer, addresses[0]);
+    let image = resolved.image.expect("an image");
+    if symbolizer.lines(image, resolved.address).is_empty() {
+        println!("skipped: libc has no line information here (apt install libc6-dbg)");
+        return;
+    }
+    let hexadecimal: Vec<String> = addresses.iter().map(|address| format!("{address:#x}")).collect();
+    let mut arguments = vec!["-e", common::text(&path)];
+    arguments.extend(hexadecimal.iter().map(String::as_str));
+    let listing = common::tool("addr2line", &arguments);
+    let mut different = 0;
+    for (address, expected) in addresses.iter().zip(listing.lines()) {
+        let frames = symbolizer.lines(image, hardmeter_attribution::ImageAddress(*address));
+        let found =
+            frames.first().and_then(|frame| frame.line).map_or("?".to_owned(), |line| line.to_string());
+        // Line numbers only: of DWARF 5, addr2line 2.40 names the file beside the right one (getpwent_r.c:123, where
+        // `objdump --dwarf=decodedline` says getXXent_r.c:123, as we do). Line 0 means no line.
+        let line = expected.split(" (").next().and_then(|place| place.rsplit(':').next());
+        let expected = line.filter(|line| *line != "0").unwrap_or("?");
+        if found != expected {
+            println!("{address:#x}: {frames:?} | {expected}");
+            different += 1;
+        }
+    }
+    println!("{} addresses, {different} differ", addresses.len());
+    assert!(addresses.len() > 100 && different * 50 < addresses.len());
+}
