@@ -193,20 +193,29 @@ INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
   level->seen[set] = 1; /* the line being accessed */
 }
 
-/* One line in its L1; 1 on a hit. */
-INLINE int access_l1(const struct first_level *level, uint32_t set, uint32_t line) {
-  const struct hm_cache *l1 = level->cache;
-  int place = hm_cache_access(l1, set, line);
-  if (unlikely(place < 0 || (hm_sim.config.flags & HM_FLAG_EXACT_LRU) != 0)) {
+/* A hit brings its set's epoch on, and the twin up to date. */
+INLINE void observe_hit(const struct first_level *level, uint32_t set, uint32_t place,
+                        uint32_t line) {
+  uint32_t ways = level->cache->ways;
+  if (unlikely((hm_sim.config.flags & HM_FLAG_EXACT_LRU) != 0)) {
     begin_epoch(level, set);
-  } else if (place >= level->seen[set] && ++level->seen[set] >= l1->ways) {
+  } else if (place >= level->seen[set] && ++level->seen[set] >= ways) {
     begin_epoch(level, set);
   }
-  if (unlikely(place < 0)) return 0;
-  if (unlikely((uint32_t)place >= (l1->ways + 1) / 2) &&
-      (hm_sim.config.flags & HM_FLAG_CAUSES) != 0)
-    hm_shadow_access(level->shadow, l1, line);
-  return 1;
+  if (unlikely(place >= (ways + 1) / 2) && (hm_sim.config.flags & HM_FLAG_CAUSES) != 0)
+    hm_shadow_access(level->shadow, level->cache, line);
+}
+
+/* One line in its L1, hit or miss. */
+INLINE void access_l1(struct hm_access *access, const struct first_level *level, uint32_t set,
+                      uint32_t line) {
+  int place = hm_cache_access(level->cache, set, line);
+  if (place >= 0) {
+    observe_hit(level, set, (uint32_t)place, line);
+  } else {
+    begin_epoch(level, set);
+    miss_l1(access, level, set, line);
+  }
 }
 
 INLINE struct first_level data_level(void) {
@@ -317,7 +326,7 @@ INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
   uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
   struct first_level level = data_level();
   access->physical_line = line;
-  if (unlikely(!access_l1(&level, set, line))) miss_l1(access, &level, set, line);
+  access_l1(access, &level, set, line);
   *load_slot = base;
   *store_slot = writable ? base : HM_NO_LINE;
 }
@@ -346,15 +355,69 @@ INLINE void data_access(struct hm_access *access, uint64_t address, uint64_t sit
     data_line(access, at, writes);
 }
 
-static NOINLINE void finish_data(struct hm_access *access) {
+static void finish_data(struct hm_access *access) {
   settle(access, hm_sim.l1d.latency, HM_SITE_KIND(access->site) != HM_STORE);
   count_events(access);
 }
 
-void hm_data(uint64_t address, uint64_t site) {
+/* Anything but a hit of one line on a page known. */
+static NOINLINE void data_the_long_way(uint64_t address, uint64_t site) {
   struct hm_access access;
   data_access(&access, address, site);
-  if (unlikely(access.events != 0)) finish_data(&access);
+  if (access.events != 0) finish_data(&access);
+}
+
+/* The place of `line` among the ways, or -1; four at a time. */
+INLINE int find_way(const uint32_t *way, uint32_t ways, uint32_t line) {
+  typedef float float_vector __attribute__((vector_size(16)));
+  typedef uint32_t vector __attribute__((vector_size(16), aligned(4)));
+  const vector wanted = {line, line, line, line};
+  uint32_t i = 0;
+  for (; i + 4 <= ways; i += 4) {
+    vector found = *(const vector *)(way + i) == wanted;
+    int lanes = __builtin_ia32_movmskps((float_vector)found);
+    if (lanes != 0) return (int)i + __builtin_ctz((unsigned)lanes);
+  }
+  for (; i < ways; i++)
+    if (way[i] == line) return (int)i;
+  return -1;
+}
+
+/* Hits, nearly all of what the filters let through: returns 0 if it is none. */
+INLINE int hit_l1(const struct first_level *level, uint32_t set, uint32_t line) {
+  uint32_t *way = level->cache->tags + (uint64_t)set * level->cache->ways;
+  int place = find_way(way, level->cache->ways, line);
+  if (unlikely(place < 0)) return 0;
+  for (int i = place; i > 0; i--) way[i] = way[i - 1];
+  way[0] = line;
+  observe_hit(level, set, (uint32_t)place, line);
+  return 1;
+}
+
+void hm_data(uint64_t address, uint64_t site) {
+  uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
+  const struct known_page *known = &known_data[page % KNOWN_PAGES];
+  int writes = HM_SITE_KIND(site) != HM_LOAD;
+  int writable = hm_pte_writable(&hm_sim.pages, known->pte);
+  if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable ||
+               hm_sim.config.set_sampling > 1)) {
+    data_the_long_way(address, site);
+    return;
+  }
+  uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
+  uint64_t *load_slot = hm_filter_slot(hm_filter_load, &hm_sim.l1d, address);
+  uint64_t *store_slot = hm_filter_slot(hm_filter_store, &hm_sim.l1d, address);
+  if (*(writes ? store_slot : load_slot) == base) return; /* one of a group */
+  uint32_t line = HM_PTE_FRAME(known->pte) << PAGE_LINES_BITS |
+                  ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+  uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
+  const struct first_level level = data_level();
+  if (unlikely(!hit_l1(&level, set, line))) {
+    data_the_long_way(address, site);
+    return;
+  }
+  *load_slot = base;
+  *store_slot = writable ? base : HM_NO_LINE;
 }
 
 void hm_data_every(uint64_t address, uint64_t site) {
@@ -375,12 +438,7 @@ void hm_data_every(uint64_t address, uint64_t site) {
 
 /* --- Code ---------------------------------------------------------------- */
 
-static NOINLINE void finish_fetch(struct hm_access *access) {
-  settle(access, hm_sim.l1i.latency, 1);
-  count_events(access);
-}
-
-void hm_fetch(uint64_t line_address, uint64_t site) {
+static NOINLINE void fetch_the_long_way(uint64_t line_address, uint64_t site) {
   struct hm_access access;
   begin(&access, line_address, site, hm_sim.l1i.latency);
   uint64_t page = line_address >> HM_PAGE_BITS;
@@ -388,12 +446,27 @@ void hm_fetch(uint64_t line_address, uint64_t site) {
   hm_pte pte = likely(known->page == page) ? known->pte : find_code_page(&access, page);
   uint32_t line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
                   ((uint32_t)(line_address >> HM_LINE_BITS) & PAGE_LINES_MASK);
-  uint32_t set = (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask;
-  struct first_level level = code_level();
+  const struct first_level level = code_level();
   access.physical_line = line;
-  if (unlikely(!access_l1(&level, set, line))) miss_l1(&access, &level, set, line);
+  access_l1(&access, &level, (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask, line);
   *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
-  if (unlikely(access.events != 0)) finish_fetch(&access);
+  if (likely(access.events == 0)) return;
+  settle(&access, hm_sim.l1i.latency, 1);
+  count_events(&access);
+}
+
+void hm_fetch(uint64_t line_address, uint64_t site) {
+  uint64_t page = line_address >> HM_PAGE_BITS;
+  const struct known_page *known = &known_code[page % KNOWN_PAGES];
+  uint32_t line = HM_PTE_FRAME(known->pte) << PAGE_LINES_BITS |
+                  ((uint32_t)(line_address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+  uint32_t set = (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask;
+  const struct first_level level = code_level();
+  if (unlikely(known->page != page || !hit_l1(&level, set, line))) {
+    fetch_the_long_way(line_address, site);
+    return;
+  }
+  *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
 }
 
 static void expire_without_memory(uint64_t address, uint64_t site, enum hm_event event) {
