@@ -360,3 +360,16 @@ fn events_of_different_layout_share_a_file() {
     assert_eq!(summary.samples, [1, 2]);
     assert_eq!(summary.unparsable, 1, "id 99 belongs to no event");
 }
+
+/// A field that a later kernel adds comes behind those known here, which are read; the summary tells.
+#[test]
+fn fields_of_later_kernels_are_reported() {
+    let event = event(field::IP | field::DATA_SRC | 1 << 25);
+    let folder = tempfile::tempdir().expect("a folder");
+    let reader = CaptureReader::open(write(folder.path(), &[event], &[record(0, &[0x401000, 0x142, 7])]));
+    let summary = each_sample(&reader.expect("opens"), RecordOrder::File, |sample| {
+        assert_eq!(sample.data_source, Some(DataSource(0x142)));
+    });
+    assert_eq!((summary.total_samples(), summary.unknown_fields), (1, 1 << 25));
+    assert!(summary.warnings()[0].contains("0x2000000"), "{summary:?}");
+}

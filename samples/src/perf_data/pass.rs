@@ -1,6 +1,6 @@
 //! One pass over a capture: every raw record is put in order, decoded, counted and handed on.
 
-use super::abi::record_type;
+use super::abi::{record_type, sample_type};
 use super::events::{EventAttributes, EventTable};
 use super::order::TimeQueue;
 use super::stream::{RawRecord, RecordStream};
@@ -22,7 +22,12 @@ impl<'r> Pass<'r> {
         events: &[EventAttributes],
         receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
     ) -> Pass<'r> {
-        let summary = ReadSummary { samples: vec![0; events.len()], ..ReadSummary::default() };
+        let fields = events.iter().fold(0, |fields, event| fields | event.attr.sample_type);
+        let summary = ReadSummary {
+            samples: vec![0; events.len()],
+            unknown_fields: fields & !sample_type::KNOWN,
+            ..ReadSummary::default()
+        };
         Pass { table: EventTable::new(events), summary, receiver }
     }
 

@@ -91,6 +91,7 @@ impl CaptureReader {
             sidecar,
         };
         reader.read_header()?;
+        reader.name_the_nameless();
         reader.events = reader.attributes.iter().map(EventAttributes::describe).collect();
         Ok(reader)
     }
@@ -214,7 +215,6 @@ impl CaptureReader {
         if !described {
             self.read_leading_names()?;
         }
-        self.name_the_nameless();
         Ok(())
     }
 
@@ -307,7 +307,6 @@ impl CaptureReader {
             }
         }
         self.input = input;
-        self.name_the_nameless();
         failure.map_or(Ok(()), |source| Err(self.io_error(source)))
     }
 

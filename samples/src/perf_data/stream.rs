@@ -240,6 +240,8 @@ impl<'a> RecordStream<'a> {
     fn end_of_stream(&mut self, summary: &mut ReadSummary) -> bool {
         let rest = self.outer.length() + self.inner.length();
         summary.skip(SkipReason::TruncatedTail, rest as u64);
+        // The file became shorter while it was read.
+        summary.skip(SkipReason::MissingData, self.end - self.position);
         self.outer.clear();
         self.inner.clear();
         self.position = self.end; // a second call finds the end again

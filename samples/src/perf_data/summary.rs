@@ -48,6 +48,8 @@ pub struct ReadSummary {
     pub throttled: u64,
     /// Records of types newer than this program, by type number.
     pub unknown_records: BTreeMap<u32, u64>,
+    /// Bits of `sample_type` newer than this program, of all events: fields that were not read.
+    pub unknown_fields: u64,
     /// Samples and records too short for their fields, or of an event the file does not describe.
     pub unparsable: u64,
     /// Bytes that are no records, and why.
@@ -102,6 +104,12 @@ impl ReadSummary {
         );
         count(self.unknown_records.values().sum(), "records of a kind newer than this program");
         count(self.out_of_order, "records delivered out of time order");
+        if self.unknown_fields != 0 {
+            warnings.push(format!(
+                "samples have fields newer than this program (bits {:#x})",
+                self.unknown_fields
+            ));
+        }
         warnings
     }
 }
