@@ -34,7 +34,8 @@ pub enum RoutineKind {
     Function,
     /// A procedure linkage stub: the jump to a function of another image.
     PltStub,
-    /// Unwind information bounds a function here, but no symbol names it: a static function of a stripped binary.
+    /// Unwind information bounds a function here, but no symbol names it: a static function of a stripped binary, or
+    /// the part of a function that the compiler put aside as seldom run.
     StaticFunction,
     /// The image is known, the function is not.
     UnknownInImage,
@@ -75,7 +76,7 @@ pub struct Resolved {
     /// The image.
     pub image: Option<ImageId>,
     /// The address within the image, as `objdump` prints it. For the kernel, for just-in-time compiled code and
-    /// where no image is known: the address itself.
+    /// where no image is known: the address itself. For an image that cannot be read: the position in its file.
     pub address: ImageAddress,
 }
 

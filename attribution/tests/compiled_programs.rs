@@ -391,3 +391,41 @@ fn symbols_without_a_size_are_bounded() {
         ["sizeless", "sizeless", "sizeless", unknown, unknown, unknown, "last"]
     );
 }
+
+/// Who names a sysroot reports of another machine: a file that is not there must not be taken from here.
+#[test]
+fn a_sysroot_without_the_file_gives_no_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = program(directory.path(), "program", &[]);
+    let root = directory.path().join("root");
+    std::fs::create_dir(&root).expect("made");
+    let mut symbolizer =
+        Symbolizer::new(hardmeter_attribution::SymbolizerOptions { sysroot: Some(root), ..options(&[]) });
+    common::load(&mut symbolizer, &path);
+    let main = address_of(&path, "main");
+    assert_eq!(lookup(&mut symbolizer, main.address).0.name, "unknown in program");
+    assert_eq!(kinds(&symbolizer), [ProblemKind::ImageUnreadable]);
+}
+
+/// A second entry point of another size at the same start: each address has one owner, whatever is asked first.
+#[test]
+fn aliases_of_different_sizes_keep_their_addresses() {
+    const SOURCE: &str = r#"
+    asm(".text\n.globl whole, half\n.type whole,@function\n.type half,@function\n"
+        "whole: half: nop\n nop\n nop\n ret\n.size whole, 4\n.size half, 2\n");
+    int main(void) { return 0; }
+    "#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = compile(directory.path(), "program", SOURCE, &[]);
+    let start = address_of(&path, "whole").address;
+    let names = |order: [u64; 4]| {
+        let mut symbolizer = Symbolizer::new(options(&[]));
+        common::load(&mut symbolizer, &path);
+        let mut named = order.map(|offset| (offset, name_at(&mut symbolizer, start + offset)));
+        named.sort();
+        named.map(|(_, name)| name)
+    };
+    let expected = ["half+0x0", "half+0x1", "whole+0x2", "whole+0x3"];
+    assert_eq!(names([0, 1, 2, 3]), expected);
+    assert_eq!(names([3, 2, 1, 0]), expected);
+}

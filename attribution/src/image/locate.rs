@@ -71,10 +71,10 @@ impl Locator {
         if let Some(sysroot) = &self.sysroot {
             candidates.push(below(sysroot, path));
         }
-        // Of a deleted file, another of the same path is as a rule the successor: it is trusted only when its
-        // build id can be compared.
-        let trust_path = !image.deleted || expected.is_some();
-        if trust_path {
+        // Of a deleted file, another of the same path is as a rule the successor; and who names a sysroot says that
+        // the capture is of another machine. Then this machine's file is trusted only by its build id.
+        let trust_path = !image.deleted && self.sysroot.is_none();
+        if trust_path || expected.is_some() {
             candidates.push(path.to_owned());
         }
         let (pid, start, end) = image.first_mapping;

@@ -58,6 +58,9 @@ enum KernelState {
     Loaded(KernelSymbols),
 }
 
+/// Image, start, size, kind: aliases of one start may differ in size.
+type RoutineKey = (Option<ImageId>, u64, u64, RoutineKind);
+
 /// Names the addresses of a capture. Feed it all records in order; look addresses up between them.
 pub struct Symbolizer {
     spaces: AddressSpaces,
@@ -70,7 +73,7 @@ pub struct Symbolizer {
     jit_images: FxHashMap<Pid, Option<ImageId>>,
     jit_maps: FxHashMap<ImageId, JitMap>,
     routines: Vec<Routine>,
-    routine_ids: FxHashMap<(Option<ImageId>, u64, RoutineKind), RoutineId>,
+    routine_ids: FxHashMap<RoutineKey, RoutineId>,
     /// Answers by image and file offset; of the kernel and of compiled code, by image and address.
     answers: FxHashMap<(ImageId, u64), Resolved>,
     data_answers: FxHashMap<(ImageId, u64), DataPlace>,
@@ -81,8 +84,9 @@ pub struct Symbolizer {
 impl Symbolizer {
     /// A symbolizer that knows no process yet.
     pub fn new(options: SymbolizerOptions) -> Symbolizer {
+        let in_sysroot = options.sysroot.iter().map(|root| root.join("usr/lib/debug"));
         let locator = Locator {
-            debug_directories: options.debug_directories.clone(),
+            debug_directories: in_sysroot.chain(options.debug_directories.iter().cloned()).collect(),
             allow_debuginfod: options.allow_debuginfod,
             sysroot: options.sysroot.clone(),
         };
@@ -149,6 +153,11 @@ impl Symbolizer {
     /// What went wrong so far.
     pub fn problems(&self) -> &Problems {
         &self.problems
+    }
+
+    /// The same, to note what is met outside this room: missing source files.
+    pub fn problems_mut(&mut self) -> &mut Problems {
+        &mut self.problems
     }
 
     /// The routine at an address of a process: [`place`](Symbolizer::place) and [`name`](Symbolizer::name) in one.
@@ -231,7 +240,7 @@ impl Symbolizer {
         } else {
             return self.unknown_in_image(id, address);
         };
-        let key = (Some(id), range.start, kind);
+        let key = (Some(id), range.start, range.end - range.start, kind);
         let routine = match self.routine_ids.get(&key) {
             Some(routine) => *routine,
             None => {
@@ -257,15 +266,15 @@ impl Symbolizer {
         start: u64,
         linkage_name: Option<&str>,
     ) -> String {
+        let has_static_names = self.loaded(id).is_some_and(|image| image.has_static_names);
         let image = self.spaces.image(id);
         match (kind, linkage_name) {
             (RoutineKind::PltStub, Some(name)) => format!("{}@plt", demangle(name)),
             (RoutineKind::PltStub, None) => format!("linkage stub in {}", image.name),
             (_, Some(name)) => demangle(name),
             (_, None) => {
-                let has_static_names = self.loaded(id).is_some_and(|image| image.has_static_names);
-                let image = self.spaces.image(id);
-                if !has_static_names {
+                // Of the vdso nobody can install symbols.
+                if !has_static_names && image.kind == ImageKind::File {
                     self.problems.note(
                         ProblemKind::NoStaticNames,
                         &image.path,
@@ -306,7 +315,7 @@ impl Symbolizer {
     /// An answer at a run-time address, with its routine added unless it is known.
     fn resolved(&mut self, routine: Routine, image: ImageId, address: VirtualAddress) -> Resolved {
         let offset = address.0.wrapping_sub(routine.start.0);
-        let known = self.routine_ids.get(&(routine.image, routine.start.0, routine.kind)).copied();
+        let known = self.routine_ids.get(&routine.key()).copied();
         let routine = known.unwrap_or_else(|| self.add_routine(routine));
         Resolved { routine, offset, image: Some(image), address: ImageAddress(address.0) }
     }
@@ -397,7 +406,7 @@ impl Symbolizer {
     }
 
     fn unknown_in_image(&mut self, id: ImageId, address: ImageAddress) -> Resolved {
-        let key = (Some(id), 0, RoutineKind::UnknownInImage);
+        let key = (Some(id), 0, 0, RoutineKind::UnknownInImage);
         let routine = match self.routine_ids.get(&key) {
             Some(routine) => *routine,
             None => self.add_routine(Routine {
@@ -413,7 +422,7 @@ impl Symbolizer {
     }
 
     fn unknown_address(&mut self, address: VirtualAddress) -> Resolved {
-        let routine = match self.routine_ids.get(&(None, 0, RoutineKind::UnknownAddress)) {
+        let routine = match self.routine_ids.get(&(None, 0, 0, RoutineKind::UnknownAddress)) {
             Some(routine) => *routine,
             None => self.add_routine(Routine {
                 kind: RoutineKind::UnknownAddress,
@@ -429,8 +438,14 @@ impl Symbolizer {
 
     fn add_routine(&mut self, routine: Routine) -> RoutineId {
         let id = RoutineId(self.routines.len() as u32);
-        self.routine_ids.insert((routine.image, routine.start.0, routine.kind), id);
+        self.routine_ids.insert(routine.key(), id);
         self.routines.push(routine);
         id
+    }
+}
+
+impl Routine {
+    fn key(&self) -> RoutineKey {
+        (self.image, self.start.0, self.size, self.kind)
     }
 }
