@@ -159,7 +159,7 @@ pub fn counting(encoding: &Encoding, modes: Modes, common: &Common) -> PerfEvent
     // A filter of ours does what an event without mode bits (AMD IBS) cannot.
     if !encoding.no_mode_bits {
         if !modes.user {
-            attr.flags |= attr_flag::EXCLUDE_USER;
+            attr.flags |= attr_flag::EXCLUDE_USER | attr_flag::EXCLUDE_HV;
         }
         if !modes.kernel {
             attr.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
