@@ -45,6 +45,9 @@ pub struct CaptureReader {
 /// A section whose content is built in memory (a feature, ids) may not be larger than this.
 const SECTION_LIMIT: u64 = 64 << 20;
 
+/// No recorder opens more events than this: each one costs a file descriptor per processor.
+const EVENT_LIMIT: usize = 1 << 14;
+
 /// Records in front of an unfinished file's samples in which names are looked for.
 const LEADING_RECORDS: usize = 4096;
 
@@ -220,6 +223,9 @@ impl CaptureReader {
 
     fn read_attributes(&mut self, attrs: Section, attr_size: usize, length: u64) -> Result<(), ReadError> {
         let bytes = self.section(attrs, "event attributes")?;
+        if bytes.len() / attr_size > EVENT_LIMIT {
+            return Err(self.damaged(format!("{} events", bytes.len() / attr_size)));
+        }
         let mut id_bytes = 0u64;
         for entry in bytes.chunks_exact(attr_size) {
             let (attr, section) = entry.split_at(attr_size - Section::SIZE);
@@ -267,7 +273,8 @@ impl CaptureReader {
             let same = |other: &&EventAttributes| {
                 other.attr.event_type == event.attr.event_type && other.attr.config == event.attr.config
             };
-            let by_id = || described.iter().find(|other| other.ids.first() == event.ids.first());
+            let id = event.ids.first();
+            let by_id = || described.iter().find(|other| id.is_some() && other.ids.first() == id);
             if let Some(found) = described.get(index).filter(same).or_else(by_id) {
                 event.name = found.name.clone();
                 if event.ids.is_empty() {
@@ -313,7 +320,9 @@ impl CaptureReader {
     fn take_header_record(&mut self, record: RawRecord<'_>) {
         let mut cursor = Cursor::new(record.body);
         match record.kind {
-            record_type::HEADER_ATTR if self.header.form == CaptureForm::Pipe => {
+            record_type::HEADER_ATTR
+                if self.header.form == CaptureForm::Pipe && self.attributes.len() < EVENT_LIMIT =>
+            {
                 let size = match record.body.get(4..8) {
                     Some(size) => u32::from_le_bytes(size.try_into().expect("four bytes")),
                     None => return,
