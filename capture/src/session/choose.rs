@@ -103,6 +103,9 @@ fn decide(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
                 return Err(refused);
             }
             match only_commands_and_events {
+                Ok(()) if matches!(request.target, Target::Server(_)) => {
+                    simulate(request, format!("the server is restarted for it; no hardware: {refused}"))
+                }
                 Ok(()) => simulate(request, format!("no hardware: {refused}")),
                 Err(_) if !sampling => Err(refused), // time is no substitute for a count of misses
                 Err(cause) => {
@@ -126,7 +129,8 @@ fn simulable(request: &Request) -> Result<(), String> {
     }
     match request.target {
         Target::Command => Ok(()),
-        Target::Server(_) => Err("a server that runs already cannot be simulated".to_string()),
+        Target::Server(_) if request.may_restart_server => Ok(()),
+        Target::Server(_) => Err("only a server made by `hardmeter server` may be restarted for it".to_string()),
         Target::Processes(_) => Err("a process that runs already cannot be simulated".to_string()),
         Target::System => Err("the whole system cannot be simulated".to_string()),
     }
@@ -257,6 +261,7 @@ mod tests {
             machine: "this".into(),
             causes: false,
             set_sampling: 1,
+            may_restart_server: false,
         }
     }
 

@@ -9,6 +9,7 @@
 mod choose;
 mod host;
 mod recorder;
+mod server;
 mod signals;
 mod stat;
 mod tally;
@@ -16,6 +17,7 @@ mod tally;
 pub(crate) use choose::probe_encoding;
 pub use choose::{default_rate, Chosen, SourceChoice};
 pub use recorder::{Ending, LoopError, Progress, Recorded};
+pub use server::{RestartableServer, ServerTrouble, Wrapper};
 pub use stat::{stat, EventStatistic, StatReport};
 pub use tally::Tally;
 
@@ -61,6 +63,8 @@ pub struct Request {
     pub causes: bool,
     /// Simulate one cache line in this many.
     pub set_sampling: u32,
+    /// Whether a targeted server may be restarted, which the software PMU needs.
+    pub may_restart_server: bool,
 }
 
 /// Why a recording could not be made.
@@ -129,8 +133,11 @@ pub struct Report {
 }
 
 /// Records into `output`. `announce` is told which source is used and why, before anything runs.
+///
+/// A server that is to run on the software PMU is restarted by `server`, and put back afterwards.
 pub fn record(
     request: &Request,
+    mut server: Option<&mut dyn RestartableServer>,
     output: &Path,
     command_line: &[String],
     announce: &mut dyn FnMut(&Chosen),
@@ -144,12 +151,9 @@ pub fn record(
         match chosen.source {
             EventSource::Simulated => {
                 let pmu = SoftwarePmu::prepare(simulation(request, &chosen)?)?;
-                if let Some(user) = &user {
-                    pmu.give_to(user.uid, user.gid)?;
-                }
-                let workload = Workload::prepare_command(&pmu.command(&request.command)?, user.as_ref())?;
+                let workload = simulated_workload(request, &pmu, &mut server, user.as_ref())?;
                 let machine = pmu.machine().clone();
-                (Box::new(SimulatedSource::new(pmu)), Some(workload), Some(machine))
+                (Box::new(SimulatedSource::new(pmu)), workload, Some(machine))
             }
             kind => {
                 let workload = match request.command.is_empty() {
@@ -166,12 +170,18 @@ pub fn record(
                 (Box::new(KernelSource::open(&plan)?), workload, None)
             }
         };
-    if let Some(user) = &user {
+    let restarted = chosen.source == EventSource::Simulated && matches!(request.target, Target::Server(_));
+    if let (Some(user), false) = (&user, restarted) {
         user.drop_privileges().map_err(SessionError::Privileges)?;
     }
     let header = host::header(command_line);
     let recorded =
-        recorder::record(source.as_mut(), workload.as_mut(), output, &header, request.delay, progress)?;
+        recorder::record(source.as_mut(), workload.as_mut(), output, &header, request.delay, progress);
+    if let (Some(server), true) = (server, restarted) {
+        // However the recording ended, the server is put back first.
+        server.restore()?;
+    }
+    let recorded = recorded?;
     let notes = source.notes();
     let mut sidecar = sidecar(request, &chosen, &recorded, &notes);
     if let Some(machine) = machine {
@@ -186,6 +196,27 @@ pub fn record(
     Ok(Report { recorded, source: chosen.source, notes })
 }
 
+/// The command of a simulated recording: on the PMU itself, or beside a server that is.
+fn simulated_workload(
+    request: &Request,
+    pmu: &SoftwarePmu,
+    server: &mut Option<&mut dyn RestartableServer>,
+    user: Option<&privileges::Identity>,
+) -> Result<Option<Workload>, SessionError> {
+    if let (Target::Server(_), Some(server)) = (&request.target, server) {
+        let workload = match request.command.is_empty() {
+            true => None,
+            false => Some(Workload::prepare(&request.command, user)?),
+        };
+        server::start_on(*server, pmu)?;
+        return Ok(workload);
+    }
+    if let Some(user) = user {
+        pmu.give_to(user.uid, user.gid)?;
+    }
+    Ok(Some(Workload::prepare_command(&pmu.command(&request.command)?, user)?))
+}
+
 /// What the software PMU shall do for a request.
 fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, SoftPmuError> {
     Ok(SimulationConfig {
@@ -195,7 +226,8 @@ fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, So
         causes: request.causes,
         set_sampling: request.set_sampling,
         branches: false,
-        measure_from_start: request.delay.is_none(),
+        // A server starts fast; the recorder switches the simulation on when everything is ready.
+        measure_from_start: request.delay.is_none() && request.target == Target::Command,
     })
 }
 
@@ -217,6 +249,8 @@ fn check(request: &Request) -> Result<(), SessionError> {
         Target::Processes(processes) => {
             processes.iter().try_for_each(|pid| target::threads(*pid).map(drop))?
         }
+        // A server that will be restarted anyway need not run now.
+        Target::Server(_) if request.may_restart_server && request.source != SourceChoice::Hardware => {}
         Target::Server(folder) => drop(target::postmaster(folder)?),
         Target::Command | Target::System => {}
     }

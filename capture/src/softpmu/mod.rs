@@ -201,17 +201,31 @@ impl SoftwarePmu {
     pub fn command(&self, argv: &[OsString]) -> Result<Command, SoftPmuError> {
         let program = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         check_program(&program)?;
-        let mut command = Command::new(&self.valgrind);
-        command.env("VALGRIND_LIB", &self.tool_folder);
+        Ok(self.wrapper(self.tool_folder.clone())(argv.to_vec()))
+    }
+
+    /// What puts a program's words behind those of the PMU, for whoever starts programs by itself; `tool_folder` is
+    /// [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
+    pub fn wrapper(&self, tool_folder: PathBuf) -> Box<dyn Fn(Vec<OsString>) -> Command> {
+        let valgrind = self.valgrind.clone();
         let mut segment = OsString::from("--segment=");
         segment.push(self.segment.path());
-        command
-            .args(["--tool=softpmu", "-q", "--trace-children=yes", "--vgdb=no", "--run-libc-freeres=no"])
-            .args(["--sigill-diagnostics=no", "--read-inline-info=no"])
-            .arg(segment)
-            .arg("--")
-            .args(argv);
-        Ok(command)
+        Box::new(move |argv| {
+            let mut command = Command::new(&valgrind);
+            command
+                .env("VALGRIND_LIB", &tool_folder)
+                .args(["--tool=softpmu", "-q", "--trace-children=yes", "--vgdb=no", "--run-libc-freeres=no"])
+                .args(["--sigill-diagnostics=no", "--read-inline-info=no"])
+                .arg(&segment)
+                .arg("--")
+                .args(argv);
+            command
+        })
+    }
+
+    /// The folder of the tool and what Valgrind needs beside it.
+    pub fn tool_folder(&self) -> &Path {
+        &self.tool_folder
     }
 
     /// Lets programs of another user run on this PMU (a server that we start as `postgres`).
