@@ -1,6 +1,6 @@
 //! Which file lay behind an address, at this moment of the capture.
 //!
-//! Records are fed in the order of the capture; [`AddressSpaces::resolve`] answers for the state reached so far.
+//! Records are fed in the order of the capture; [`AddressSpaces::resolve`] answers for that moment.
 //!
 //! ```text
 //!   process 100 ──┐
@@ -200,8 +200,8 @@ impl AddressSpaces {
             let name = Arc::clone(name);
             self.names.insert((fork.pid, fork.tid), name);
         }
-        // perf describes processes older than the capture by made-up records of time 0: their own mappings follow,
-        // and the parent's would only be in the way (perf: `do_maps_clone = false`).
+        // perf describes processes older than the capture by made-up records of time 0: their own mappings
+        // follow, and the parent's would only be in the way (perf: `do_maps_clone = false`).
         let made_up = fork.time == Some(Timestamp(0));
         if fork.pid != fork.parent_pid && !made_up {
             let copy = self.processes.get(&fork.parent_pid).cloned().unwrap_or_default();
@@ -209,8 +209,8 @@ impl AddressSpaces {
         }
     }
 
-    /// A process or thread ended. Nothing is forgotten: samples of its last moments may still follow, and a new
-    /// process with the same number starts with a fork record, which replaces all.
+    /// A process or thread ended. Nothing is forgotten: samples of its last moments may still follow, and a
+    /// new process with the same number starts with a fork record, which replaces all.
     pub fn exit(&mut self, _exit: &Exit) {}
 
     /// The name of a thread, or of its process when the thread never took one.
@@ -250,8 +250,8 @@ impl AddressSpaces {
         &self.images
     }
 
-    /// An image that no record told of: the map file of a just-in-time compiler, the kernel of a capture without
-    /// kernel mappings.
+    /// An image that no record told of: the map file of a just-in-time compiler, the kernel of a capture
+    /// without kernel mappings.
     pub(crate) fn intern_special(&mut self, description: ImageDescription) -> ImageId {
         let key = (description.path.clone(), description.build_id.clone());
         if let Some(id) = self.image_ids.get(&key) {
@@ -306,8 +306,8 @@ fn is_kernel(mode: CpuMode) -> bool {
     matches!(mode, CpuMode::Kernel | CpuMode::Hypervisor)
 }
 
-/// Whether an address belongs to the kernel's half. Where the mode is not told, the address tells it: on 64-bit
-/// Linux the kernel has the upper half.
+/// Whether an address belongs to the kernel's half. Where the mode is not told, the address tells it: on
+/// 64-bit Linux the kernel has the upper half.
 pub(crate) fn is_kernel_address(address: VirtualAddress, mode: CpuMode) -> bool {
     is_kernel(mode) || (mode == CpuMode::Unknown && address.0 >= 1 << 63)
 }

@@ -4,7 +4,7 @@ use cpp_demangle::{DemangleOptions, ParseOptions};
 
 /// Nesting beyond this is refused: hostile names would otherwise exhaust the stack. No real name comes near.
 const DEEPEST: u32 = 96;
-/// Longer names are kept as they are: demangling may grow them exponentially (substitutions of substitutions).
+/// Longer names are kept as they are: demangling may grow them exponentially.
 const LONGEST: usize = 8 << 10;
 
 /// The readable form of a C++ or Rust symbol; any other name is returned as it is, without its version
@@ -28,7 +28,7 @@ pub fn demangle(name: &str) -> String {
 }
 
 fn demangle_cpp(name: &str) -> Option<String> {
-    // gcc's clones (`.part.0`, `.cold`, `.isra.1`) keep their suffix; cpp_demangle prints it as "[clone .cold]".
+    // gcc's clones (`.part.0`, `.cold`, `.isra.1`) keep their suffix: it prints as "[clone .cold]".
     let options = ParseOptions::default().recursion_limit(DEEPEST);
     let symbol = cpp_demangle::BorrowedSymbol::new_with_options(name.as_bytes(), &options).ok()?;
     let text = symbol.demangle_with_options(&DemangleOptions::default().recursion_limit(DEEPEST)).ok()?;

@@ -47,7 +47,7 @@ pub enum Access {
 /// A place in memory that an instruction uses: `displacement(base,index,scale)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryOperand {
-    /// Where the operand stands in [`Instruction::text`]; `None` for implicit ones, such as the stack of `push`.
+    /// Where the operand stands in [`Instruction::text`]; `None` for implicit ones (the stack of `push`).
     pub text: Option<Range<usize>>,
     /// The base register; [`Register::Rip`] for addresses relative to the next instruction.
     pub base: Option<Register>,
@@ -61,10 +61,10 @@ pub struct MemoryOperand {
     pub access: Access,
     /// Bytes touched; 0 where it depends on more than the instruction (`xsave`, `rep movs`).
     pub size: AccessSize,
-    /// Whether the instruction itself overwrites the base or index register: from registers taken after it (PEBS),
-    /// the address cannot be computed.
+    /// Whether the instruction itself overwrites the base or index register: from registers taken after it
+    /// (PEBS), the address cannot be computed.
     pub register_overwritten: Option<Register>,
-    /// What the instruction adds to the stack pointer, where the base is the stack pointer: `push` -8, `pop` 8.
+    /// What the instruction adds to the stack pointer, where that is the base: `push` -8, `pop` 8.
     pub stack_adjustment: i64,
     /// Whether the address is cut to 32 bits (`addr32`).
     pub short_address: bool,
@@ -108,7 +108,7 @@ impl Instruction {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DisassemblyError {
     /// Another processor's code.
-    #[error("{image} holds {architecture} code; only x86-64 code can be disassembled here: use that machine's objdump")]
+    #[error("{image} holds {architecture} code, only x86-64 code is disassembled here: use that machine's objdump")]
     Architecture {
         /// The image.
         image: String,
@@ -125,8 +125,8 @@ pub enum DisassemblyError {
     },
 }
 
-/// Disassembles x86-64 code that starts at an address of its image. Bytes that are no instruction are listed one by
-/// one as `(bad)`, as `objdump` does.
+/// Disassembles x86-64 code that starts at an address of its image. Bytes that are no instruction are listed
+/// one by one as `(bad)`, as `objdump` does.
 pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE);
     let mut formatter: Box<dyn Formatter> = match syntax {
@@ -165,7 +165,7 @@ pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Inst
             });
             continue;
         }
-        // objdump shows a scale of 1, but only where there is an index: without one iced would print `(%rdi,)`.
+        // objdump shows a scale of 1, but only beside an index: without one iced prints `(%rdi,)`.
         let has_index = decoded.memory_index() != iced_x86::Register::None;
         formatter.options_mut().set_always_show_scale(syntax == Syntax::Att && has_index);
         let mut text = String::new();

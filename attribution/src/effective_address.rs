@@ -1,7 +1,7 @@
 //! The address that a sampled instruction touched, computed from the registers of the sample.
 //!
-//! With it a sample is graded: hardware that reports a data address, and registers that agree with it, leave little
-//! doubt. Sources differ in the moment of the registers, and it matters:
+//! With it a sample is graded: hardware that reports a data address, and registers that agree with it, leave
+//! little doubt. Sources differ in the moment of the registers, and it matters:
 //!
 //! ```text
 //!   mov (%rax),%rax       before (software PMU): rax is the address

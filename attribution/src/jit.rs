@@ -1,4 +1,4 @@
-//! Names of just-in-time compiled code: `/tmp/perf-PID.map`, one `START SIZE NAME` per line, numbers in hexadecimal.
+//! Names of just-in-time compiled code: `/tmp/perf-PID.map`, `START SIZE NAME` in each line, in hexadecimal.
 
 use std::io;
 use std::path::Path;

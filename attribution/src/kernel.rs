@@ -1,4 +1,4 @@
-//! Kernel names from `/proc/kallsyms`: valid for the kernel that runs now, so the capture must be of this boot.
+//! Kernel names from `/proc/kallsyms`: they are those of the kernel that runs now, on this boot.
 
 use crate::build_id::BuildId;
 use std::path::Path;
@@ -55,8 +55,8 @@ pub(crate) struct KernelSymbols {
     symbols: Vec<KernelSymbol>,
 }
 
-/// kallsyms has no sizes: a symbol ends where the next begins. The last symbol of a module has its successor in
-/// another one, perhaps gigabytes away; this bounds it.
+/// kallsyms has no sizes: a symbol ends where the next begins. The last symbol of a module has its successor
+/// in another one, perhaps gigabytes away; this bounds it.
 const LAST_OF_MODULE: u64 = 64 << 10;
 
 impl KernelSymbols {

@@ -12,13 +12,14 @@
 //!
 //! Design constraints:
 //!
-//! * **Honest.** A stripped distribution binary names its exported functions only. An address between two of them
-//!   belongs to a static function whose range unwind information tells; it is called "static function in postgres
-//!   (+0x1234)" and never by its neighbour's name. A file of another build than the one that ran gives no names.
+//! * **Honest.** A stripped distribution binary names its exported functions only. An address between two of
+//!   them belongs to a static function whose range unwind information tells; it is called "static function in
+//!   postgres (+0x1234)" and never by its neighbour's name. A file of another build than the one that ran gives
+//!   no names.
 //! * **Fast.** Five million samples are looked up in a second: one binary search finds the mapping, one hash
 //!   lookup the routine. Files are mapped once, on the first address in them; DWARF is parsed only for lines.
-//! * **Never in the way.** What is missing is noted in [`Problems`] with its remedy, and the lookup answers with
-//!   what is left. Hostile files make poor answers, not panics.
+//! * **Never in the way.** What is missing is noted in [`Problems`] with its remedy, and the lookup answers
+//!   with what is left. Hostile files make poor answers, not panics.
 
 #![deny(missing_docs)]
 

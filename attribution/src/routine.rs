@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub struct Place {
     /// The image; `None` where nothing is mapped.
     pub image: Option<ImageId>,
-    /// The position in the image's file. For the kernel, for memory without a file and outside all images: the
-    /// address itself.
+    /// The position in the image's file. For the kernel, for memory without a file and outside all images:
+    /// the address itself.
     pub offset: FileOffset,
 }
 
@@ -34,8 +34,8 @@ pub enum RoutineKind {
     Function,
     /// A procedure linkage stub: the jump to a function of another image.
     PltStub,
-    /// Unwind information bounds a function here, but no symbol names it: a static function of a stripped binary, or
-    /// the part of a function that the compiler put aside as seldom run.
+    /// Unwind information bounds a function here, but no symbol names it: a static function of a stripped
+    /// binary, or the part of a function that the compiler put aside as seldom run.
     StaticFunction,
     /// The image is known, the function is not.
     UnknownInImage,
@@ -75,8 +75,8 @@ pub struct Resolved {
     pub offset: u64,
     /// The image.
     pub image: Option<ImageId>,
-    /// The address within the image, as `objdump` prints it. For the kernel, for just-in-time compiled code and
-    /// where no image is known: the address itself. For an image that cannot be read: the position in its file.
+    /// The address within the image, as `objdump` prints it. For the kernel, for just-in-time compiled code
+    /// and where no image is known: the address itself. For an image that cannot be read: the file offset.
     pub address: ImageAddress,
 }
 

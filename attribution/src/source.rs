@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 /// Where source files are found, which is seldom where the compiler saw them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceOptions {
-    /// Directories that hold a copy of the source tree: `/build/postgresql-15/src/backend/a.c` is sought in them as
-    /// `src/backend/a.c`, the longest ending of the path that exists.
+    /// Directories that hold a copy of the source tree: `/build/postgresql-15/src/backend/a.c` is sought in
+    /// them as `src/backend/a.c`, the longest ending of the path that exists.
     pub roots: Vec<PathBuf>,
-    /// Beginnings of paths and what stands for them, tried first: `/build/postgresql-15` is `/home/me/postgres`.
+    /// Beginnings of paths and what stands for them, tried first: `/build/pg15` is `/home/me/pg`.
     pub prefixes: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -37,8 +37,8 @@ impl SourceFiles {
         SourceFiles { options, files: HashMap::new() }
     }
 
-    /// A line of a file, from 1, without its newline. `None` if the file is not to be found, which is noted once, or
-    /// has no such line.
+    /// A line of a file, from 1, without its newline. `None` if the file is not to be found, which is noted
+    /// once, or has no such line.
     pub fn line(&mut self, path: &str, line: u32, problems: &mut Problems) -> Option<&str> {
         if !self.files.contains_key(path) {
             let file = self.read(path, problems);

@@ -279,7 +279,7 @@ fn linkage_stubs_are_named_as_by_objdump() {
             assert!(stubs.iter().any(|(_, stub)| stub == wanted), "{name}: {stubs:?}");
         }
         for (address, stub) in stubs {
-            // With control-flow protection objdump gives the same name in .plt and .plt.sec; calls go to .plt.sec.
+            // With control-flow protection objdump gives one name to .plt and .plt.sec stubs.
             let (routine, resolved) = lookup(&mut symbolizer, address + 4);
             assert_eq!((routine.kind, resolved.offset), (RoutineKind::PltStub, 4), "{name} {stub}");
             if routine.linkage_name.is_some() {
@@ -324,8 +324,8 @@ fn lines_and_inline_frames_are_those_of_addr2line() {
             let listing = tool("addr2line", &["-i", "-f", "-C", "-e", text(&path), &format!("{address:#x}")]);
             let expected: Vec<&str> = listing.lines().collect();
             let frames = symbolizer.lines(image, ImageAddress(address));
-            // Two lines per frame: function, then file:line with perhaps a discriminator. addr2line reports the names
-            // of inlined C++ functions from DWARF without parameters.
+            // Two lines per frame: function, then file:line with perhaps a discriminator. addr2line reports
+            // the names of inlined C++ functions from DWARF without parameters.
             assert_eq!(frames.len() * 2, expected.len(), "{address:#x}: {frames:?} {expected:?}");
             for (frame, pair) in frames.iter().zip(expected.chunks(2)) {
                 let function = frame.function.as_deref().expect("a name");
@@ -407,7 +407,7 @@ fn a_sysroot_without_the_file_gives_no_names() {
     assert_eq!(kinds(&symbolizer), [ProblemKind::ImageUnreadable]);
 }
 
-/// A second entry point of another size at the same start: each address has one owner, whatever is asked first.
+/// A second entry point of another size at the same start: an address's owner is not chance.
 #[test]
 fn aliases_of_different_sizes_keep_their_addresses() {
     const SOURCE: &str = r#"

@@ -24,7 +24,7 @@ fn objdump(path: &Path, start: u64, end: u64) -> Vec<(u64, usize, String)> {
     listing.lines().filter_map(instruction).collect()
 }
 
-/// Texts are compared without what the two tools write differently by taste: blanks, comments, targets' notation.
+/// Texts are compared without what the two tools write differently by taste: blanks, comments, targets.
 fn normalised(text: &str) -> String {
     let text = text.split(['#', '<']).next().unwrap_or("");
     // objdump writes the prefixes of padding one by one: `data16 cs nopw 0x0(...)` is `nopw %cs:0x0(...)`.

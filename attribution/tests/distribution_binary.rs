@@ -1,5 +1,5 @@
-//! Stripped binaries as distributions ship them: every exported function has its name, and what has none is never
-//! given another's. The judges are binutils: `nm -D` and `readelf --debug-dump=frames`.
+//! Stripped binaries as distributions ship them: every exported function has its name, and what has none is
+//! never given another's. The judges are binutils: `nm -D` and `readelf --debug-dump=frames`.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn exported_functions(path: &Path) -> Vec<NmSymbol> {
     functions.into_iter().filter(|symbol| "TtWwi".contains(symbol.kind)).collect()
 }
 
-/// Every exported function: its first, middle and last byte have its name (or an alias's) and the right offset.
+/// Every exported function: its first, middle and last byte have its name (or an alias's) and offset.
 fn exported_functions_have_their_names(path: &Path) -> usize {
     let mut symbolizer = Symbolizer::new(options(&[]));
     common::load(&mut symbolizer, path);
@@ -78,7 +78,7 @@ fn static_functions_keep_to_themselves(path: &Path) -> usize {
     let name = path.file_name().expect("a file").to_str().expect("UTF-8");
     let mut count = 0;
     for (start, end) in unwind_ranges(path) {
-        // All exported functions that begin before the range ends; sizes are small, so a few steps back suffice.
+        // All exported functions that begin before the range ends; a few steps back suffice.
         let touched = exported.range(..end).rev().take(16).any(|(_, function_end)| *function_end > start);
         // Exported names without a size (assembler) may claim a range too; nm -S lists sized ones only.
         if touched || start == 0 {
@@ -170,8 +170,9 @@ fn libc_lines() {
         let frames = symbolizer.lines(image, hardmeter_attribution::ImageAddress(*address));
         let found =
             frames.first().and_then(|frame| frame.line).map_or("?".to_owned(), |line| line.to_string());
-        // Line numbers only: of DWARF 5, addr2line 2.40 names the file beside the right one (getpwent_r.c:123, where
-        // `objdump --dwarf=decodedline` says getXXent_r.c:123, as we do). Line 0 means no line.
+        // Line numbers only: of DWARF 5, addr2line 2.40 names the file beside the right one
+        // (getpwent_r.c:123, where `objdump --dwarf=decodedline` says getXXent_r.c:123, as we do). Line 0
+        // means no line.
         let line = expected.split(" (").next().and_then(|place| place.rsplit(':').next());
         let expected = line.filter(|line| *line != "0").unwrap_or("?");
         if found != expected {

@@ -1,5 +1,5 @@
-//! Files that lie: bytes of a small program are changed at random (always the same random), and everything is asked
-//! of the result. Answers may be poor; a panic or an endless loop fails the test.
+//! Files that lie: bytes of a small program are changed at random (always the same random), and everything is
+//! asked of the result. Answers may be poor; a panic or an endless loop fails the test.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn changed_bytes_do_no_harm() {
     for round in 0..600 {
         let mut bytes = sound.clone();
         for _ in 0..1 + random.below(12) {
-            // Half of the changes hit the file header, program headers or section headers, where they tell most.
+            // Half of the changes hit the file header, program headers or section headers.
             let position = match random.below(4) {
                 0 => random.below(0x400),
                 1 => headers + random.below(sound.len() - headers),

@@ -23,9 +23,9 @@ impl ImageBytes {
             return Ok(ImageBytes::Owned(Vec::new()));
         }
         let file = File::open(path)?;
-        // SAFETY: programs and libraries are replaced by renaming, not by writing into them; a file that is cut
-        // short while we read it would end us by SIGBUS. perf and addr2line take the same risk: copying each
-        // image would cost hundreds of megabytes for large debug files.
+        // SAFETY: programs and libraries are replaced by renaming, not by writing into them; a file that is
+        // cut short while we read it would end us by SIGBUS. perf and addr2line take the same risk: copying
+        // each image would cost hundreds of megabytes for large debug files.
         let map = unsafe { memmap2::Mmap::map(&file)? };
         Ok(ImageBytes::Mapped(map))
     }

@@ -29,7 +29,7 @@ pub(crate) struct LineTable(addr2line::Loader);
 pub(crate) enum LineError {
     #[error("{0}")]
     Unreadable(String),
-    /// The parser gave up on malformed DWARF by a panic. It is another's code and is kept from ending the report.
+    /// The parser gave up on malformed DWARF by a panic. It is others' code and must not end the report.
     #[error("it is malformed")]
     Malformed,
 }
@@ -46,8 +46,8 @@ impl LineTable {
         }
     }
 
-    /// The frames at an address, innermost first; empty when the line table does not cover it. After an error the
-    /// table must not be asked again.
+    /// The frames at an address, innermost first; empty when the line table does not cover it. After an error
+    /// the table must not be asked again.
     pub(crate) fn frames(&self, address: ImageAddress) -> Result<Vec<SourceFrame>, LineError> {
         // Unwind safe, since the table is dropped when this fails.
         let frames = AssertUnwindSafe(|| self.read_frames(address));

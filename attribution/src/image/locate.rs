@@ -2,8 +2,8 @@
 //!
 //! | file  | asked, in this order |
 //! |-------|----------------------|
-//! | image | sysroot + path; path; the file as the living process sees it (`/proc`); perf's build-id cache; debuginfod |
-//! | debug | `DIR/.build-id/ab/cdef.debug`; `.gnu_debuglink` beside the image, in `.debug/`, in `DIR`; debuginfod |
+//! | image | sysroot + path; path; the living process's view (`/proc`); perf's build-id cache; debuginfod |
+//! | debug | `DIR/.build-id/ab/cdef.debug`; the `.gnu_debuglink` beside it, in `.debug`, in `DIR`; debuginfod |
 //!
 //! Each candidate must be of the right build: by build id, or by the checksum of the debug link.
 
@@ -71,15 +71,16 @@ impl Locator {
         if let Some(sysroot) = &self.sysroot {
             candidates.push(below(sysroot, path));
         }
-        // Of a deleted file, another of the same path is as a rule the successor; and who names a sysroot says that
-        // the capture is of another machine. Then this machine's file is trusted only by its build id.
+        // Of a deleted file, another of the same path is as a rule the successor; and who names a sysroot
+        // says that the capture is of another machine. Then this machine's file needs a build id to be
+        // trusted.
         let trust_path = !image.deleted && self.sysroot.is_none();
         if trust_path || expected.is_some() {
             candidates.push(path.to_owned());
         }
         let (pid, start, end) = image.first_mapping;
         if pid.0 > 0 {
-            // The numbers may be those of an unrelated later process: the link must lead to the path recorded.
+            // The numbers may be those of an unrelated later process: its link must lead to that path.
             let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
             let leads_there = std::fs::read_link(&by_mapping).is_ok_and(|target| {
                 let target = target.as_os_str().as_bytes();

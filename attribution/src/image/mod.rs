@@ -143,8 +143,8 @@ impl Image {
         })
     }
 
-    /// The address of a byte of the file. Code and data segments may meet on one page of the file, which is then
-    /// mapped twice; `executable` tells which of the two a mapping shows.
+    /// The address of a byte of the file. Code and data segments may meet on one page of the file, which is
+    /// then mapped twice; `executable` tells which of the two a mapping shows.
     pub(crate) fn address_of(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
         let matches = |slack: u64| {
             move |segment: &&Segment| {
@@ -165,7 +165,7 @@ impl Image {
         Some(ImageAddress(offset.0.wrapping_sub(segment.file_start).wrapping_add(segment.address)))
     }
 
-    /// The address of the first byte of a mapping. Mappings begin at whole pages: before their segment, as a rule.
+    /// The address of the first byte of a mapping. Mappings begin at whole pages, mostly before their segment.
     pub(crate) fn address_of_mapping(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
         let begins_here = |segment: &&Segment| {
             segment.executable == executable && segment.file_start - segment.file_start % PAGE == offset.0
@@ -205,7 +205,7 @@ impl Image {
     }
 }
 
-/// Refuses a file of another build; without an expectation, or without a build id, there is nothing to compare.
+/// Refuses a file of another build, or without a build id; without an expectation any file will do.
 pub(crate) fn check_build(bytes: &ImageBytes, expected: Option<&BuildId>) -> Result<(), ImageError> {
     let file = object::File::parse(&**bytes)?;
     let Some(expected) = expected else { return Ok(()) };
@@ -254,7 +254,7 @@ fn segments(file: &object::File<'_>) -> Vec<Segment> {
     file.segments().map(of).collect()
 }
 
-/// Sections that occupy memory. Thread-local templates are left out: `.tbss` has an address range but no memory.
+/// Sections that occupy memory. Not thread-local ones: `.tbss` has an address range but no memory.
 fn sections(file: &object::File<'_>) -> Vec<Section> {
     file.sections()
         .filter(|section| {

@@ -1,7 +1,7 @@
 //! Procedure linkage stubs: the few instructions through which a call leaves its image.
 //!
 //! ```text
-//!   .plt.sec:  endbr64 ; bnd jmp *slot(%rip)      the slot, in .got, has a relocation that names the function:
+//!   .plt.sec:  endbr64 ; bnd jmp *slot(%rip)      the slot, in .got, has a relocation that names it:
 //!   .plt:              jmp *slot(%rip) ; push; jmp      slot -> "memcpy"  =>  the stub is "memcpy@plt"
 //! ```
 //!
@@ -74,8 +74,8 @@ fn slot_names(file: &object::File<'_>) -> HashMap<u64, String> {
             RelocationTarget::Symbol(index) => {
                 symbols.symbol_by_index(index).ok().and_then(|symbol| symbol.name().ok()).map(str::to_owned)
             }
-            // A function of the image itself that is chosen at start for the processor at hand: the relocation holds
-            // the address of the function that chooses, which has the name.
+            // A function of the image itself that is chosen at start for the processor at hand: the
+            // relocation holds the address of the function that chooses, which has the name.
             RelocationTarget::Absolute => {
                 let choosers = choosers.get_or_insert_with(|| chooser_names(file));
                 choosers.get(&(relocation.addend() as u64)).cloned()
@@ -98,14 +98,14 @@ fn chooser_names(file: &object::File<'_>) -> HashMap<u64, String> {
     let symbols = file.symbols().chain(file.dynamic_symbols()).filter(is_chooser);
     let mut names: Vec<(u64, String)> =
         symbols.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned()))).collect();
-    // Of several names the first by alphabet that does not begin with an underscore, so that it is always the same.
+    // Of several names the first by alphabet, those without an underscore before the others.
     names.sort_by_key(|(address, name)| (*address, name.starts_with('_'), name.clone()));
     names.dedup_by_key(|(address, _)| *address);
     names.into_iter().collect()
 }
 
-/// The slot that a stub jumps through: the target of its `jmp *displacement(%rip)` (ff 25), which may follow an
-/// endbr64 and a bnd prefix.
+/// The slot that a stub jumps through: the target of its `jmp *displacement(%rip)` (ff 25), which may follow
+/// an endbr64 and a bnd prefix.
 fn slot_of(code: &[u8], start: u64) -> Option<u64> {
     let position = match code {
         [0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, ..] => 5,

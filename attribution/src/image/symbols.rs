@@ -1,7 +1,7 @@
 //! Symbol tables, flattened for search: every address belongs to at most one symbol.
 //!
-//! Symbols overlap: aliases share a range, entry points lie inside others, labels have no size. Flattening once
-//! makes each later lookup one binary search:
+//! Symbols overlap: aliases share a range, entry points lie inside others, labels have no size. Flattening
+//! once makes each later lookup one binary search:
 //!
 //! ```text
 //!   symbols     [outer...........................]   [f.......]
@@ -140,9 +140,10 @@ impl SymbolCollector {
 
     /// Gives an end to symbols without a size (hand-written assembler).
     ///
-    /// The unwind range that covers the symbol bounds it; so do the next symbol and the next unwind range. Without a
-    /// covering range, a symbol of a full table reaches to whatever comes next, since that table would name a
-    /// neighbour; a symbol of `.dynsym` covers its first byte only: what follows may be an unnamed static function.
+    /// The unwind range that covers the symbol bounds it; so do the next symbol and the next unwind range.
+    /// Without a covering range, a symbol of a full table reaches to whatever comes next, since that table
+    /// would name a neighbour; a symbol of `.dynsym` covers its first byte only: what follows may be an
+    /// unnamed static function.
     fn bound_unsized_functions(&mut self, unwind: &UnwindRanges) {
         let mut starts: Vec<u64> = self.functions.iter().map(|symbol| symbol.start).collect();
         starts.extend(self.unsized_functions.iter().map(|(symbol, ..)| symbol.start));
@@ -212,8 +213,8 @@ impl SectionEnds {
     }
 }
 
-/// Makes the flat table. The innermost symbol (the last to start) owns an address; of several with one range, the
-/// best ranked, then the shortest, then the first by alphabet.
+/// Makes the flat table. The innermost symbol (the last to start) owns an address; of several with one range,
+/// the best ranked, then the shortest, then the first by alphabet.
 fn flatten(sources: Vec<Arc<ImageBytes>>, mut symbols: Vec<Symbol>) -> SymbolTable {
     let name = |symbol: &Symbol| -> &[u8] {
         let start = symbol.name_offset as usize;

@@ -9,8 +9,8 @@ use object::Architecture;
 use std::ops::Range;
 
 impl Symbolizer {
-    /// Disassembles a range of an image, usually `start..start + size` of a [`Routine`](crate::Routine). Jumps, calls
-    /// and rip-relative operands carry the name of what they lead to.
+    /// Disassembles a range of an image, usually `start..start + size` of a [`Routine`](crate::Routine).
+    /// Jumps, calls and rip-relative operands carry the name of what they lead to.
     pub fn disassemble(
         &mut self,
         image: ImageId,

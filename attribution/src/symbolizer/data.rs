@@ -7,8 +7,8 @@ use crate::image::{Image, ImageAddress};
 use crate::routine::{DataPlace, ResolvedData};
 use hardmeter_samples::model::{CpuMode, FileOffset, Pid, VirtualAddress};
 
-/// An image has no more mappings than this between its code and its `.bss`: constants, data made read-only after
-/// relocation, data, and anonymous pieces between them.
+/// An image has no more mappings than this between its code and its `.bss`: constants, data made read-only
+/// after relocation, data, and anonymous pieces between them.
 const SEGMENTS_AT_MOST: usize = 16;
 
 impl Symbolizer {
@@ -35,7 +35,7 @@ impl Symbolizer {
                         None => area,
                     };
                 }
-                // Named areas (stack, shared memory) are what they say; nameless ones may be a program's .bss.
+                // Named areas (stack, shared memory) are what they say; nameless ones may be .bss.
                 ImageKind::Anonymous if !matches!(description.path.as_str(), "" | "//anon" | "[heap]") => {
                     return area;
                 }
@@ -52,8 +52,8 @@ impl Symbolizer {
     ///   [text of postgres][data of postgres][anonymous: .bss of postgres, then nothing of it][heap]
     /// ```
     ///
-    /// The distance between file and memory is taken from the code, where it is sure: the last page of constants and
-    /// the first of variables are as a rule one page of the file, mapped twice.
+    /// The distance between file and memory is taken from the code, where it is sure: the last page of
+    /// constants and the first of variables are as a rule one page of the file, mapped twice.
     fn bss_of(&mut self, pid: Pid, address: VirtualAddress) -> Option<ResolvedData> {
         let is_file = |mapped: &MappedAddress| self.spaces.image(mapped.image).kind == ImageKind::File;
         let nearest = self.spaces.mappings_below(pid, address).find(is_file)?;

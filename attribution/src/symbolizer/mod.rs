@@ -27,8 +27,8 @@ use std::sync::Arc;
 pub struct SymbolizerOptions {
     /// Directories of separate debug files, each with a `.build-id` directory or a copy of the tree.
     pub debug_directories: Vec<PathBuf>,
-    /// Whether debug files may be fetched from the servers of `DEBUGINFOD_URLS`. Off by default: it tells others
-    /// what runs here, and may take minutes.
+    /// Whether debug files may be fetched from the servers of `DEBUGINFOD_URLS`. Off by default: it tells
+    /// others what runs here, and may take minutes.
     pub allow_debuginfod: bool,
     /// A directory that holds the root file system of the machine of the capture.
     pub sysroot: Option<PathBuf>,
@@ -160,14 +160,14 @@ impl Symbolizer {
         &mut self.problems
     }
 
-    /// The routine at an address of a process: [`place`](Symbolizer::place) and [`name`](Symbolizer::name) in one.
+    /// The routine at an address of a process: [`place`](Symbolizer::place), then [`name`](Symbolizer::name).
     pub fn lookup(&mut self, pid: Pid, address: VirtualAddress, mode: CpuMode) -> Resolved {
         let place = self.place(pid, address, mode);
         self.name(place)
     }
 
-    /// Where an address of a process lies now. Opens no image: fit to be asked for every sample, and equal places
-    /// can be counted before any is named.
+    /// Where an address of a process lies now. Opens no image: fit to be asked for every sample, and equal
+    /// places can be counted before any is named.
     pub fn place(&mut self, pid: Pid, address: VirtualAddress, mode: CpuMode) -> Place {
         let outside = Place { image: None, offset: FileOffset(address.0) };
         if matches!(mode, CpuMode::GuestKernel | CpuMode::GuestUser) {
@@ -227,8 +227,8 @@ impl Symbolizer {
         self.load(place.image?)?.address_of(place.offset, true)
     }
 
-    /// Names an address of an image: linkage stubs first, whose unwind range covers all of `.plt`; then symbols;
-    /// then nameless unwind ranges.
+    /// Names an address of an image: linkage stubs first, whose unwind range covers all of `.plt`; then
+    /// symbols; then nameless unwind ranges.
     fn name_code(&mut self, id: ImageId, address: ImageAddress) -> Resolved {
         let Some(image) = self.load(id) else { return self.unknown_in_image(id, address) };
         let (kind, range, linkage_name) = if let Some(stub) = image.plt.find(address.0) {
