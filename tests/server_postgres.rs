@@ -280,3 +280,25 @@ fn a_long_path_still_has_a_socket_and_what_is_lent_can_be_read() {
     Cluster::remove(&folder).unwrap();
     assert!(!socket_folder.exists() && !folder.path().exists());
 }
+
+#[test]
+fn the_server_runs_inside_valgrind() {
+    if !Path::new("/usr/bin/valgrind").exists() {
+        eprintln!("skipped: no valgrind");
+        return;
+    }
+    let playground = Playground::new();
+    let mut cluster = playground.create();
+    let wrapper = |words: Vec<std::ffi::OsString>| {
+        let mut command = Command::new("/usr/bin/valgrind");
+        command.args(["--tool=none", "--quiet", "--trace-children=yes"]).args(words);
+        command
+    };
+    let options = StartOptions { wrapper: Some(Box::new(wrapper)), ..StartOptions::default() };
+    let pid = cluster.start(&options, &|_| {}).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    assert!(maps.contains("/none-amd64-linux"), "process {pid} is Valgrind's");
+    assert_eq!(cluster.query("SELECT sum(n) FROM generate_series(1, 100) n").unwrap(), "5050");
+    assert!(cluster.processes().len() >= 5);
+    assert_eq!(cluster.stop(&|_| {}).unwrap(), StopOutcome::Clean);
+}

@@ -69,6 +69,11 @@ impl Account {
         &self.name
     }
 
+    /// Its user and primary group.
+    pub fn ids(&self) -> (libc::uid_t, libc::gid_t) {
+        (self.uid, self.gid)
+    }
+
     /// Whether it is the account as which this process runs.
     fn is_current(&self) -> bool {
         // SAFETY: geteuid has no preconditions and cannot fail.

@@ -110,6 +110,11 @@ impl Cluster {
         &self.state
     }
 
+    /// The account that it runs as.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// The folder.
     pub fn folder(&self) -> &ServerFolder {
         &self.folder

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 /// Held while a command changes a server; the kernel lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
-    _folder: File,
+    folder: File,
 }
 
 impl FolderLock {
@@ -18,13 +18,22 @@ impl FolderLock {
         let file = File::open(path).map_err(io_error("open", path))?;
         // SAFETY: the descriptor is open for as long as `file` lives.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Ok(FolderLock { _folder: file });
+            return Ok(FolderLock { folder: file });
         }
         let error = std::io::Error::last_os_error();
         if error.kind() == std::io::ErrorKind::WouldBlock {
             return Err(ServerError::Busy { folder: path.to_owned() });
         }
         Err(ServerError::Io { action: "lock", path: path.to_owned(), source: error })
+    }
+}
+
+/// Let go by word, not by closing: a child that another thread has just forked holds the same open file until its
+/// `exec`, and would hold the lock as long.
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is open for as long as `self` lives.
+        unsafe { libc::flock(self.folder.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 
@@ -38,7 +47,9 @@ mod tests {
         let folder = ServerFolder::new(temporary.path());
         let first = FolderLock::take(&folder).unwrap();
         assert!(matches!(FolderLock::take(&folder), Err(ServerError::Busy { .. })));
+        let forked = first.folder.try_clone().unwrap();
         drop(first);
         FolderLock::take(&folder).unwrap();
+        drop(forked);
     }
 }
