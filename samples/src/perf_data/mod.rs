@@ -35,7 +35,7 @@
 //!
 //! # Memory
 //! A pass holds a window of 1 MiB. If the file is compressed, it holds a second one and zstd's own, whose size is in
-//! the file (at most 128 MiB). In time order the waiting records come on top: two rounds of a file that has rounds,
+//! the file (128 MiB at most). In time order the waiting records come on top: two rounds of a file that has rounds,
 //! 64 MiB of one that has none. Samples borrow from the window: nothing is allocated per sample, save for branch
 //! stacks and counter readings.
 //!

@@ -18,8 +18,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
-/// Bytes of a window. Large enough that system calls do not show in a profile, small beside any capture.
-const WINDOW_SIZE: usize = 1 << 20;
+/// Bytes read at once. Large enough that system calls do not show in a profile, small beside any capture.
+const READ_WINDOW_SIZE: usize = 1 << 20;
+
+/// Bytes decompressed at once: a cut record (64 KiB at most) and a whole zstd block (128 KiB) side by side.
+const DECOMPRESSION_WINDOW_SIZE: usize = 256 << 10;
 
 /// The largest zstd window accepted, as a power of two: 128 MiB, which is what perf's highest level asks for.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
@@ -143,10 +146,8 @@ impl<'a> RecordStream<'a> {
             position: data.start,
             end: data.end,
             // A small file needs no more than itself.
-            outer: Window::new(
-                usize::try_from(data.end - data.start).unwrap_or(WINDOW_SIZE).min(WINDOW_SIZE),
-            ),
-            inner: Window::new(WINDOW_SIZE),
+            outer: Window::new((data.end - data.start).min(READ_WINDOW_SIZE as u64) as usize),
+            inner: Window::new(DECOMPRESSION_WINDOW_SIZE),
             compressed: 0..0,
             more_output: false,
             decoder: None,
