@@ -74,11 +74,6 @@ impl Account {
         (self.uid, self.gid)
     }
 
-    /// Its user id and group id, for giving it things such as a segment of shared memory.
-    pub fn ids(&self) -> (libc::uid_t, libc::gid_t) {
-        (self.uid, self.gid)
-    }
-
     /// Whether it is the account as which this process runs.
     fn is_current(&self) -> bool {
         // SAFETY: geteuid has no preconditions and cannot fail.

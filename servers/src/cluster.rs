@@ -125,11 +125,6 @@ impl Cluster {
         &self.programs
     }
 
-    /// The account as which the server and its tools run.
-    pub fn account(&self) -> &Account {
-        &self.account
-    }
-
     /// Whether it runs.
     pub fn status(&self) -> Status {
         match &self.state.process {
