@@ -42,7 +42,7 @@ pub struct ViewArguments {
 impl ViewArguments {
     /// Opens the capture.
     pub fn open(&self) -> Result<Capture, CommandError> {
-        if !self.input.exists() && self.input == PathBuf::from("hardmeter.data") {
+        if !self.input.exists() && self.input.as_os_str() == "hardmeter.data" {
             return Err(CommandError::new(
                 "there is no hardmeter.data in this folder",
                 "record one (hardmeter record -- COMMAND), or name another capture with -i FILE",
