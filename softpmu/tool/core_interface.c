@@ -26,6 +26,9 @@ extern Bool VG_(translate)(ThreadId tid, Addr address, Bool debugging, Int verbo
 extern Bool VG_(search_transtab)(Addr *host_code, void *sector, void *entry, Addr guest_address,
                                  Bool update_cache);
 
+extern Bool VG_(ok_to_discard_translations);
+extern void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
+
 #define SYSCALL(number, a, b, c, d) \
   VG_(do_syscall)(number, (UWord)(a), (UWord)(b), (UWord)(c), (UWord)(d), 0, 0, 0, 0)
 
@@ -50,6 +53,16 @@ void hm_translate_block(ThreadId tid, Addr block) {
   uint64_t sector = 0, entry = 0;
   if (VG_(search_transtab)(&host_code, &sector, &entry, block, False)) return;
   VG_(translate)(tid, block, False, 0, 0, True);
+}
+
+/* To be called when no client code runs.  The scheduler may then be about to
+ * chain the block that ran last to its successor: it copes with that block being
+ * gone, for self-modifying code needs the same. */
+void hm_discard_translations(void) {
+  Bool allowed = VG_(ok_to_discard_translations);
+  VG_(ok_to_discard_translations) = True;
+  VG_(discard_translations)((Addr)0x1000, ~(ULong)0xfff, "softpmu");
+  VG_(ok_to_discard_translations) = allowed;
 }
 
 uint64_t hm_wall_nanoseconds(void) {

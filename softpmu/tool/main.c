@@ -15,7 +15,6 @@
 #include "pub_tool_libcproc.h"
 #include "pub_tool_options.h"
 #include "pub_tool_threadstate.h"
-#include "pub_tool_transtab.h"
 
 static const HChar *segment_path;
 Bool hm_measuring;
@@ -37,19 +36,23 @@ static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 
 static void start_client_code(ThreadId tid, ULong blocks_done) {
   (void)blocks_done;
-  Bool wanted = atomic_load_explicit(&hm_sim.header->measuring, memory_order_relaxed) != 0;
-  if (wanted != hm_measuring) {
-    hm_measuring = wanted;
-    VG_(discard_translations_safely)((Addr)0x1000, ~(SizeT)0xfff, "softpmu");
-  }
   hm_set_thread(tid);
   hm_enter_core();
+}
+
+/* The code translated so far does or does not report, as was wanted then. */
+static void follow_the_switch(void) {
+  Bool wanted = atomic_load_explicit(&hm_sim.header->measuring, memory_order_relaxed) != 0;
+  if (wanted == hm_measuring) return;
+  hm_measuring = wanted;
+  hm_discard_translations();
 }
 
 static void stop_client_code(ThreadId tid, ULong blocks_done) {
   (void)tid;
   (void)blocks_done;
   hm_leave_core();
+  follow_the_switch();
 }
 
 /* --- Fork, threads, system calls ---------------------------------------------- */

@@ -87,8 +87,15 @@ static void put_sample_id(void) {
   put(1); /* id of the first event */
 }
 
+static Bool anything_is_sampled(void) {
+  for (int event = 0; event < HM_EVENTS; event++)
+    if (hm_sim.config.period[event] != 0) return True;
+  return False;
+}
+
 static void submit(void) {
   struct hm_header *header = hm_sim.header;
+  if (!anything_is_sampled()) return; /* only counted: nobody drains the ring */
   char *ring = (char *)header + HM_RING_OFFSET;
   uint64_t size = header->ring_size, bytes = (uint64_t)record.length * sizeof(uint64_t);
   record.words[0] |= bytes << 48;

@@ -17,6 +17,7 @@
  * the simulator's hm_host_* functions. */
 struct hm_header *hm_map_segment(const HChar *path);
 void hm_translate_block(ThreadId tid, Addr block);
+void hm_discard_translations(void);
 uint64_t hm_wall_nanoseconds(void);
 
 /* instrument.c */

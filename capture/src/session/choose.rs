@@ -130,7 +130,9 @@ fn simulable(request: &Request) -> Result<(), String> {
     match request.target {
         Target::Command => Ok(()),
         Target::Server(_) if request.may_restart_server => Ok(()),
-        Target::Server(_) => Err("only a server made by `hardmeter server` may be restarted for it".to_string()),
+        Target::Server(_) => {
+            Err("only a server made by `hardmeter server` may be restarted for it".to_string())
+        }
         Target::Processes(_) => Err("a process that runs already cannot be simulated".to_string()),
         Target::System => Err("the whole system cannot be simulated".to_string()),
     }

@@ -52,6 +52,8 @@ pub struct Recorded {
     pub counts: Vec<EventCount>,
     /// Why it ended.
     pub ending: Ending,
+    /// Whether all profiled processes had ended while the command still ran: a server that crashed.
+    pub target_ended_early: bool,
     /// How the command ended, where there was one and it has.
     pub status: Option<ExitStatus>,
     /// When it began.
@@ -95,7 +97,7 @@ pub fn record(
     let started = SystemTime::now();
     let clock = Instant::now();
     let outcome = run(source, workload, &signals, &mut writer, &mut tally, delay, clock, progress);
-    let (ending, status) = outcome?;
+    let (ending, target_ended_early, status) = outcome?;
     let duration = clock.elapsed();
     let counts = source.counts();
     writer.header_mut().sample_time = tally.times;
@@ -111,6 +113,7 @@ pub fn record(
         events: attributes.into_iter().map(|event| event.name).collect(),
         counts,
         ending,
+        target_ended_early,
         status,
         started,
         duration,
@@ -132,7 +135,8 @@ fn run(
     delay: Option<Duration>,
     clock: Instant,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Ending, Option<ExitStatus>), LoopError> {
+) -> Result<(Ending, bool, Option<ExitStatus>), LoopError> {
+    let mut target_ended_early = false;
     let mut measuring = delay.is_none();
     if measuring {
         source.start()?;
@@ -175,7 +179,10 @@ fn run(
             break Ending::Command;
         }
         if source.is_finished() {
-            break Ending::Target;
+            if workload.is_none() {
+                break Ending::Target;
+            }
+            target_ended_early = true; // nothing more will come, but the command is the user's to end
         }
         if !measuring && delay.is_some_and(|delay| clock.elapsed() >= delay) {
             source.start()?;
@@ -189,9 +196,9 @@ fn run(
         }
     }
     if ending != Ending::DiskFull && drain_round(source, writer, tally)?.is_some() {
-        return Ok((Ending::DiskFull, workload.and_then(|workload| workload.try_wait())));
+        return Ok((Ending::DiskFull, target_ended_early, workload.and_then(|workload| workload.try_wait())));
     }
-    Ok((ending, workload.and_then(|workload| workload.try_wait())))
+    Ok((ending, target_ended_early, workload.and_then(|workload| workload.try_wait())))
 }
 
 /// One pass over all rings. `Some` if the disk is full.

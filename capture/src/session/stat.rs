@@ -3,7 +3,7 @@
 use super::choose::{self, Chosen};
 use super::recorder::{Ending, LoopError};
 use super::signals::{self, Signals};
-use super::{attachment, check, Request, SessionError};
+use super::{attachment, check, simulated_workload, Request, RestartableServer, SessionError};
 use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::recorder::{Attachment, PlannedEvent};
@@ -11,6 +11,7 @@ use crate::pmu::syscall::{self, Place, Reading};
 use crate::pmu::sysfs;
 use crate::privileges;
 use crate::softpmu::{self, SimulationConfig, SoftwarePmu};
+use crate::target::Target;
 use crate::workload::Workload;
 use hardmeter_samples::model::{EventSource, MemoryEvent};
 use serde::Serialize;
@@ -53,12 +54,18 @@ pub struct StatReport {
 }
 
 /// Counts until the command, the target or the user ends it.
-pub fn stat(request: &Request, announce: &mut dyn FnMut(&Chosen)) -> Result<StatReport, SessionError> {
+///
+/// A server that is to run on the software PMU is restarted by `server`, and put back afterwards.
+pub fn stat(
+    request: &Request,
+    server: Option<&mut dyn RestartableServer>,
+    announce: &mut dyn FnMut(&Chosen),
+) -> Result<StatReport, SessionError> {
     check(request)?;
     let chosen = choose::choose_counting(request)?;
     announce(&chosen);
     match chosen.source {
-        EventSource::Simulated => simulated(request),
+        EventSource::Simulated => simulated(request, server),
         kind => by_kernel(request, &chosen, kind),
     }
 }
@@ -230,25 +237,30 @@ fn run(
     Ok((ending, workload.and_then(|workload| workload.try_wait()), duration))
 }
 
-fn simulated(request: &Request) -> Result<StatReport, SessionError> {
+fn simulated(
+    request: &Request,
+    mut server: Option<&mut dyn RestartableServer>,
+) -> Result<StatReport, SessionError> {
     let user = privileges::invoking_user();
     let wanted: Vec<MemoryEvent> =
         request.events.iter().filter_map(|event| MemoryEvent::from_name(&event.name)).collect();
     let pmu = SoftwarePmu::prepare(SimulationConfig {
         branches: wanted.contains(&MemoryEvent::BranchesMispredicted),
         set_sampling: request.set_sampling,
-        measure_from_start: request.delay.is_none(),
+        measure_from_start: request.delay.is_none() && request.target == Target::Command,
         ..SimulationConfig::counting(softpmu::find_machine(&request.machine)?)
     })?;
-    if let Some(user) = &user {
-        pmu.give_to(user.uid, user.gid)?;
-    }
-    let mut workload = Workload::prepare_command(&pmu.command(&request.command)?, user.as_ref())?;
-    if let Some(user) = &user {
+    let mut workload = simulated_workload(request, &pmu, &mut server, user.as_ref())?;
+    let restarted = matches!(request.target, Target::Server(_));
+    if let (Some(user), false) = (&user, restarted) {
         user.drop_privileges().map_err(SessionError::Privileges)?;
     }
-    let (ending, status, duration) =
-        run(Some(&mut workload), request.delay, &mut || pmu.start_measuring(), &|| false)?;
+    let counted = run(workload.as_mut(), request.delay, &mut || pmu.start_measuring(), &|| false);
+    pmu.stop_measuring();
+    if let (Some(server), true) = (server, restarted) {
+        server.restore()?;
+    }
+    let (ending, status, duration) = counted?;
     let counts = pmu.counts();
     let events = wanted
         .into_iter()

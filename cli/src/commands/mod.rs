@@ -9,6 +9,7 @@ pub mod record;
 pub mod report;
 pub mod server;
 pub mod stat;
+mod throwaway;
 
 use std::fmt;
 

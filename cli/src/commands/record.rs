@@ -1,10 +1,11 @@
 //! `hardmeter record`: record memory samples of a command, a process or a server.
 
+use super::throwaway::ThrowawayServer;
 use super::{CommandError, Globals, Outcome};
 use hardmeter_capture::events::{parse_events, EventRequest};
 use hardmeter_capture::pmu::attributes::{Modes, Rate};
 use hardmeter_capture::session::{
-    self, Chosen, Ending, Progress, Report, Request, SessionError, SourceChoice,
+    self, Chosen, Ending, Progress, Report, Request, RestartableServer, SessionError, SourceChoice,
 };
 use hardmeter_capture::target::Target;
 use hardmeter_samples::model::{EventSource, Period, Pid};
@@ -101,6 +102,20 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Measured {
+    /// The throwaway server that is the target, if it is one.
+    pub(super) fn throwaway_server(
+        &self,
+        request: &mut Request,
+    ) -> Result<Option<ThrowawayServer>, CommandError> {
+        let Some(folder) = &self.server else { return Ok(None) };
+        let server = ThrowawayServer::find(folder)?;
+        if let Some(server) = &server {
+            server.lead_clients_to_it();
+            request.may_restart_server = true;
+        }
+        Ok(server)
+    }
+
     /// What the capture room understands.
     pub(super) fn request(&self) -> Result<Request, CommandError> {
         let events = parse_events(&self.events)
@@ -137,6 +152,7 @@ impl Measured {
             machine: self.machine.clone(),
             causes: false,
             set_sampling: self.set_sampling,
+            may_restart_server: false,
         })
     }
 }
@@ -159,9 +175,11 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     let command_line: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut server = arguments.measured.throwaway_server(&mut request)?;
     let mut bar = RecordingBar::new(globals);
     let report = session::record(
         &request,
+        server.as_mut().map(|server| server as &mut dyn RestartableServer),
         &arguments.output,
         &command_line,
         &mut |chosen| announce(chosen, globals),

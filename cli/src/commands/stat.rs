@@ -4,7 +4,7 @@ use super::events::Format;
 use super::record::{announce, command_complaint, command_error, signal_name, source_name, Measured};
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
-use hardmeter_capture::session::{self, Ending, StatReport};
+use hardmeter_capture::session::{self, Ending, RestartableServer, StatReport};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -24,8 +24,10 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let request = arguments.measured.request()?;
-    let report = session::stat(&request, &mut |chosen| announce(chosen, globals))
+    let mut request = arguments.measured.request()?;
+    let mut server = arguments.measured.throwaway_server(&mut request)?;
+    let restartable = server.as_mut().map(|server| server as &mut dyn RestartableServer);
+    let report = session::stat(&request, restartable, &mut |chosen| announce(chosen, globals))
         .map_err(|error| command_error(&error))?;
     let text = match arguments.format {
         Format::Text => table(&report),

@@ -1,0 +1,52 @@
+//! Recording a server on the software PMU: it has to be started under it.
+//!
+//! ```text
+//!   stop (if it runs) -> start under the tool, unmeasured and fast -> measure while the command runs -> as it was before
+//! ```
+//! Which servers may be stopped is not for this room to decide: whoever asks for the recording passes a
+//! [`RestartableServer`], and without one a server on the software PMU is refused.
+
+use super::SessionError;
+use crate::softpmu::SoftwarePmu;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Puts a server's words (program and arguments) behind those that run it on the software PMU.
+pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
+
+/// What a server could not do, and what mends it.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct ServerTrouble {
+    /// What happened.
+    pub cause: String,
+    /// What mends it.
+    pub remedy: String,
+}
+
+/// A server that its owner allows to be restarted for a recording.
+pub trait RestartableServer {
+    /// User and group it runs as: they must be able to open the PMU's segment.
+    fn owner(&self) -> (u32, u32);
+    /// A path at which the server's user can read `folder` and what is in it.
+    fn lend(&self, folder: &Path) -> Result<PathBuf, ServerTrouble>;
+    /// Stops it if it runs, starts it by `wrapper`, and waits until it accepts connections.
+    fn restart_under(&mut self, wrapper: Wrapper) -> Result<(), ServerTrouble>;
+    /// Stops it, and starts it again as it ran before, if it did.
+    fn restore(&mut self) -> Result<(), ServerTrouble>;
+}
+
+impl From<ServerTrouble> for SessionError {
+    fn from(trouble: ServerTrouble) -> SessionError {
+        SessionError::Contradiction { cause: trouble.cause, remedy: trouble.remedy }
+    }
+}
+
+/// Starts `server` on `pmu`; simulation itself begins when the recorder says so.
+pub(super) fn start_on(server: &mut dyn RestartableServer, pmu: &SoftwarePmu) -> Result<(), SessionError> {
+    let (user, group) = server.owner();
+    pmu.give_to(user, group)?;
+    let tool_folder = server.lend(pmu.tool_folder())?;
+    Ok(server.restart_under(pmu.wrapper(tool_folder))?)
+}
