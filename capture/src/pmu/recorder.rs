@@ -435,7 +435,9 @@ impl RecordSource for KernelSource {
     }
 
     fn is_finished(&self) -> bool {
-        self.rings.iter().all(|ring| ring.current >= ring.writers.len())
+        // A command of our own is waited for by itself.
+        !matches!(self.attachment, Attachment::Exec(_))
+            && self.rings.iter().all(|ring| ring.current >= ring.writers.len())
     }
 
     fn counts(&self) -> Vec<EventCount> {
@@ -453,7 +455,17 @@ impl RecordSource for KernelSource {
 
     fn notes(&self) -> Vec<String> {
         let concessions = self.concessions().map(|(event, concession)| format!("{event}: {concession}"));
-        concessions.chain(self.notes.iter().cloned()).collect()
+        let shared = self.counts().into_iter().filter_map(|count| {
+            // Below a hundredth it is the time that switching itself takes.
+            (count.reading.running_share() < 0.99).then(|| {
+                format!(
+                    "{}: had a counter {:.0} % of the time, as events took turns; its total is scaled, its samples are not",
+                    count.name,
+                    count.reading.running_share() * 100.0
+                )
+            })
+        });
+        concessions.chain(shared).chain(self.notes.iter().cloned()).collect()
     }
 }
 
