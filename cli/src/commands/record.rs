@@ -246,6 +246,13 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         Ending::Signal(signal) => say(format!("stopped by {}", signal_name(signal))),
         Ending::Command | Ending::Target => {}
     }
+    if recorded.target_ended_early {
+        eprintln!(
+            "hardmeter: the profiled processes ended before the command did: the capture is complete up to then\n  \
+             remedy: if a server crashed, see its log, then record again"
+        );
+        outcome = Outcome::Partial;
+    }
     if let Some(complaint) = recorded.status.and_then(command_complaint) {
         eprintln!("hardmeter: the command {complaint}");
         // Stopped by us, it was not its own failure.
