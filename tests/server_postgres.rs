@@ -302,3 +302,48 @@ fn the_server_runs_inside_valgrind() {
     assert!(cluster.processes().len() >= 5);
     assert_eq!(cluster.stop(&|_| {}).unwrap(), StopOutcome::Clean);
 }
+
+#[test]
+fn a_server_that_never_gets_ready_is_given_up_and_ended() {
+    let playground = Playground::new();
+    let mut cluster = playground.create();
+    let wrapper = |_| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo still warming up; exec sleep 600"]);
+        command
+    };
+    let patience = Some(Duration::from_secs(1));
+    let options = StartOptions { wrapper: Some(Box::new(wrapper)), patience, ..StartOptions::default() };
+    let error = cluster.start(&options, &|_| {}).unwrap_err();
+    assert!(matches!(error, ServerError::TimedOut { seconds: 1, .. }), "{error}");
+    assert!(
+        error.to_string().contains("still warming up") && error.remedy().contains("--timeout"),
+        "{error}"
+    );
+    assert_eq!(cluster.status(), Status::Stopped);
+    start(&mut cluster);
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_half_made_stays() {
+    let small = tempfile::tempdir().unwrap();
+    let mount = |program: &str, arguments: &[&str]| {
+        Command::new(program)
+            .args(arguments)
+            .arg(small.path())
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    if !mount("mount", &["-t", "tmpfs", "-o", "size=20m,mode=755", "tmpfs"]) {
+        eprintln!("skipped: a small disk can be mounted only with the right to");
+        return;
+    }
+    let folder = ServerFolder::new(small.path().join("server"));
+    let made = Cluster::create(&folder, &programs(), &|_| {});
+    let left = folder.path().exists();
+    assert!(mount("umount", &[]));
+    let error = made.unwrap_err();
+    assert!(error.to_string().contains("No space left on device"), "{error}");
+    assert!(error.remedy().contains("disk space"), "{}", error.remedy());
+    assert!(!left, "the folder is gone");
+}

@@ -68,7 +68,10 @@ impl Programs {
             },
             remedy: match wanted.debug {
                 true => build,
-                false => format!("apt-get install {}, or: {build}", engine.ways().package(version)),
+                false if engine == Engine::Postgres => {
+                    format!("apt-get install {}, or: {build}", engine.ways().package(version))
+                }
+                false => format!("apt-get install {}", engine.ways().package(version)),
             },
         })
     }
