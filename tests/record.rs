@@ -335,6 +335,31 @@ fn children_of_a_running_process_are_recorded_too() {
 }
 
 #[test]
+fn a_server_that_crashes_leaves_a_complete_capture_and_a_message() {
+    if !kernel_counts() || !has("perf") {
+        skip!("needs perf events and perf");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("crash.data");
+    let mut server = Command::new("sh").args(["-c", "while :; do sh -c :; done"]).spawn().expect("starts");
+    let pid = server.id().to_string();
+    // The command kills what is profiled, and goes on for a while.
+    let script = format!("sleep 0.3; kill -SEGV {pid}; sleep 0.5");
+    let recorder = hardmeter()
+        .args(["record", "-e", "page-faults:u", "-p", &pid, "-o"])
+        .arg(&capture)
+        .args(["--", "sh", "-c", &script])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    server.wait().expect("ended"); // a zombie would still count as running
+    let output = recorder.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ended before the command"), "{}", stderr(&output));
+    assert_eq!(perf_script(&capture, "ip").len() as u64, recorded(&output, "page-faults:u"));
+}
+
+#[test]
 fn a_target_that_ends_at_once_leaves_a_file_without_samples_and_a_message() {
     if !kernel_counts() || !has("perf") {
         skip!("needs perf events and perf");
