@@ -18,10 +18,10 @@ JOBS        ?= $(shell nproc)
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 PROGRAM     := target/release/hardmeter
 
-# A room that is not there yet is passed over, and the reader is told.
-SOFTPMU     := $(wildcard softpmu/Makefile)
+# Targets follow one another; cargo and softpmu/Makefile use the processors by themselves.
+.NOTPARALLEL:
 
-say = @printf '\033[1m==> %s\033[0m\n' '$(1)' | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi
+say = @printf '==> %s\n' '$(1)'
 
 .PHONY: help
 help: ## show this list
@@ -41,19 +41,13 @@ build: build-softpmu ## build the command and the software PMU
 
 .PHONY: build-softpmu
 build-softpmu:
-ifneq ($(SOFTPMU),)
 	$(call say,building the software PMU)
 	@$(MAKE) --no-print-directory -C softpmu
-else
-	@echo 'softpmu/ has no Makefile: the software PMU is not built'
-endif
 
 .PHONY: test
 test: build-softpmu ## run every test: unit, integration, end to end
 	$(call say,testing the software PMU)
-ifneq ($(SOFTPMU),)
 	@$(MAKE) --no-print-directory -C softpmu test
-endif
 	$(call say,testing the Rust rooms and the command from end to end)
 	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast 2>&1 | scripts/test-summary
 
@@ -71,13 +65,15 @@ demo: ## profile a throwaway PostgreSQL under pgbench and print where it misses 
 	@scripts/demo
 
 # bench/PART/run measures one part against its peers; `make bench-report` runs bench/report/run.
-bench-%: build ## run bench/PART/run
+bench-%: ## run bench/PART/run
+	@[ -x bench/$*/run ] || { echo 'there is no bench/$*/run; there is: $(wildcard bench/*/run)' >&2; exit 2; }
+	@$(MAKE) --no-print-directory build
 	$(call say,measuring $*)
-	@[ -x bench/$*/run ] || { echo "there is no bench/$*/run; parts: $$(ls -d bench/*/run 2>/dev/null | xargs -r -n1 dirname | xargs -r -n1 basename | xargs)" >&2; exit 2; }
 	@bench/$*/run
 
+# Does not build: installing is often done as root, and root should compile nothing in a user's tree.
 .PHONY: install
-install: build ## install below PREFIX (default /usr/local), staged below DESTDIR
+install: ## install what was built below PREFIX (default /usr/local), staged below DESTDIR
 	$(call say,installing below $(DESTDIR)$(PREFIX))
 	@scripts/install --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
 
@@ -93,6 +89,3 @@ deb: build ## make build/hardmeter_VERSION_ARCH.deb
 .PHONY: clean
 clean: ## remove everything that was built
 	@rm -rf target build
-ifneq ($(SOFTPMU),)
-	@$(MAKE) --no-print-directory -C softpmu clean
-endif
