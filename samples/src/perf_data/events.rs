@@ -146,7 +146,7 @@ pub(super) struct EventTable {
     ids: Vec<(u64, u32)>,
     position: IdPosition,
     /// Samples come in bursts of one id: the last answer is usually the next one.
-    last: (u64, u32),
+    last: Option<(u64, u32)>,
 }
 
 impl EventTable {
@@ -162,8 +162,7 @@ impl EventTable {
             trailers: attrs.iter().map(Trailer::of).collect(),
             sample_time_at: attrs.iter().map(sample_time_position).collect(),
             position: id_position(&attrs, ids.is_empty()),
-            // An id that is in no file, so that the memory starts empty.
-            last: (u64::MAX, u32::MAX),
+            last: None,
             attrs,
             ids,
         }
@@ -182,15 +181,17 @@ impl EventTable {
         let start =
             if kind == record_type::SAMPLE { in_sample * 8 } else { body.len().checked_sub(from_end * 8)? };
         let id = u64::from_le_bytes(body.get(start..start + 8)?.try_into().ok()?);
-        if id == self.last.0 {
-            return Some(EventIndex(self.last.1 as usize));
+        if let Some((last, event)) = self.last {
+            if last == id {
+                return Some(EventIndex(event as usize));
+            }
         }
         if id == 0 {
             return Some(EventIndex(0)); // what perf makes up itself (the first mappings, say) has id 0
         }
         let found = self.ids.binary_search_by_key(&id, |entry| entry.0).ok()?;
-        self.last = self.ids[found];
-        Some(EventIndex(self.last.1 as usize))
+        self.last = Some(self.ids[found]);
+        Some(EventIndex(self.ids[found].1 as usize))
     }
 
     /// The trailer of a record that is no sample. Records of an unknown event are read like the first event's,
@@ -268,6 +269,8 @@ mod tests {
         use sample_type::{ADDR, CPU, ID, IDENTIFIER, IP, TID, TIME};
         let mut table =
             EventTable::new(&[event("a", IDENTIFIER | IP, &[7, 8]), event("b", IDENTIFIER | TIME, &[9])]);
+        // Found by the fuzzer: no id is so odd that it may stand for "none yet".
+        assert_eq!(table.event_of(record_type::SAMPLE, &words(&[u64::MAX, 1])), None);
         assert_eq!(table.event_of(record_type::SAMPLE, &words(&[9, 1])), Some(EventIndex(1)));
         assert_eq!(table.event_of(record_type::SAMPLE, &words(&[8, 1])), Some(EventIndex(0)));
         assert_eq!(table.event_of(record_type::SAMPLE, &words(&[5, 1])), None);
