@@ -16,7 +16,7 @@
 //!
 //! # Design constraints
 //!
-//! * *The recorder is cheap.* It sleeps until a ring is half full, copies bytes, and never decodes a field it does
+//! * *The recorder is cheap.* It sleeps until a ring has 64 KiB, copies bytes, and never decodes a field it does
 //!   not count.
 //! * *Least privilege.* Root is given up once the events are open, before a command runs or a file is made. A profiled
 //!   process is never written to.

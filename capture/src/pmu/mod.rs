@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod filter;
 pub mod open;
 pub mod pfm;
+pub mod plan;
 pub mod recorder;
 pub mod synthesize;
 pub mod syscall;

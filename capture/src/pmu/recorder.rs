@@ -4,62 +4,28 @@ use super::attributes::{self, Common, Concession, Modes, Rate};
 use super::encoding::Encoding;
 use super::filter::RecordFilter;
 use super::open::{self, Negotiated, OpenError};
+use super::plan::{Attachment, PlannedEvent, SamplingPlan};
 use super::synthesize::Synthesizer;
 use super::syscall::{self, Place, Reading};
 use super::sysfs;
+use crate::events::EventRequest;
 use crate::rings::Ring;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
-use hardmeter_samples::model::{EventSource, Pid, Tid};
-use hardmeter_samples::perf_data::abi::{record_type, PerfEventAttr};
+use hardmeter_samples::model::{EventSource, Pid};
+use hardmeter_samples::perf_data::abi::{attr_flag, record_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Where events are opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Attachment {
-    /// A process that waits to execute a command; counting begins with it.
-    Exec(Pid),
-    /// Running threads.
-    Threads(Vec<(Pid, Tid)>),
-    /// Every CPU.
-    System,
-}
-
-/// An event to sample.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedEvent {
-    /// The name for the file, without modes.
-    pub name: crate::events::EventRequest,
-    /// Ways to measure it, best first.
-    pub candidates: Vec<Encoding>,
-    /// How often to sample.
-    pub rate: Rate,
-    /// Which modes to look at.
-    pub modes: Modes,
-}
-
-/// What to record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SamplingPlan {
-    /// On whom.
-    pub attachment: Attachment,
-    /// Which events.
-    pub events: Vec<PlannedEvent>,
-    /// Record call chains.
-    pub callchains: bool,
-    /// The events start later than the command.
-    pub delayed: bool,
-    /// What the events are to the user.
-    pub kind: EventSource,
-}
-
 /// Data area of one ring. 512 KiB is what an unprivileged user may lock per CPU (perf_event_mlock_kb).
 const RING_CAPACITY: usize = 512 << 10;
-/// Less than this is not worth trying.
-const RING_MINIMUM: usize = 16 << 10;
+/// The least to go on with, where other recorders hold locked memory.
+const RING_MINIMUM: usize = 128 << 10;
+/// Bytes in a ring that wake the recorder: about once a second for the timer at 1 kHz. The rest of the ring, half of
+/// it at least, takes what comes until the recorder runs.
+const WAKEUP_WATERMARK: usize = RING_MINIMUM / 2;
 
 /// One event in all its places.
 struct OpenEvent {
@@ -103,8 +69,7 @@ impl KernelSource {
             callchains: plan.callchains,
             inherit: plan.attachment != Attachment::System,
             enable_on_exec: enabled_by_exec,
-            // Woken when half full: the other half takes what comes until we run.
-            wakeup_watermark: (RING_CAPACITY / 2) as u32,
+            wakeup_watermark: WAKEUP_WATERMARK as u32,
             kernel,
         };
         let mut source = KernelSource {
@@ -181,7 +146,7 @@ impl KernelSource {
             }
         }
         Err(refusal.unwrap_or_else(|| OpenError {
-            event: planned.name.name.clone(),
+            event: planned.request.name.clone(),
             reason: "it is only offered as a trace (Arm SPE), which this version does not record".to_string(),
             remedy: "record it with `perf record -e arm_spe//` and open that file".to_string(),
             errno: libc::EOPNOTSUPP,
@@ -197,7 +162,7 @@ impl KernelSource {
     ) -> Result<(), OpenError> {
         let encoding = Encoding { event_type: 1, config: 9, ..Encoding::default() };
         let planned = PlannedEvent {
-            name: crate::events::EventRequest::named("dummy"),
+            request: EventRequest::named("dummy"),
             candidates: vec![encoding.clone()],
             rate: Rate::Period(hardmeter_samples::model::Period(1)),
             modes: Modes::USER,
@@ -226,7 +191,7 @@ impl KernelSource {
         attr: &PerfEventAttr,
         rings: &mut HashMap<u32, CpuRing>,
     ) -> Result<OpenEvent, OpenError> {
-        let name = &planned.name.name;
+        let name = &planned.request.name;
         let mut places = self.places(encoding.cpus.as_deref()).into_iter();
         let mut event = None;
         let mut gone = None;
@@ -236,7 +201,7 @@ impl KernelSource {
                 Ok(Negotiated { first, attr, concessions }) => {
                     let modes = granted_modes(&attr, planned.modes);
                     let mut opened = OpenEvent {
-                        name: planned.name.recorded_name(modes),
+                        name: planned.request.recorded_name(modes),
                         attr,
                         descriptors: Vec::new(),
                         places: Vec::new(),
@@ -292,10 +257,7 @@ impl KernelSource {
                 made.unreadable
             ));
         }
-        let kernel_sampled = self
-            .events
-            .iter()
-            .any(|event| !event.attr.has(hardmeter_samples::perf_data::abi::attr_flag::EXCLUDE_KERNEL));
+        let kernel_sampled = self.events.iter().any(|event| !event.attr.has(attr_flag::EXCLUDE_KERNEL));
         if made.kernel_hidden && kernel_sampled {
             self.notes.push("the kernel hides its addresses: kernel samples stay without names (sudo sysctl kernel.kptr_restrict=0)".into());
         }
@@ -358,7 +320,6 @@ fn mapping_error(event: &str, error: &io::Error) -> OpenError {
 }
 
 fn granted_modes(attr: &PerfEventAttr, wanted: Modes) -> Modes {
-    use hardmeter_samples::perf_data::abi::attr_flag;
     Modes {
         user: wanted.user && !attr.has(attr_flag::EXCLUDE_USER),
         kernel: wanted.kernel && !attr.has(attr_flag::EXCLUDE_KERNEL),

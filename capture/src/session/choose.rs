@@ -5,7 +5,7 @@ use crate::events::EventRequest;
 use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
 use crate::pmu::encoding::{event_type, Encoding, Resolver};
 use crate::pmu::open::{self, OpenError};
-use crate::pmu::recorder::PlannedEvent;
+use crate::pmu::plan::PlannedEvent;
 use crate::pmu::syscall::Place;
 use crate::target::Target;
 use hardmeter_samples::model::{EventSource, MemoryEvent, Period};
@@ -173,7 +173,7 @@ fn timer(request: &Request) -> PlannedEvent {
         rate => rate,
     };
     PlannedEvent {
-        name: EventRequest::named("cpu-clock"),
+        request: EventRequest::named("cpu-clock"),
         candidates: vec![Encoding { event_type: event_type::SOFTWARE, config: 0, ..Encoding::default() }],
         rate,
         modes: request.modes.unwrap_or(Modes::BOTH),
@@ -191,7 +191,7 @@ pub(super) fn plan(request: &Request, sampling: bool) -> Result<Vec<PlannedEvent
             let rate =
                 event.rate.or(request.rate).unwrap_or_else(|| default_rate(&event.name, &candidates[0]));
             Ok(PlannedEvent {
-                name: event.clone(),
+                request: event.clone(),
                 candidates,
                 rate,
                 modes: event.modes.or(request.modes).unwrap_or(Modes::BOTH),
@@ -211,13 +211,13 @@ fn probe(events: &[PlannedEvent], sampling: bool) -> Result<(), SessionError> {
 fn probe_event(event: &PlannedEvent, sampling: bool) -> Result<(), OpenError> {
     let mut refusal = None;
     for encoding in event.candidates.iter().filter(|encoding| !encoding.aux) {
-        match probe_encoding(&event.name.name, encoding, sampling.then_some(event.rate), event.modes) {
+        match probe_encoding(&event.request.name, encoding, sampling.then_some(event.rate), event.modes) {
             Ok(_) => return Ok(()),
             Err(error) => refusal = refusal.or(Some(error)),
         }
     }
     Err(refusal.unwrap_or_else(|| OpenError {
-        event: event.name.name.clone(),
+        event: event.request.name.clone(),
         reason: "it is only offered as a trace (Arm SPE)".to_string(),
         remedy: "record it with `perf record -e arm_spe//`, or use --source timer".to_string(),
         errno: libc::EOPNOTSUPP,

@@ -25,7 +25,8 @@ use crate::events::EventRequest;
 use crate::pmu::attributes::{Modes, Rate};
 use crate::pmu::encoding::EncodingError;
 use crate::pmu::open::OpenError;
-use crate::pmu::recorder::{Attachment, KernelSource, SamplingPlan};
+use crate::pmu::plan::{Attachment, SamplingPlan};
+use crate::pmu::recorder::KernelSource;
 use crate::privileges;
 use crate::simulated::SimulatedSource;
 use crate::softpmu::{self, SimulationConfig, SoftPmuError, SoftwarePmu};
@@ -287,7 +288,7 @@ fn sidecar(request: &Request, chosen: &Chosen, recorded: &Recorded, notes: &[Str
     sidecar.events = chosen
         .events
         .iter()
-        .map(|event| (event.name.name.clone(), event.rate))
+        .map(|event| (event.request.name.clone(), event.rate))
         .chain(
             chosen.simulated.iter().map(|(event, period)| (event.name().to_string(), Rate::Period(*period))),
         )

@@ -6,7 +6,7 @@ use super::signals::{self, Signals};
 use super::{attachment, check, simulated_workload, Request, RestartableServer, SessionError};
 use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
 use crate::pmu::open::{self, OpenError};
-use crate::pmu::recorder::{Attachment, PlannedEvent};
+use crate::pmu::plan::{Attachment, PlannedEvent};
 use crate::pmu::syscall::{self, Place, Reading};
 use crate::pmu::sysfs;
 use crate::privileges;
@@ -174,15 +174,15 @@ fn open_all(
                 descriptors.push(opened.first);
             }
             Err(errno @ (libc::ESRCH | libc::ENODEV)) => refused = (errno, *place),
-            Err(errno) => return Err(OpenError::explain(&event.name.name, &attr, *place, errno)),
+            Err(errno) => return Err(OpenError::explain(&event.request.name, &attr, *place, errno)),
         }
     }
     if descriptors.is_empty() {
-        return Err(OpenError::explain(&event.name.name, &attr, refused.1, refused.0));
+        return Err(OpenError::explain(&event.request.name, &attr, refused.1, refused.0));
     }
     let user_only = concessions.contains(&Concession::KernelMode);
     let modes = Modes { kernel: event.modes.kernel && !user_only, ..event.modes };
-    Ok(Counter { name: event.name.recorded_name(modes), descriptors, concessions })
+    Ok(Counter { name: event.request.recorded_name(modes), descriptors, concessions })
 }
 
 fn has_hung_up(descriptor: &OwnedFd) -> bool {
