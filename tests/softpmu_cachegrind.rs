@@ -16,11 +16,11 @@
 #[path = "support/simulated.rs"]
 mod simulated;
 
-use simulated::{count, tests_folder, tool_folder, valgrind_is_there};
+use simulated::{compile, count, tests_folder, tool_folder, valgrind_is_there};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Where Debian keeps valgrind's tools.
@@ -97,16 +97,6 @@ fn in_repository(path: &str) -> String {
     tests_folder().join("..").join(path).to_string_lossy().into_owned()
 }
 
-/// A tree, a sort and a histogram: L1D misses from 1.5 MB of small objects.
-fn mixture() -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mixture");
-    let source = tests_folder().join("microkernels/mixture.c");
-    let output =
-        Command::new("gcc").arg("-O2").arg("-o").arg(&program).arg(source).output().expect("gcc runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program
-}
-
 /// All in one test, for it changes this process's environment, which the programs inherit.
 #[test]
 fn agrees_with_cachegrind() {
@@ -122,7 +112,8 @@ fn agrees_with_cachegrind() {
     both_tools(tools);
     std::env::set_var("HARDMETER_SOFTPMU", tools);
     std::env::set_var("LC_ALL", "C");
-    compare(tools, &[&mixture().to_string_lossy(), "20000"], 0.5);
+    // A tree, a sort and a histogram: L1D misses from 1.5 MB of small objects.
+    compare(tools, &[&compile("mixture.c", &[]).to_string_lossy(), "20000"], 0.5);
     compare(tools, &["gzip", "--stdout", "--no-name", &in_repository("Cargo.lock")], 0.5);
     compare(tools, &["sort", "--parallel=1", &in_repository("Cargo.lock")], 0.5);
     // Some 30000 misses of L1I: ls, the C library and the loader call each other back and forth.

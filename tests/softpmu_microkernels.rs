@@ -19,9 +19,8 @@
 #[path = "support/simulated.rs"]
 mod simulated;
 
-use simulated::{count, tests_folder, valgrind_is_there, Counts};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use simulated::{compile, count, tests_folder, valgrind_is_there, Counts};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// Repetitions of the first run; the second makes twice as many. Both have two digits, for the length of the arguments
@@ -59,22 +58,12 @@ impl Cost {
     }
 }
 
-/// The compiled programs' folder.
+/// The compiled programs' folder. Static and at a fixed address: the less runs before main, the fewer reasons for
+/// another count.
 static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("microkernels");
-    std::fs::create_dir_all(&folder).expect("a folder for programs");
-    for source in ["walk.c", "chase.c", "family.c", "code.S"] {
-        let program = folder.join(source.split('.').next().expect("a stem"));
-        // Static and at a fixed address: the less runs before main, the fewer reasons for another count.
-        let output = Command::new("gcc")
-            .args(["-O2", "-static", "-no-pie", "-Wall", "-Wextra", "-Werror", "-o"])
-            .arg(&program)
-            .arg(tests_folder().join("microkernels").join(source))
-            .output()
-            .expect("gcc runs");
-        assert!(output.status.success(), "gcc {source}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    folder
+    let compiled =
+        ["walk.c", "chase.c", "family.c", "code.S"].map(|source| compile(source, &["-static", "-no-pie"]));
+    compiled[0].parent().expect("a folder").to_path_buf()
 });
 
 fn run(machine: &str, program: &str, arguments: &[&str], last: u64) -> Counts {

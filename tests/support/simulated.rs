@@ -34,6 +34,25 @@ pub fn tool_folder() -> PathBuf {
     folder.canonicalize().expect("the software PMU is built (make build-softpmu)")
 }
 
+/// Compiles `tests/microkernels/SOURCE`; the program's path.
+pub fn compile(source: &str, options: &[&str]) -> PathBuf {
+    let stem = source.split('.').next().expect("a stem");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Under its name at once, whole, for another test run may be using it.
+    let (made, program) = (folder.join(format!("{stem}.{}", std::process::id())), folder.join(stem));
+    let output = Command::new("gcc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror"])
+        .args(options)
+        .arg("-o")
+        .arg(&made)
+        .arg(tests_folder().join("microkernels").join(source))
+        .output()
+        .expect("gcc runs");
+    assert!(output.status.success(), "gcc {source}: {}", String::from_utf8_lossy(&output.stderr));
+    std::fs::rename(&made, &program).expect("a compiled program");
+    program
+}
+
 /// Runs `command` on the machine `tests/machines/NAME.toml`.
 pub fn count(machine: &str, command: &[&str]) -> Counts {
     let machine = tests_folder().join("machines").join(machine).with_extension("toml");
