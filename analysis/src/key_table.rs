@@ -33,8 +33,9 @@ impl KeyTable {
         debug_assert_eq!(key.len(), self.width);
         let (width, words) = (self.width, &mut self.words);
         let range = |row: &u32| *row as usize * width..(*row as usize + 1) * width;
-        let entry =
-            self.index.entry(hash(key), |row| words[range(row)] == *key, |row| hash(&words[range(row)]));
+        // Word by word: for so few words, a call of memcmp costs more than the comparison.
+        let equal = |row: &u32| words[range(row)].iter().zip(key).all(|(a, b)| a == b);
+        let entry = self.index.entry(hash(key), equal, |row| hash(&words[range(row)]));
         match entry {
             hashbrown::hash_table::Entry::Occupied(entry) => *entry.get() as usize,
             hashbrown::hash_table::Entry::Vacant(entry) => {

@@ -37,8 +37,8 @@ pub enum Remark {
     },
     /// Names of code are missing.
     Names {
-        /// Of what: a file, the kernel.
-        subject: String,
+        /// Of what: files, the kernel.
+        subjects: Vec<String>,
         /// Why.
         cause: String,
         /// What the user can do; may be empty.
@@ -133,8 +133,8 @@ impl fmt::Display for Remark {
             Remark::FewSamples { samples } => {
                 write!(f, "only {samples} samples: mind the intervals (--columns count,interval)")
             }
-            Remark::Names { subject, cause, remedy } => {
-                write!(f, "{subject}: {cause}")?;
+            Remark::Names { subjects, cause, remedy } => {
+                write!(f, "{}: {cause}", some_of(subjects))?;
                 if !remedy.is_empty() {
                     write!(f, "; {remedy}")?;
                 }
@@ -148,13 +148,22 @@ impl fmt::Display for Remark {
             ),
             Remark::Nameless { nameless } => write!(
                 f,
-                "{} user samples lie in static functions that stripped programs do not name; install their debug \
-                 symbols (for Debian's PostgreSQL: postgresql-15-dbgsym)",
+                "{} user samples lie in static functions that stripped programs do not name",
                 percent(nameless)
             ),
             Remark::EmptyColumn { column } => write!(f, "column \"{column}\" is empty: {}", why_empty(*column)),
             Remark::Limit { text } => f.write_str(text),
         }
+    }
+}
+
+/// The first few, and how many more.
+fn some_of(subjects: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown = subjects[..subjects.len().min(SHOWN)].join(", ");
+    match subjects.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -192,6 +201,14 @@ mod tests {
         assert!(texts[0].contains("90.0 % of n = 100"), "{}", texts[0]);
         assert!(texts[1].contains("40.0 % of n = 100"), "{}", texts[1]);
         assert_eq!(Remark::of_names(NamedShare::default()), [], "no user samples, nothing to say");
+    }
+
+    #[test]
+    fn many_files_of_one_fault_are_one_remark() {
+        let subjects = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
+        let remark =
+            Remark::Names { subjects, cause: "is stripped".into(), remedy: "install symbols".into() };
+        assert_eq!(remark.to_string(), "a, b, c and 2 more: is stripped; install symbols");
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Complete) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("hardmeter: {error}");
+            eprintln!("{} {error}", terminal::warning(globals, "hardmeter:"));
             ExitCode::from(1)
         }
     }

@@ -1,7 +1,7 @@
 //! Standard output and error as the user has them: colours, width, progress, a pipe that closes early.
 
 use crate::commands::{Color, CommandError, Globals};
-use hardmeter_report::Style;
+use hardmeter_report::{Style, Tone};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -9,14 +9,22 @@ use std::time::Duration;
 /// How to lay out text on standard output.
 pub fn style(globals: &Globals) -> Style {
     let terminal = io::stdout().is_terminal();
-    let color = match globals.color {
+    let width = terminal.then(terminal_size::terminal_size).flatten();
+    Style { color: colored(globals, terminal), width: width.map(|(width, _)| usize::from(width.0)) }
+}
+
+/// A word on standard error that must not be overlooked.
+pub fn warning(globals: &Globals, word: &str) -> String {
+    Style { color: colored(globals, io::stderr().is_terminal()), width: None }.paint(Tone::Hot, word)
+}
+
+fn colored(globals: &Globals, terminal: bool) -> bool {
+    match globals.color {
         Color::Always => true,
         Color::Never => false,
         // https://no-color.org
         Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-    };
-    let width = terminal.then(terminal_size::terminal_size).flatten();
-    Style { color, width: width.map(|(width, _)| usize::from(width.0)) }
+    }
 }
 
 /// Prints a result. A reader that has seen enough (`| head`) is no error.

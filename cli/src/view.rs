@@ -1,6 +1,7 @@
 //! What the viewing commands (`report`, `annotate`, `export`) share: which capture, which samples, where names are.
 
 use crate::commands::{CommandError, Globals, Outcome};
+use crate::terminal::warning;
 use hardmeter_analysis::{Filter, ModeFilter};
 use hardmeter_attribution::SymbolizerOptions;
 use hardmeter_report::{Capture, Heading, ReportError};
@@ -131,7 +132,7 @@ pub fn outcome(unread: &[String], globals: &Globals) -> Outcome {
         return Outcome::Complete;
     }
     if !globals.quiet {
-        eprintln!("hardmeter: the result is partial: {}", unread.join("; "));
+        eprintln!("{} the result is partial: {}", warning(globals, "hardmeter:"), unread.join("; "));
         eprintln!("  remedy: copy the capture again from where it was recorded, or record again");
     }
     Outcome::Partial

@@ -1,11 +1,12 @@
 //! A capture opened for a view: what its header, its notes and its records tell, in the terms of the views.
 
 use crate::heading::Heading;
+use crate::number::counted;
 use crate::symbols::SymbolNames;
 use crate::ReportError;
 use hardmeter_analysis::{Filter, Located, NamedShare, Pass, Remark};
-use hardmeter_attribution::{BuildId, ProblemKind, Symbolizer, SymbolizerOptions};
-use hardmeter_samples::machine::{CacheGeometry, Machine};
+use hardmeter_attribution::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
+use hardmeter_samples::machine::{CacheGeometry, Machine, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample};
 use hardmeter_samples::perf_data::{CaptureReader, ReadSummary, RecordOrder, SkipReason};
 use std::ops::ControlFlow;
@@ -119,7 +120,7 @@ impl Capture {
     pub fn heading(&self, walk: &Walk) -> Heading {
         let (header, notes) = (self.reader.header(), self.reader.sidecar());
         let mut machine: Vec<String> = header.cpu_description.iter().cloned().collect();
-        machine.extend(header.cpus_online.map(|cpus| format!("{cpus} processors")));
+        machine.extend(header.cpus_online.map(|cpus| counted(u64::from(cpus), "processor")));
         machine.extend(header.hostname.clone());
         machine.extend(header.os_release.as_ref().map(|release| format!("kernel {release}")));
         let mut heading = Heading {
@@ -239,13 +240,33 @@ impl Walk {
         let problems = self.pass.map().problems();
         // Kernel names are missed only where the kernel was sampled.
         let missed = problems.filter(|problem| problem.kind != ProblemKind::KernelNames || kernel_seen);
-        remarks.extend(missed.map(|problem| Remark::Names {
-            subject: problem.subject.clone(),
-            cause: problem.cause.clone(),
-            remedy: problem.remedy.clone(),
-        }));
+        remarks.extend(names_missing(missed));
         remarks
     }
+}
+
+/// One remark for all files that have the same fault.
+pub(crate) fn names_missing<'p>(problems: impl Iterator<Item = &'p Problem>) -> Vec<Remark> {
+    let mut remarks: Vec<Remark> = Vec::new();
+    for problem in problems {
+        let alike = remarks.iter_mut().find_map(|remark| match remark {
+            Remark::Names { subjects, cause, remedy }
+                if *cause == problem.cause && *remedy == problem.remedy =>
+            {
+                Some(subjects)
+            }
+            _ => None,
+        });
+        match alike {
+            Some(subjects) => subjects.push(problem.subject.clone()),
+            None => remarks.push(Remark::Names {
+                subjects: vec![problem.subject.clone()],
+                cause: problem.cause.clone(),
+                remedy: problem.remedy.clone(),
+            }),
+        }
+    }
+    remarks
 }
 
 fn simulated_geometry(machine: &Machine) -> String {
@@ -256,6 +277,7 @@ fn simulated_geometry(machine: &Machine) -> String {
             text.push_str(&format!(", {name} {}", kib(cache)));
         }
     }
-    text.push_str(&format!(", {} B lines, {} cores", hardmeter_samples::machine::LINE_SIZE, machine.cores));
+    let cores = counted(u64::from(machine.cores), "core");
+    text.push_str(&format!(", {LINE_SIZE} B lines, {cores}"));
     text
 }

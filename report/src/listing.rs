@@ -1,7 +1,7 @@
 //! `hardmeter annotate`: a routine's instructions with source lines between them and samples beside them, as the
 //! paper reads LWLockRelease through `objdump -S`.
 
-use crate::capture::{Capture, WalkOptions};
+use crate::capture::{names_missing, Capture, WalkOptions};
 use crate::heading::Heading;
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
@@ -288,12 +288,7 @@ fn source_texts(body: &RoutineBody, files: &mut SourceFiles) -> (HashMap<SourceL
             }
         }
     }
-    let remarks = problems.iter().map(|problem| Remark::Names {
-        subject: problem.subject.clone(),
-        cause: problem.cause.clone(),
-        remedy: problem.remedy.clone(),
-    });
-    (texts, remarks.collect())
+    (texts, names_missing(problems.iter()))
 }
 
 /// The first records of a routine, by a second walk: the first could not know yet where the routine lies.

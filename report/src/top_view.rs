@@ -87,7 +87,8 @@ impl TopReport {
                     (measure_text(*measure, row), tone)
                 }
                 Shown::Dimension(dimension) => {
-                    (dimension_value(table, row, *dimension).to_string(), Tone::Plain)
+                    let value = dimension_value(table, row, *dimension).to_string();
+                    (if *dimension == Dimension::Line { file_name(&value) } else { value }, Tone::Plain)
                 }
             };
             grid.row(self.shown.iter().map(cell).collect());
@@ -221,28 +222,15 @@ fn csv_row(name: &str, row: &Row) -> Vec<String> {
     cells
 }
 
-/// A capture from elsewhere lacks dozens of files, each for the same reason.
-const NAMES_REMARKED: usize = 4;
-
 /// The remarks as a list below a view.
 pub fn remarks_text(remarks: &[Remark], style: Style) -> String {
-    let mut text = String::new();
-    let mut names = 0;
-    for remark in remarks {
-        names += usize::from(matches!(remark, Remark::Names { .. }));
-        if names > NAMES_REMARKED && matches!(remark, Remark::Names { .. }) {
-            continue;
-        }
-        let _ = writeln!(text, "* {}", wrap(&remark.to_string(), style, 2));
+    let item = |remark: &Remark| format!("* {}\n", wrap(&remark.to_string(), style, 2));
+    let list: String = remarks.iter().map(item).collect();
+    if list.is_empty() {
+        list
+    } else {
+        format!("\n{list}")
     }
-    if names > NAMES_REMARKED {
-        let more = counted((names - NAMES_REMARKED) as u64, "remark");
-        let _ = writeln!(text, "* and {more} on missing names; --format json has them all");
-    }
-    if text.is_empty() {
-        return text;
-    }
-    format!("\n{text}")
 }
 
 /// A remark for machines: its kind and figures, and the sentence for people.
@@ -271,6 +259,11 @@ fn cut(shown: Shown) -> Cut {
 fn dimension_value<'a>(table: &Table, row: &'a Row, dimension: Dimension) -> &'a Value {
     let position = table.columns.iter().position(|column| *column == dimension);
     position.map_or(&Value::Absent, |position| &row.values[position])
+}
+
+/// Beside its routine a line is found by the file's name; JSON and CSV have the whole path.
+fn file_name(line: &str) -> String {
+    line.rsplit('/').next().unwrap_or(line).to_string()
 }
 
 fn measure_text(measure: Measure, row: &Row) -> String {

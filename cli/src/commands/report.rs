@@ -24,7 +24,9 @@ Columns to group by (--by, --columns):
 Figures (--columns):
   count share interval events total-latency mean-latency median-latency
 
-\"address\" is the address in the program's own numbering, as objdump prints it; \"ip\" is the one the process saw.
+\"address\" is the address in the program's own numbering, as objdump prints it;
+of a program that cannot be read, the position in its file. \"ip\" is the address
+that the process saw.
 Every share is of n, the samples of its event; \"interval\" is its 95 % interval.")]
 pub struct Arguments {
     #[command(flatten)]
@@ -126,7 +128,7 @@ fn build(
 /// The columns to group by: those of `--by` with what is usually shown beside them, and those of `--columns`.
 fn grouping(arguments: &Arguments) -> Vec<Dimension> {
     let mut by = match arguments.by.as_slice() {
-        [single] if arguments.columns.is_empty() => single.with_companions(),
+        [single] if !names_dimensions(arguments) => single.with_companions(),
         several => several.to_vec(),
     };
     for shown in &arguments.columns {
@@ -137,6 +139,11 @@ fn grouping(arguments: &Arguments) -> Vec<Dimension> {
     }
     by.dedup();
     by
+}
+
+/// Whether `--columns` tells which grouping columns to show; figures alone leave them as usual.
+fn names_dimensions(arguments: &Arguments) -> bool {
+    arguments.columns.iter().any(|shown| matches!(shown, Shown::Dimension(_)))
 }
 
 /// The columns to show. A column that is empty throughout says so in a remark; it takes no room unless it was asked
@@ -160,19 +167,32 @@ fn columns(
     let told = |dimension: &Dimension| matches!(dimension, Dimension::Line | Dimension::File);
     let untold = empty.iter().filter(|dimension| !told(dimension));
     remarks.extend(untold.map(|column| Remark::EmptyColumn { column: *column }));
-    if !arguments.columns.is_empty() {
+    if names_dimensions(arguments) {
         return arguments.columns.clone();
     }
-    let mut shown = vec![Shown::Measure(Measure::Count), Shown::Measure(Measure::Share)];
-    let latencies = tables.iter().flat_map(|table| &table.rows).any(|row| row.latency.samples > 0);
-    if latencies && !by.contains(&Dimension::Latency) {
-        shown.push(Shown::Measure(Measure::MeanLatency));
-    }
-    if let SortBy::Events = arguments.sort {
-        shown.push(Shown::Measure(Measure::Events));
+    let mut shown = arguments.columns.clone();
+    if shown.is_empty() {
+        shown.extend([Measure::Count, Measure::Share].map(Shown::Measure));
+        let latencies = tables.iter().flat_map(|table| &table.rows).any(|row| row.latency.samples > 0);
+        if latencies && !by.contains(&Dimension::Latency) {
+            shown.push(Shown::Measure(Measure::MeanLatency));
+        }
+        shown.extend(sorting_measure(arguments.sort).filter(|sorted| !shown.contains(sorted)));
     }
     let asked = |dimension: &Dimension| arguments.by.contains(dimension);
     let kept = by.iter().filter(|dimension| !empty.contains(dimension) || asked(dimension));
     shown.extend(kept.map(|dimension| Shown::Dimension(*dimension)));
     shown
+}
+
+/// What the rows are ordered by is seen.
+fn sorting_measure(sort: SortBy) -> Option<Shown> {
+    let measure = match sort {
+        SortBy::Count | SortBy::Key => return None,
+        SortBy::Events => Measure::Events,
+        SortBy::TotalLatency => Measure::TotalLatency,
+        SortBy::MeanLatency => Measure::MeanLatency,
+        SortBy::MedianLatency => Measure::MedianLatency,
+    };
+    Some(Shown::Measure(measure))
 }
