@@ -18,9 +18,11 @@
  * most recent line: skipping that changes no order at all.  It costs about a
  * third more time; tests compare the two.
  *
- * For the TLBs likewise: translations are kept in a small direct-mapped table,
- * and that table and the filters are emptied once in (TLB entries / 8) fills: a
- * page in use is seen at least that often, long before it could be the oldest.
+ * For the TLBs: a line is in a filter only while its page is in a small table of
+ * known translations, and a page is known only while the first-level TLB holds it.
+ * So a skipped access would have hit the TLB too.  The pages of a TLB set have to
+ * be seen again after each of its fills; in wide sets only the page that would
+ * have to go, which gets a second chance if it was known (CLOCK).
  */
 #include "host.h"
 #include "lock.h"
@@ -42,10 +44,12 @@ uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64
 /* Lines of each set seen in its present epoch; they are the first of the set. */
 static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
 
-/* Recent translations. */
-#define KNOWN_PAGES 64
+/* Known translations, and which lines of the page may be in the filters. */
+#define KNOWN_PAGES 256
+#define NO_PAGE UINT64_MAX
 struct known_page {
-  uint64_t page; /* UINT64_MAX: none */
+  uint64_t page;
+  uint64_t lines; /* a bit per line of the page */
   hm_pte pte;
 };
 static struct known_page known_data[KNOWN_PAGES], known_code[KNOWN_PAGES];
@@ -56,16 +60,14 @@ static void empty_data_filters(void) {
   for (uint32_t i = 0; i < hm_sim.l1d.sets * HM_FILTER_SLOTS; i++)
     hm_filter_load[i] = hm_filter_store[i] = HM_NO_LINE;
   for (uint32_t i = 0; i < hm_sim.l1d.sets; i++) data_seen[i] = 0;
-  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_data[i].page = UINT64_MAX;
-  hm_sim.data_fills = 0;
+  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_data[i] = (struct known_page){NO_PAGE, 0, 0};
 }
 
 static void empty_code_filter(void) {
   for (uint32_t i = 0; i < hm_sim.l1i.sets * HM_FILTER_SLOTS; i++)
     hm_filter_fetch[i] = HM_NO_LINE;
   for (uint32_t i = 0; i < hm_sim.l1i.sets; i++) code_seen[i] = 0;
-  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_code[i].page = UINT64_MAX;
-  hm_sim.code_fills = 0;
+  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_code[i] = (struct known_page){NO_PAGE, 0, 0};
 }
 
 void hm_empty_filters(void) {
@@ -161,10 +163,12 @@ INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold, i
 struct first_level {
   const struct hm_cache *cache;
   struct hm_shadow *shadow;
-  uint64_t *touched, *touched_by_other;
+  uint64_t *const *touched, *const *touched_by_other;
   uint64_t *filter, *second_filter;
   uint8_t *seen;
-  enum hm_event miss;
+  const struct hm_tlb *tlb;
+  struct known_page *known;
+  enum hm_event miss, tlb_miss;
 };
 
 static NOINLINE void miss_l1(struct hm_access *access, const struct first_level *level,
@@ -175,8 +179,8 @@ static NOINLINE void miss_l1(struct hm_access *access, const struct first_level 
   access->physical_line = line;
   if (causes) {
     int held = hm_shadow_access(level->shadow, level->cache, line);
-    int cold = first_touch(level->touched, line);
-    cold_for_core = cold && (level->touched_by_other[line >> 6] & 1ull << (line & 63)) == 0;
+    int cold = first_touch(*level->touched, line);
+    cold_for_core = cold && ((*level->touched_by_other)[line >> 6] & 1ull << (line & 63)) == 0;
     access->cause[0] = cause_of(cold, held);
   }
   access_below_l1(access, line, cold_for_core, causes);
@@ -218,66 +222,98 @@ INLINE void access_l1(struct hm_access *access, const struct first_level *level,
   }
 }
 
-INLINE struct first_level data_level(void) {
-  return (struct first_level){&hm_sim.l1d,         &hm_sim.l1d_shadow, hm_sim.touched_data,
-                              hm_sim.touched_code, hm_filter_load,     hm_filter_store,
-                              data_seen,           HM_L1D_MISS};
-}
+static const struct first_level data_level = {
+    &hm_sim.l1d,    &hm_sim.l1d_shadow, &hm_sim.touched_data, &hm_sim.touched_code,
+    hm_filter_load, hm_filter_store,    data_seen,            &hm_sim.dtlb,
+    known_data,     HM_L1D_MISS,        HM_DTLB_MISS};
 
-INLINE struct first_level code_level(void) {
-  return (struct first_level){&hm_sim.l1i,         &hm_sim.l1i_shadow, hm_sim.touched_code,
-                              hm_sim.touched_data, hm_filter_fetch,    NULL,
-                              code_seen,           HM_L1I_MISS};
-}
+static const struct first_level code_level = {
+    &hm_sim.l1i,     &hm_sim.l1i_shadow, &hm_sim.touched_code, &hm_sim.touched_data,
+    hm_filter_fetch, NULL,               code_seen,            &hm_sim.itlb,
+    known_code,      HM_L1I_MISS,        HM_ITLB_MISS};
 
 /* --- Translation --------------------------------------------------------- */
 
-static NOINLINE hm_pte translate(struct hm_access *access, struct hm_tlb *first, uint64_t page,
-                                 enum hm_event miss, int *filled) {
+INLINE void take_out(uint64_t *filter, const struct hm_cache *l1, uint64_t address) {
+  uint64_t *slot = hm_filter_slot(filter, l1, address);
+  if (*slot == address) *slot = HM_NO_LINE;
+}
+
+/* The page's lines leave the filters with it. */
+static void forget_known(const struct first_level *level, struct known_page *known) {
+  for (uint64_t lines = known->lines; lines != 0; lines &= lines - 1) {
+    uint64_t address =
+        known->page << HM_PAGE_BITS | (uint64_t)__builtin_ctzll(lines) << HM_LINE_BITS;
+    take_out(level->filter, level->cache, address);
+    if (level->second_filter != NULL) take_out(level->second_filter, level->cache, address);
+  }
+  known->page = NO_PAGE;
+  known->lines = 0;
+}
+
+/* Before a fill: sees to it that the page at the end of the TLB set is not one
+ * in use.  In narrow sets every page has to be seen again after a fill, as lines
+ * have in theirs; wide sets would make that dear, and there CLOCK comes close. */
+#define NARROW_SET 8
+static void second_chances(const struct first_level *level, const struct hm_tlb *tlb,
+                           uint32_t set) {
+  const uint64_t own_space = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT;
+  if (tlb->ways <= NARROW_SET) {
+    for (uint32_t way = 0; way < tlb->ways; way++) {
+      uint64_t page = tlb->keys[(uint64_t)set * tlb->ways + way] ^ own_space;
+      struct known_page *known = &level->known[page % KNOWN_PAGES];
+      if (known->page == page) forget_known(level, known);
+    }
+    return;
+  }
+  for (uint32_t chance = 0; chance < tlb->ways; chance++) {
+    uint64_t key = tlb->keys[(uint64_t)set * tlb->ways + tlb->ways - 1];
+    uint64_t page = key ^ own_space;
+    struct known_page *known = &level->known[page % KNOWN_PAGES];
+    if (known->page != page) return;
+    forget_known(level, known);
+    hm_pte pte;
+    hm_tlb_lookup(tlb, set, key, &pte); /* to the front */
+  }
+}
+
+static NOINLINE hm_pte translate(struct hm_access *access, const struct first_level *level,
+                                 uint64_t page) {
+  const struct hm_tlb *tlb = level->tlb;
   uint64_t key = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
   hm_pte pte = 0;
-  uint32_t first_set = 0, second_set = 0;
-  *filled = 0;
-  if (first->sets != 0) {
-    first_set = hm_tlb_set(first, page);
-    if (likely(hm_tlb_lookup(first, first_set, key, &pte))) return pte;
-    access->events |= 1u << miss;
+  uint32_t set = 0;
+  if (tlb->sets != 0) {
+    set = hm_tlb_set(tlb, page);
+    if (likely(hm_tlb_lookup(tlb, set, key, &pte))) return pte;
+    access->events |= 1u << level->tlb_miss;
+    second_chances(level, tlb, set);
   }
-  *filled = 1;
-  if (hm_sim.stlb.sets != 0) {
-    second_set = hm_tlb_set(&hm_sim.stlb, page);
-    if (hm_tlb_lookup(&hm_sim.stlb, second_set, key, &pte)) {
-      access->translation = (uint8_t)max32(access->translation, HM_TLB_STLB);
-      if (first->sets != 0) hm_tlb_fill(first, first_set, key, pte);
-      return pte;
+  uint32_t stlb_set = 0;
+  if (hm_sim.stlb.sets != 0) stlb_set = hm_tlb_set(&hm_sim.stlb, page);
+  if (hm_sim.stlb.sets != 0 && hm_tlb_lookup(&hm_sim.stlb, stlb_set, key, &pte)) {
+    access->translation = (uint8_t)max32(access->translation, HM_TLB_STLB);
+  } else {
+    access->translation = HM_TLB_WALK;
+    pte = hm_pages_touch(&hm_sim.pages, page);
+    if (hm_sim.stlb.sets != 0) {
+      access->events |= 1u << HM_STLB_MISS;
+      hm_tlb_fill(&hm_sim.stlb, stlb_set, key, pte);
     }
   }
-  access->translation = HM_TLB_WALK;
-  pte = hm_pages_touch(&hm_sim.pages, page);
-  if (hm_sim.stlb.sets != 0) {
-    access->events |= 1u << HM_STLB_MISS;
-    hm_tlb_fill(&hm_sim.stlb, second_set, key, pte);
-  }
-  if (first->sets != 0) hm_tlb_fill(first, first_set, key, pte);
+  if (tlb->sets != 0) hm_tlb_fill(tlb, set, key, pte);
   return pte;
 }
 
-static NOINLINE hm_pte find_data_page(struct hm_access *access, uint64_t page) {
-  int filled;
-  hm_pte pte = translate(access, &hm_sim.dtlb, page, HM_DTLB_MISS, &filled);
-  if (unlikely(filled) && ++hm_sim.data_fills >= hm_sim.config.dtlb.entries / 8)
-    empty_data_filters();
-  known_data[page % KNOWN_PAGES] = (struct known_page){page, pte};
-  return pte;
-}
-
-static NOINLINE hm_pte find_code_page(struct hm_access *access, uint64_t page) {
-  int filled;
-  hm_pte pte = translate(access, &hm_sim.itlb, page, HM_ITLB_MISS, &filled);
-  if (unlikely(filled) && ++hm_sim.code_fills >= hm_sim.config.itlb.entries / 8)
-    empty_code_filter();
-  known_code[page % KNOWN_PAGES] = (struct known_page){page, pte};
-  return pte;
+/* The page's translation, known from now on. */
+INLINE struct known_page *know_page(struct hm_access *access, const struct first_level *level,
+                                    uint64_t page) {
+  struct known_page *known = &level->known[page % KNOWN_PAGES];
+  if (likely(known->page == page)) return known;
+  hm_pte pte = translate(access, level, page);
+  if (known->page != NO_PAGE) forget_known(level, known);
+  *known = (struct known_page){page, 0, pte};
+  return known;
 }
 
 static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
@@ -287,15 +323,16 @@ static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
   tlb->entries[(uint64_t)hm_tlb_set(tlb, page) * tlb->ways] = pte; /* now in front */
 }
 
-/* A write to a page that is not this process's own yet. */
-static NOINLINE hm_pte break_copy_on_write(uint64_t page) {
+/* A write to a page that is not this process's own yet: it gets another frame,
+ * and the lines in the filters are those of the frame left behind. */
+static NOINLINE void break_copy_on_write(const struct first_level *level,
+                                         struct known_page *known) {
+  uint64_t page = known->page;
   hm_pte pte = hm_pages_write(&hm_sim.pages, page);
   update_tlb(&hm_sim.dtlb, page, pte);
   update_tlb(&hm_sim.stlb, page, pte);
-  /* Lines of the page in the filter are those of the frame left behind. */
-  empty_data_filters();
-  known_data[page % KNOWN_PAGES] = (struct known_page){page, pte};
-  return pte;
+  forget_known(level, known);
+  *known = (struct known_page){page, 0, pte};
 }
 
 /* --- Data ---------------------------------------------------------------- */
@@ -308,27 +345,32 @@ INLINE void begin(struct hm_access *access, uint64_t address, uint64_t site, uin
                                .translation = HM_TLB_L1};
 }
 
-INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
+INLINE uint32_t physical_line(hm_pte pte, uint64_t address) {
+  return HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
+         ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+}
+
+INLINE void put_into_data_filters(struct known_page *known, uint64_t address, int writable) {
   uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
-  uint64_t *load_slot = hm_filter_slot(hm_filter_load, &hm_sim.l1d, address);
-  uint64_t *store_slot = hm_filter_slot(hm_filter_store, &hm_sim.l1d, address);
-  if (*(writes ? store_slot : load_slot) == base) return;
-  uint64_t page = address >> HM_PAGE_BITS;
-  const struct known_page *known = &known_data[page % KNOWN_PAGES];
-  hm_pte pte = likely(known->page == page) ? known->pte : find_data_page(access, page);
-  int writable = hm_pte_writable(&hm_sim.pages, pte);
-  if (unlikely(writes && !writable)) {
-    pte = break_copy_on_write(page);
-    writable = 1;
-  }
-  uint32_t line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
-                  ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
-  uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
-  struct first_level level = data_level();
+  *hm_filter_slot(hm_filter_load, &hm_sim.l1d, address) = base;
+  *hm_filter_slot(hm_filter_store, &hm_sim.l1d, address) = writable ? base : HM_NO_LINE;
+  known->lines |= 1ull << (address >> HM_LINE_BITS & PAGE_LINES_MASK);
+}
+
+INLINE int in_data_filter(uint64_t address, int writes) {
+  return *hm_filter_slot(writes ? hm_filter_store : hm_filter_load, &hm_sim.l1d, address) ==
+         (address & ~(uint64_t)(HM_LINE_SIZE - 1));
+}
+
+INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
+  if (in_data_filter(address, writes)) return;
+  struct known_page *known = know_page(access, &data_level, address >> HM_PAGE_BITS);
+  if (unlikely(writes && !hm_pte_writable(&hm_sim.pages, known->pte)))
+    break_copy_on_write(&data_level, known);
+  uint32_t line = physical_line(known->pte, address);
   access->physical_line = line;
-  access_l1(access, &level, set, line);
-  *load_slot = base;
-  *store_slot = writable ? base : HM_NO_LINE;
+  access_l1(access, &data_level, (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask, line);
+  put_into_data_filters(known, address, hm_pte_writable(&hm_sim.pages, known->pte));
 }
 
 /* Adds the cost of translation and lets the clock see the stall. */
@@ -396,7 +438,7 @@ INLINE int hit_l1(const struct first_level *level, uint32_t set, uint32_t line) 
 
 void hm_data(uint64_t address, uint64_t site) {
   uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
-  const struct known_page *known = &known_data[page % KNOWN_PAGES];
+  struct known_page *known = &known_data[page % KNOWN_PAGES];
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   int writable = hm_pte_writable(&hm_sim.pages, known->pte);
   if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable ||
@@ -404,20 +446,13 @@ void hm_data(uint64_t address, uint64_t site) {
     data_the_long_way(address, site);
     return;
   }
-  uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
-  uint64_t *load_slot = hm_filter_slot(hm_filter_load, &hm_sim.l1d, address);
-  uint64_t *store_slot = hm_filter_slot(hm_filter_store, &hm_sim.l1d, address);
-  if (*(writes ? store_slot : load_slot) == base) return; /* one of a group */
-  uint32_t line = HM_PTE_FRAME(known->pte) << PAGE_LINES_BITS |
-                  ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+  if (in_data_filter(address, writes)) return; /* one of a group */
   uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
-  const struct first_level level = data_level();
-  if (unlikely(!hit_l1(&level, set, line))) {
+  if (unlikely(!hit_l1(&data_level, set, physical_line(known->pte, address)))) {
     data_the_long_way(address, site);
     return;
   }
-  *load_slot = base;
-  *store_slot = writable ? base : HM_NO_LINE;
+  put_into_data_filters(known, address, writable);
 }
 
 void hm_data_every(uint64_t address, uint64_t site) {
@@ -425,8 +460,7 @@ void hm_data_every(uint64_t address, uint64_t site) {
   data_access(&access, address, site);
   if (access.physical_line == 0) { /* filtered: name the line for the sample */
     hm_pte pte = hm_pages_touch(&hm_sim.pages, address >> HM_PAGE_BITS);
-    access.physical_line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
-                           ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+    access.physical_line = physical_line(pte, address);
   }
   if (access.events != 0) finish_data(&access);
   /* Counted by the generated code; only the sampling happens here. */
@@ -438,18 +472,20 @@ void hm_data_every(uint64_t address, uint64_t site) {
 
 /* --- Code ---------------------------------------------------------------- */
 
+INLINE void put_into_code_filter(struct known_page *known, uint64_t line_address) {
+  *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
+  known->lines |= 1ull << (line_address >> HM_LINE_BITS & PAGE_LINES_MASK);
+}
+
 static NOINLINE void fetch_the_long_way(uint64_t line_address, uint64_t site) {
   struct hm_access access;
   begin(&access, line_address, site, hm_sim.l1i.latency);
-  uint64_t page = line_address >> HM_PAGE_BITS;
-  const struct known_page *known = &known_code[page % KNOWN_PAGES];
-  hm_pte pte = likely(known->page == page) ? known->pte : find_code_page(&access, page);
-  uint32_t line = HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
-                  ((uint32_t)(line_address >> HM_LINE_BITS) & PAGE_LINES_MASK);
-  const struct first_level level = code_level();
+  struct known_page *known = know_page(&access, &code_level, line_address >> HM_PAGE_BITS);
+  uint32_t line = physical_line(known->pte, line_address);
   access.physical_line = line;
-  access_l1(&access, &level, (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask, line);
-  *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
+  access_l1(&access, &code_level,
+            (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask, line);
+  put_into_code_filter(known, line_address);
   if (likely(access.events == 0)) return;
   settle(&access, hm_sim.l1i.latency, 1);
   count_events(&access);
@@ -457,16 +493,14 @@ static NOINLINE void fetch_the_long_way(uint64_t line_address, uint64_t site) {
 
 void hm_fetch(uint64_t line_address, uint64_t site) {
   uint64_t page = line_address >> HM_PAGE_BITS;
-  const struct known_page *known = &known_code[page % KNOWN_PAGES];
-  uint32_t line = HM_PTE_FRAME(known->pte) << PAGE_LINES_BITS |
-                  ((uint32_t)(line_address >> HM_LINE_BITS) & PAGE_LINES_MASK);
+  struct known_page *known = &known_code[page % KNOWN_PAGES];
   uint32_t set = (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask;
-  const struct first_level level = code_level();
-  if (unlikely(known->page != page || !hit_l1(&level, set, line))) {
+  if (unlikely(known->page != page ||
+               !hit_l1(&code_level, set, physical_line(known->pte, line_address)))) {
     fetch_the_long_way(line_address, site);
     return;
   }
-  *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
+  put_into_code_filter(known, line_address);
 }
 
 static void expire_without_memory(uint64_t address, uint64_t site, enum hm_event event) {

@@ -131,7 +131,6 @@ struct hm_simulator {
   uint64_t stall_cycles;
   uint64_t release_clock; /* of the core, when this process last left one */
 
-  uint32_t data_fills, code_fills; /* TLB fills since the filters were emptied */
   int filters_stale;
   int waited; /* it came back from the kernel since it last ran */
   uint64_t forget[32]; /* pages unmapped while off the core */

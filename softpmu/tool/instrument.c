@@ -196,8 +196,14 @@ static void find_accesses(struct block *block) {
   }
 }
 
-/* Neighbours with one base whose bytes fit one line form a group.  Order is kept
- * and nothing lies between them, so that the guard of the first holds for all. */
+/* Neighbours with one base and few bytes between them form a group.  Order is kept
+ * and nothing lies between them, so that the guard of the first holds for all.
+ *
+ * A group that does not fit its line calls the simulator for each member, though
+ * most are known to hit: at 16 bytes that is one group in eight, at 64 nearly all
+ * (they were 69 % of all calls on PostgreSQL). */
+#define GROUP_SPAN 16
+
 static void form_groups(struct block *block) {
   Int group = 0;
   for (Int first = 0; first < block->accesses; group++) {
@@ -210,7 +216,7 @@ static void form_groups(struct block *block) {
       Long end = access->offset + access->size;
       Long new_high = end > high ? end : high;
       if (next > first && (access->base != head->base || access->guard != NULL ||
-                           head->guard != NULL || new_high - new_low > (Long)HM_LINE_SIZE))
+                           head->guard != NULL || new_high - new_low > GROUP_SPAN))
         break;
       low = new_low;
       high = new_high;
