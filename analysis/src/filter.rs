@@ -51,9 +51,4 @@ impl Filter {
                 .min_latency
                 .is_none_or(|least| sample.weight.is_some_and(|weight| weight.latency >= least))
     }
-
-    /// Whether every sample passes.
-    pub fn is_open(&self) -> bool {
-        *self == Filter::default()
-    }
 }

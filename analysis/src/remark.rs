@@ -13,11 +13,6 @@ use std::fmt;
 pub enum Remark {
     /// No sample at all.
     NoSamples,
-    /// The filter dropped every sample.
-    NothingPassesTheFilter {
-        /// Samples before the filter.
-        samples: u64,
-    },
     /// Samples or records were lost.
     Lost {
         /// Samples known to be lost.
@@ -113,13 +108,6 @@ impl fmt::Display for Remark {
                 "the capture holds no sample: the target may have ended at once, slept all the time, or had \
                  fewer events than one period; record longer, or with a smaller period (hardmeter record --period)",
             ),
-            Remark::NothingPassesTheFilter { samples } => {
-                write!(
-                    f,
-                    "none of the {samples} samples passes the filter; loosen --event, --user-only, --kernel-only, \
-                     --pid, --comm or --min-latency"
-                )
-            }
             Remark::Lost { samples, records } => write!(
                 f,
                 "lost while recording: {samples} samples, {records} other records; record with a larger period \

@@ -108,11 +108,6 @@ impl Totals {
     pub fn duration_ns(&self) -> Option<u64> {
         Some(self.last?.0 - self.first?.0)
     }
-
-    /// The kernel's part of the samples.
-    pub fn kernel_share(&self) -> Share {
-        Share { count: self.kernel_samples, total: self.samples() }
-    }
 }
 
 /// How many user-mode samples lie in a routine that is identified.
@@ -157,6 +152,6 @@ mod tests {
         assert_eq!((totals.processes(), totals.threads()), (2, 2));
         assert_eq!(totals.duration_ns(), Some(350));
         assert_eq!((totals.lost_samples, totals.lost_records), (7, 3));
-        assert_eq!(totals.kernel_share(), Share { count: 0, total: 3 });
+        assert_eq!((totals.user_samples, totals.kernel_samples), (3, 0));
     }
 }

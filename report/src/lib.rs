@@ -48,5 +48,5 @@ pub use pprof::write_pprof;
 pub use register_view::{RegisterRecord, RegisterView};
 pub use routine_search::RoutineWanted;
 pub use sample_rows::SampleRows;
-pub use symbols::{image_number, SymbolNames};
+pub use symbols::SymbolNames;
 pub use top_view::{remark_json, remarks_text, Shown, TopReport};

@@ -7,12 +7,18 @@ use hardmeter_samples::model::{CpuMode, FileOffset, Pid, Record, VirtualAddress}
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// How many recent places are remembered; a power of two.
+const RECENT: usize = 4096;
+
 /// Names code by a [`Symbolizer`], each place once.
 pub struct SymbolNames {
     symbolizer: Symbolizer,
     /// What every place resolved to when it was first seen. A name is taken while its process still lives in the
     /// capture: what lies there may have changed when the pass has ended.
     known: FxHashMap<Place, Resolved>,
+    /// Places that are surely in `known`, by the low bits of their offset: most samples are of few places, and this
+    /// answers for them without a look into the map (a tenth of the time of a whole report).
+    recent: Box<[Place; RECENT]>,
     /// Names by routine number, so that equal names share their text.
     texts: Vec<Option<Arc<str>>>,
 }
@@ -20,7 +26,13 @@ pub struct SymbolNames {
 impl SymbolNames {
     /// Names by a symbolizer that has seen no record yet.
     pub fn new(symbolizer: Symbolizer) -> Self {
-        SymbolNames { symbolizer, known: FxHashMap::default(), texts: Vec::new() }
+        let nowhere = Place { image: ImageId::NONE, offset: FileOffset(u64::MAX) };
+        SymbolNames {
+            symbolizer,
+            known: FxHashMap::default(),
+            recent: Box::new([nowhere; RECENT]),
+            texts: Vec::new(),
+        }
     }
 
     /// The symbolizer: for what the analysis does not ask.
@@ -31,11 +43,6 @@ impl SymbolNames {
     /// What a place resolved to.
     pub fn resolved(&self, place: Place) -> Option<Resolved> {
         self.known.get(&place).copied()
-    }
-
-    /// Every place seen, in no order.
-    pub fn places(&self) -> impl Iterator<Item = (Place, Resolved)> + '_ {
-        self.known.iter().map(|(place, resolved)| (*place, *resolved))
     }
 
     /// What went wrong while naming.
@@ -61,7 +68,7 @@ impl SymbolNames {
 }
 
 /// The number of an image of the symbolizer in the analysis.
-pub fn image_number(image: attribution::ImageId) -> ImageId {
+pub(crate) fn image_number(image: attribution::ImageId) -> ImageId {
     ImageId(image.index() as u32)
 }
 
@@ -79,8 +86,12 @@ impl CodeMap for SymbolNames {
             if matches!(kind, ImageKind::File | ImageKind::Vdso | ImageKind::Kernel | ImageKind::KernelModule)
             {
                 let place = Place { image: image_number(mapped.image), offset: mapped.offset };
-                let symbolizer = &mut self.symbolizer;
-                self.known.entry(place).or_insert_with(|| symbolizer.lookup(pid, address, mode));
+                let recent = &mut self.recent[place.offset.0 as usize % RECENT];
+                if *recent != place {
+                    *recent = place;
+                    let symbolizer = &mut self.symbolizer;
+                    self.known.entry(place).or_insert_with(|| symbolizer.lookup(pid, address, mode));
+                }
                 return place;
             }
         }
