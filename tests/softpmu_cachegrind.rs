@@ -4,7 +4,7 @@
 //! for these reasons:
 //!
 //! * The software PMU sees each line of a set once per epoch (`softpmu/sim/hierarchy.c`), which now and then changes
-//!   the order in which lines of one set go. Where many lines of code compete for a set this costs up to 3 % of L1I's
+//!   the order in which lines of one set go. Where many lines of code compete for a set this costs up to 4 % of L1I's
 //!   misses; in exact mode the difference is 0.1 %.
 //! * A page that is written after it was read from its file becomes another page, whose lines are in no cache. To
 //!   cachegrind, which looks at virtual addresses, it stays what it was. A program's start makes some ten such pages.
@@ -117,5 +117,5 @@ fn agrees_with_cachegrind() {
     compare(tools, &["gzip", "--stdout", "--no-name", &in_repository("Cargo.lock")], 0.5);
     compare(tools, &["sort", "--parallel=1", &in_repository("Cargo.lock")], 0.5);
     // Some 30000 misses of L1I: ls, the C library and the loader call each other back and forth.
-    compare(tools, &["ls", "-lR", "/usr/include/linux"], 3.0);
+    compare(tools, &["ls", "-lR", "/usr/include/linux"], 4.0);
 }

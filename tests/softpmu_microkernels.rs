@@ -20,7 +20,9 @@
 mod simulated;
 
 use simulated::{compile, count, tests_folder, valgrind_is_there, Counts};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::LazyLock;
 
 /// Repetitions of the first run; the second makes twice as many. Both have two digits, for the length of the arguments
@@ -227,6 +229,18 @@ simulated_tests! {
         assert_eq!(child_over_100_lines("small-2", "private", "write"), copied);
     }
 
+    /// With a period of seven, samples of a walk that misses each line lie seven lines apart, all of them, and those
+    /// of one instruction are all. `perf` reads the capture, not we.
+    fn every_seventh_miss_is_sampled() {
+        let samples = sampled_loads(7);
+        // 20 rounds over 2048 lines are 40960 misses, of which the first sample takes one to seven.
+        assert!((40960 / 7..=40960 / 7 + 1).contains(&samples.len()), "{} samples", samples.len());
+        let region = 2048 * 64;
+        for pair in samples.windows(2) {
+            assert_eq!((pair[1] + region - pair[0]) % region, 7 * 64, "{pair:x?}");
+        }
+    }
+
     /// The same program with the same arguments and environment has the same counts, to the last one: here a dynamic
     /// one, with its loader, its heap and its locale.
     fn counts_repeat() {
@@ -244,4 +258,50 @@ fn child_over_100_lines(machine: &str, memory: &str, access: &str) -> Cost {
     let fewer = run(machine, "family", &[memory, access], 100);
     let more = run(machine, "family", &[memory, access], 200);
     Cost::from(|event| more[event].checked_sub(fewer[event]).expect("more lines, more events"))
+}
+
+/// Data addresses of the samples that a sequential walk's loads leave, in order, as perf prints them.
+fn sampled_loads(period: u64) -> Vec<u64> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capture = folder.path().join("walk.data");
+    let output = Command::new(env!("CARGO_BIN_EXE_hardmeter"))
+        .args([
+            "record",
+            "--quiet",
+            "--source",
+            "simulated",
+            "-e",
+            "l1d-miss",
+            "-c",
+            &period.to_string(),
+            "-o",
+        ])
+        .arg(&capture)
+        .arg("--machine")
+        .arg(tests_folder().join("machines/small.toml"))
+        .arg("--")
+        .arg(PROGRAMS.join("walk"))
+        .args(["load", "64", "2048", "0", "20"])
+        .output()
+        .expect("hardmeter runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("perf")
+        .args(["script", "-F", "ip,addr,sym", "-i"])
+        .arg(&capture)
+        .output()
+        .expect("perf runs (apt-get install linux-perf)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).expect("a hexadecimal number");
+    let sample = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let in_main = words.len() == 3 && words[2] == "main";
+        in_main.then(|| (hexadecimal(words[1]), hexadecimal(words[0])))
+    };
+    let mut by_instruction: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (instruction, address) in text.lines().filter_map(sample) {
+        by_instruction.entry(instruction).or_default().push(address);
+    }
+    // Nearly all are the loop's; the stack of main may have missed, too.
+    by_instruction.into_values().max_by_key(Vec::len).expect("samples in main")
 }
