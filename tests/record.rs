@@ -302,6 +302,14 @@ fn the_timer_sees_a_busy_command_and_perf_reads_the_same() {
     let samples = recorded(&output, event);
     assert!(samples > 0);
     assert_eq!(lines.iter().filter(|line| line.contains("cpu-clock")).count() as u64, samples);
+    // Whatever else ran on the machine is not in it.
+    let strangers: Vec<&String> = lines
+        .iter()
+        .filter(|line| {
+            line.contains("cpu-clock") && !line.starts_with("sh") && !line.starts_with("hardmeter")
+        })
+        .collect();
+    assert!(strangers.is_empty(), "{strangers:?}");
 }
 
 #[test]

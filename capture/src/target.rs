@@ -73,11 +73,19 @@ pub fn all_processes() -> Vec<Pid> {
 
 /// A process and everything below it, the process first.
 pub fn family(root: Pid) -> Vec<Pid> {
-    let parents = all_processes().into_iter().filter_map(|pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some((pid, parent_in_stat(&stat)?))
-    });
+    let parents = all_processes().into_iter().filter_map(|pid| Some((pid, parent(pid)?)));
     descendants(root, parents)
+}
+
+/// The parent of a running process.
+pub fn parent(pid: Pid) -> Option<Pid> {
+    parent_in_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Whether a process exists and is no zombie.
+pub fn runs(pid: Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))
 }
 
 /// The fourth field of `/proc/PID/stat`. The second, the name, may hold anything, brackets and blanks included.

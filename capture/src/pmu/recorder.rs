@@ -3,6 +3,7 @@
 use super::attributes::{self, Common, Concession, Modes, Rate};
 use super::encoding::Encoding;
 use super::filter::RecordFilter;
+use super::members::Members;
 use super::open::{self, Negotiated, OpenError};
 use super::plan::{Attachment, PlannedEvent, SamplingPlan};
 use super::synthesize::Synthesizer;
@@ -54,6 +55,7 @@ pub struct KernelSource {
     filters: HashMap<u64, RecordFilter>,
     attachment: Attachment,
     kind: EventSource,
+    members: Option<Members>,
     enabled_by_exec: bool,
     notes: Vec<String>,
     preamble: Vec<u8>,
@@ -61,7 +63,28 @@ pub struct KernelSource {
 
 impl KernelSource {
     /// Opens everything, stopped.
+    ///
+    /// The timer is opened on all CPUs where that is allowed, and what is not the target's is dropped (see
+    /// [`Members`]).
     pub fn open(plan: &SamplingPlan) -> Result<KernelSource, OpenError> {
+        let roots: BTreeSet<Pid> = match &plan.attachment {
+            Attachment::Exec(pid) => BTreeSet::from([*pid]),
+            Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
+            Attachment::System => BTreeSet::new(),
+        };
+        if plan.kind == EventSource::Timer && !roots.is_empty() {
+            let everywhere = SamplingPlan { attachment: Attachment::System, ..plan.clone() };
+            if let Ok(mut source) = KernelSource::open_at(&everywhere, Some(&plan.attachment)) {
+                source.members = Some(Members::new(roots));
+                source.attachment = plan.attachment.clone();
+                return Ok(source);
+            }
+        }
+        KernelSource::open_at(plan, None)
+    }
+
+    /// Opens a plan as it stands. `chosen`: what of it will be kept, if not all.
+    fn open_at(plan: &SamplingPlan, chosen: Option<&Attachment>) -> Result<KernelSource, OpenError> {
         open::raise_file_limit();
         let kernel = open::kernel_features();
         let enabled_by_exec = matches!(plan.attachment, Attachment::Exec(_)) && !plan.delayed;
@@ -78,6 +101,7 @@ impl KernelSource {
             filters: HashMap::new(),
             attachment: plan.attachment.clone(),
             kind: plan.kind,
+            members: None,
             enabled_by_exec,
             notes: Vec::new(),
             preamble: Vec::new(),
@@ -96,7 +120,7 @@ impl KernelSource {
         let mut cpus: Vec<u32> = rings.keys().copied().collect();
         cpus.sort_unstable();
         source.rings = cpus.into_iter().filter_map(|cpu| rings.remove(&cpu)).collect();
-        source.synthesize(data);
+        source.synthesize(data, chosen.unwrap_or(&plan.attachment));
         Ok(source)
     }
 
@@ -125,6 +149,10 @@ impl KernelSource {
         let mut refusal = None;
         for encoding in planned.candidates.iter().filter(|encoding| !encoding.aux) {
             let mut attr = attributes::sampling(encoding, planned.rate, planned.modes, common);
+            if self.kind == EventSource::Timer {
+                // Of a whole system, idle processors are no part of any target.
+                attr.flags |= attr_flag::EXCLUDE_IDLE;
+            }
             if let Some(data) = tracking {
                 attributes::track(&mut attr, data, common.kernel);
             }
@@ -237,10 +265,10 @@ impl KernelSource {
         Ok(event)
     }
 
-    fn synthesize(&mut self, data: bool) {
+    fn synthesize(&mut self, data: bool, attachment: &Attachment) {
         let mut synthesizer = Synthesizer::new(RecordEncoder::new(&self.attributes()[0]), data);
         synthesizer.kernel();
-        match &self.attachment {
+        match attachment {
             Attachment::Exec(_) => {} // its exec will tell
             Attachment::Threads(threads) => {
                 let processes: BTreeSet<Pid> = threads.iter().map(|(pid, _)| *pid).collect();
@@ -365,10 +393,11 @@ impl RecordSource for KernelSource {
 
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
         let mut bytes = 0;
-        let filters = &self.filters;
+        let (filters, members) = (&self.filters, &mut self.members);
         for ring in &mut self.rings {
             bytes += ring.ring.drain(|record| {
-                if filters.is_empty() || wanted(record, filters) {
+                let ours = members.as_mut().is_none_or(|members| members.accept(record));
+                if ours && (filters.is_empty() || wanted(record, filters)) {
                     sink(record)
                 } else {
                     Ok(())
@@ -397,11 +426,19 @@ impl RecordSource for KernelSource {
 
     fn is_finished(&self) -> bool {
         // A command of our own is waited for by itself.
-        !matches!(self.attachment, Attachment::Exec(_))
-            && self.rings.iter().all(|ring| ring.current >= ring.writers.len())
+        if matches!(self.attachment, Attachment::Exec(_)) {
+            return false;
+        }
+        match &self.members {
+            Some(members) => members.have_ended(),
+            None => self.rings.iter().all(|ring| ring.current >= ring.writers.len()),
+        }
     }
 
     fn counts(&self) -> Vec<EventCount> {
+        if self.members.is_some() {
+            return Vec::new(); // the counters saw the whole system
+        }
         self.events
             .iter()
             .map(|event| {
