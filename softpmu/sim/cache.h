@@ -18,7 +18,7 @@
 
 /* This process's view of a cache; the tags may lie in the shared segment. */
 struct hm_cache {
-  uint32_t sets; /* 0: the machine has no such level */
+  uint32_t sets;     /* 0: the machine has no such level */
   uint32_t set_mask; /* sets - 1 when that is a power of two, else 0 */
   uint32_t set_bits; /* log2 of the sets, for a power of two */
   uint32_t ways;

@@ -64,8 +64,7 @@ static void empty_data_filters(void) {
 }
 
 static void empty_code_filter(void) {
-  for (uint32_t i = 0; i < hm_sim.l1i.sets * HM_FILTER_SLOTS; i++)
-    hm_filter_fetch[i] = HM_NO_LINE;
+  for (uint32_t i = 0; i < hm_sim.l1i.sets * HM_FILTER_SLOTS; i++) hm_filter_fetch[i] = HM_NO_LINE;
   for (uint32_t i = 0; i < hm_sim.l1i.sets; i++) code_seen[i] = 0;
   for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_code[i] = (struct known_page){NO_PAGE, 0, 0};
 }
@@ -223,14 +222,14 @@ INLINE void access_l1(struct hm_access *access, const struct first_level *level,
 }
 
 static const struct first_level data_level = {
-    &hm_sim.l1d,    &hm_sim.l1d_shadow, &hm_sim.touched_data, &hm_sim.touched_code,
-    hm_filter_load, hm_filter_store,    data_seen,            &hm_sim.dtlb,
-    known_data,     HM_L1D_MISS,        HM_DTLB_MISS};
+    &hm_sim.l1d,     &hm_sim.l1d_shadow, &hm_sim.touched_data, &hm_sim.touched_code, hm_filter_load,
+    hm_filter_store, data_seen,          &hm_sim.dtlb,         known_data,           HM_L1D_MISS,
+    HM_DTLB_MISS};
 
 static const struct first_level code_level = {
-    &hm_sim.l1i,     &hm_sim.l1i_shadow, &hm_sim.touched_code, &hm_sim.touched_data,
-    hm_filter_fetch, NULL,               code_seen,            &hm_sim.itlb,
-    known_code,      HM_L1I_MISS,        HM_ITLB_MISS};
+    &hm_sim.l1i, &hm_sim.l1i_shadow, &hm_sim.touched_code, &hm_sim.touched_data, hm_filter_fetch,
+    NULL,        code_seen,          &hm_sim.itlb,         known_code,           HM_L1I_MISS,
+    HM_ITLB_MISS};
 
 /* --- Translation --------------------------------------------------------- */
 
@@ -242,8 +241,8 @@ INLINE void take_out(uint64_t *filter, const struct hm_cache *l1, uint64_t addre
 /* The page's lines leave the filters with it. */
 static void forget_known(const struct first_level *level, struct known_page *known) {
   for (uint64_t lines = known->lines; lines != 0; lines &= lines - 1) {
-    uint64_t address =
-        known->page << HM_PAGE_BITS | (uint64_t)__builtin_ctzll(lines) << HM_LINE_BITS;
+    uint64_t address = known->page << HM_PAGE_BITS | (uint64_t)__builtin_ctzll(lines)
+                                                         << HM_LINE_BITS;
     take_out(level->filter, level->cache, address);
     if (level->second_filter != NULL) take_out(level->second_filter, level->cache, address);
   }
@@ -483,8 +482,8 @@ static NOINLINE void fetch_the_long_way(uint64_t line_address, uint64_t site) {
   struct known_page *known = know_page(&access, &code_level, line_address >> HM_PAGE_BITS);
   uint32_t line = physical_line(known->pte, line_address);
   access.physical_line = line;
-  access_l1(&access, &code_level,
-            (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask, line);
+  access_l1(&access, &code_level, (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask,
+            line);
   put_into_code_filter(known, line_address);
   if (likely(access.events == 0)) return;
   settle(&access, hm_sim.l1i.latency, 1);

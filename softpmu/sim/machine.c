@@ -35,9 +35,9 @@ struct core_layout {
 static struct core_layout layout_of(const struct hm_config *config) {
   struct core_layout layout;
   uint64_t at = sizeof(struct hm_core);
-#define PLACE(field, bytes)        \
-  at = (at + 63) & ~63ull;         \
-  layout.field = at;               \
+#define PLACE(field, bytes) \
+  at = (at + 63) & ~63ull;  \
+  layout.field = at;        \
   at += (bytes)
   PLACE(l1i, tag_bytes(&config->l1i));
   PLACE(l1d, tag_bytes(&config->l1d));
@@ -78,8 +78,7 @@ static int lay_out(struct hm_header *header) {
   shared->frames = reserve(header, hm_pages_shared_size());
   shared->l3_tags = reserve(header, tag_bytes(&config->l3));
   shared->l3_shadow = reserve(header, causes ? hm_shadow_size(lines_of(&config->l3)) : 0);
-  shared->touched_all =
-      reserve(header, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
+  shared->touched_all = reserve(header, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
   shared->translation_log = reserve(header, HM_TRANSLATION_LOG_SIZE);
   struct core_layout layout = layout_of(config);
   for (uint32_t cpu = 0; cpu < config->cores; cpu++) {
@@ -184,8 +183,8 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
   hm_sim.shared = (struct hm_shared *)((char *)header + header->root);
   hm_sim.config = header->config;
   hm_sim.pid = pid;
-  hm_pages_attach(&hm_sim.pages, (char *)header + hm_sim.shared->frames,
-                  &header->frames_exhausted, pid);
+  hm_pages_attach(&hm_sim.pages, (char *)header + hm_sim.shared->frames, &header->frames_exhausted,
+                  pid);
   take_place();
   hm_sim.pages.colour_salt = hm_sim.space - 1;
   hm_sim.release_clock = atomic_load(&header->clock_max);
@@ -219,8 +218,7 @@ uint64_t hm_cycles(void) {
 
 static void advance_clock_max(uint64_t clock) {
   uint64_t seen = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
-  while (seen < clock &&
-         !atomic_compare_exchange_weak(&hm_sim.header->clock_max, &seen, clock)) {
+  while (seen < clock && !atomic_compare_exchange_weak(&hm_sim.header->clock_max, &seen, clock)) {
   }
 }
 

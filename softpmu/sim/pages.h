@@ -32,7 +32,7 @@
 /* A page-table entry: 0 when the page was not touched yet.
  *   bits 0..23 frame, 24..30 generation of the owner, 31 shared mapping */
 typedef uint32_t hm_pte;
-#define HM_PTE_FRAME(pte) ((pte) & 0xffffffu)
+#define HM_PTE_FRAME(pte) ((pte)&0xffffffu)
 #define HM_PTE_GENERATION(pte) ((pte) >> 24 & 0x7fu)
 #define HM_PTE_SHARED 0x80000000u
 
@@ -45,7 +45,7 @@ struct hm_shared_page {
 /* In the shared segment. */
 struct hm_frames {
   _Atomic uint32_t lock;
-  uint32_t colours; /* a power of two */
+  uint32_t colours;                   /* a power of two */
   uint32_t used[HM_MAX_COLOURS];      /* frames ever handed out, by colour */
   uint32_t free_head[HM_MAX_COLOURS]; /* freed frames, last in first out as in a kernel */
   uint32_t shared_used;
@@ -57,7 +57,7 @@ struct hm_pages {
   uint32_t *next_free;           /* HM_MAX_FRAMES, a list through freed frames */
   struct hm_shared_page *shared; /* HM_SHARED_PAGES, open addressing */
   _Atomic uint32_t *exhausted;
-  uint32_t me;         /* pid, for locks */
+  uint32_t me; /* pid, for locks */
   uint32_t colour_salt;
   uint32_t generation; /* 1 to 127; pages of an older one are copied when written */
   hm_pte **table;      /* by virtual page: 2^17 chunks of 2^18 entries */
@@ -66,7 +66,8 @@ struct hm_pages {
 uint64_t hm_pages_shared_size(void);
 /* Lays out the shared part in zeroed memory. */
 void hm_pages_initialise(void *memory, uint32_t colours);
-void hm_pages_attach(struct hm_pages *pages, void *memory, _Atomic uint32_t *exhausted, uint32_t me);
+void hm_pages_attach(struct hm_pages *pages, void *memory, _Atomic uint32_t *exhausted,
+                     uint32_t me);
 
 /* The entry of a page for reading; makes one at first touch. */
 hm_pte hm_pages_touch(struct hm_pages *pages, uint64_t virtual_page);

@@ -64,9 +64,9 @@ struct hm_tlb_config {
 };
 
 enum hm_flags {
-  HM_FLAG_CAUSES = 1 << 0,          /* classify misses: cold, capacity, conflict */
+  HM_FLAG_CAUSES = 1 << 0,           /* classify misses: cold, capacity, conflict */
   HM_FLAG_TLB_FLUSH_SWITCH = 1 << 1, /* no address-space ids: a switch empties TLBs */
-  HM_FLAG_EXACT_LRU = 1 << 2 /* the filters hold one line per set: see hierarchy.c */
+  HM_FLAG_EXACT_LRU = 1 << 2         /* the filters hold one line per set: see hierarchy.c */
 };
 
 struct hm_config {

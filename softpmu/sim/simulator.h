@@ -38,11 +38,11 @@ enum hm_translation { HM_TLB_NONE, HM_TLB_L1, HM_TLB_STLB, HM_TLB_WALK };
 enum hm_cause { HM_CAUSE_UNKNOWN, HM_CAUSE_COLD, HM_CAUSE_CAPACITY, HM_CAUSE_CONFLICT };
 
 /* An access site, packed into the one constant the generated code passes. */
-#define HM_SITE_IP(site) ((site) & 0x7fffffffffffull)
+#define HM_SITE_IP(site) ((site)&0x7fffffffffffull)
 #define HM_SITE_SIZE(site) ((uint32_t)((site) >> 47 & 0x7f))
 #define HM_SITE_KIND(site) ((enum hm_kind)((site) >> 54 & 7))
 #define HM_SITE_LOCKED(site) ((uint32_t)((site) >> 57 & 1))
-#define HM_SITE(ip, size, kind, locked)                                              \
+#define HM_SITE(ip, size, kind, locked)                                                   \
   (((uint64_t)(ip)&0x7fffffffffffull) | (uint64_t)(size) << 47 | (uint64_t)(kind) << 54 | \
    (uint64_t)(locked) << 57)
 
@@ -132,7 +132,7 @@ struct hm_simulator {
   uint64_t release_clock; /* of the core, when this process last left one */
 
   int filters_stale;
-  int waited; /* it came back from the kernel since it last ran */
+  int waited;          /* it came back from the kernel since it last ran */
   uint64_t forget[32]; /* pages unmapped while off the core */
   uint32_t forget_count;
 };

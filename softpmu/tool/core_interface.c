@@ -14,8 +14,7 @@
 
 #include "host.h"
 
-extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, UWord, UWord,
-                              UWord);
+extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord);
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt protection, Int fd,
                                                       Off64T offset);
 extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT length);
@@ -39,8 +38,8 @@ struct hm_header *hm_map_segment(const HChar *path) {
   struct vg_stat status;
   struct hm_header *header = NULL;
   if (VG_(fstat)(fd, &status) == 0 && status.size >= (Long)HM_RING_OFFSET) {
-    SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(
-        (SizeT)status.size, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
+    SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)((SizeT)status.size,
+                                                            VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
     if (!sr_isError(mapped)) header = (struct hm_header *)sr_Res(mapped);
   }
   VG_(close)(fd);

@@ -39,7 +39,7 @@ struct access {
   Bool locked;
   IRExpr *guard; /* of a conditional access, or NULL */
   Addr ip;
-  Int group;        /* accesses of one group share a guard */
+  Int group; /* accesses of one group share a guard */
 };
 
 struct block {
@@ -67,11 +67,10 @@ static IRExpr *binary(struct block *block, IROp operation, IRExpr *left, IRExpr 
 
 static void call(struct block *block, const HChar *name, void *function, IRExpr *first,
                  IRExpr *second, IRExpr *guard) {
-  IRDirty *dirty =
-      second == NULL
-          ? unsafeIRDirty_0_N(1, name, VG_(fnptr_to_fnentry)(function), mkIRExprVec_1(first))
-          : unsafeIRDirty_0_N(2, name, VG_(fnptr_to_fnentry)(function),
-                              mkIRExprVec_2(first, second));
+  IRDirty *dirty = second == NULL ? unsafeIRDirty_0_N(1, name, VG_(fnptr_to_fnentry)(function),
+                                                      mkIRExprVec_1(first))
+                                  : unsafeIRDirty_0_N(2, name, VG_(fnptr_to_fnentry)(function),
+                                                      mkIRExprVec_2(first, second));
   if (guard != NULL) dirty->guard = guard;
   addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
 }
@@ -144,8 +143,8 @@ static void find_in_statement(struct block *block, Int index, Addr ip) {
     }
     case Ist_Store: {
       IRExpr *data = statement->Ist.Store.data;
-      add_access(block, index, statement->Ist.Store.addr,
-                 sizeofIRType(typeOfIRExpr(types, data)), HM_STORE, False, NULL, ip);
+      add_access(block, index, statement->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, data)),
+                 HM_STORE, False, NULL, ip);
       break;
     }
     case Ist_StoreG: {
@@ -270,7 +269,8 @@ static IRExpr *group_guard(struct block *block, Int first) {
   else if (low == head->offset)
     address = head->address;
   else
-    address = binary(block, Iop_Add64, head->address, constant((ULong)(low - head->offset)), Ity_I64);
+    address =
+        binary(block, Iop_Add64, head->address, constant((ULong)(low - head->offset)), Ity_I64);
 
   ULong sampling = hm_sim.config.set_sampling;
   if (sampling > 1) {
@@ -289,15 +289,18 @@ static IRExpr *group_guard(struct block *block, Int first) {
 
   /* The filter's slot: see hm_filter_slot. */
   ULong table = (ULong)(Addr)(writes ? hm_filter_store : hm_filter_load);
-  IRExpr *set = binary(block, Iop_And64, address, constant(HM_FILTER_SET_MASK(hm_sim.l1d)), Ity_I64);
-  IRExpr *shifted = binary(block, Iop_Shr64, address,
-                           IRExpr_Const(IRConst_U8((UChar)HM_FILTER_SLOT_SHIFT(hm_sim.l1d))), Ity_I64);
+  IRExpr *set =
+      binary(block, Iop_And64, address, constant(HM_FILTER_SET_MASK(hm_sim.l1d)), Ity_I64);
+  IRExpr *shifted =
+      binary(block, Iop_Shr64, address,
+             IRExpr_Const(IRConst_U8((UChar)HM_FILTER_SLOT_SHIFT(hm_sim.l1d))), Ity_I64);
   IRExpr *slot = binary(block, Iop_And64, shifted, constant(HM_FILTER_SLOT_MASK), Ity_I64);
   IRExpr *offset = binary(block, Iop_Or64, set, slot, Ity_I64);
   IRExpr *entry = binary(block, Iop_Add64, offset, constant(table), Ity_I64);
   IRTemp line = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
   IRExpr *distance = binary(block, Iop_Sub64, address, IRExpr_RdTmp(line), Ity_I64);
-  return binary(block, Iop_CmpLT64U, constant(HM_LINE_SIZE - (ULong)(high - low)), distance, Ity_I1);
+  return binary(block, Iop_CmpLT64U, constant(HM_LINE_SIZE - (ULong)(high - low)), distance,
+                Ity_I1);
 }
 
 static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
@@ -327,8 +330,7 @@ static void report_fetch(struct block *block, Addr line_address, Addr ip) {
 }
 
 static void report_instruction(struct block *block, Addr ip, Int length, Addr *last_line) {
-  for (Addr line = ip & ~(Addr)(HM_LINE_SIZE - 1); line < ip + (Addr)length;
-       line += HM_LINE_SIZE) {
+  for (Addr line = ip & ~(Addr)(HM_LINE_SIZE - 1); line < ip + (Addr)length; line += HM_LINE_SIZE) {
     if (line == *last_line) continue;
     report_fetch(block, line, ip);
     *last_line = line;
@@ -342,8 +344,8 @@ static void report_instruction(struct block *block, Addr ip, Int length, Addr *l
 static void report_branch(struct block *block, IRStmt *exit, Addr ip) {
   if (!hm_sim.config.branch_predictor || exit->Ist.Exit.jk != Ijk_Boring) return;
   IRTemp taken = assign(block, Ity_I64, IRExpr_Unop(Iop_1Uto64, exit->Ist.Exit.guard));
-  call(block, "hm_branch", hm_branch, IRExpr_RdTmp(taken),
-       constant(HM_SITE(ip, 0, HM_BRANCH, 0)), NULL);
+  call(block, "hm_branch", hm_branch, IRExpr_RdTmp(taken), constant(HM_SITE(ip, 0, HM_BRANCH, 0)),
+       NULL);
 }
 
 static void report_end(struct block *block, Addr ip) {
@@ -384,8 +386,8 @@ static void emit(struct block *block) {
 }
 
 IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
-                    const VexGuestExtents *extents, const VexArchInfo *host_arch,
-                    IRType guest_word, IRType host_word) {
+                    const VexGuestExtents *extents, const VexArchInfo *host_arch, IRType guest_word,
+                    IRType host_word) {
   (void)layout;
   (void)extents;
   (void)host_arch;

@@ -92,8 +92,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *arguments, UInt cou
   (void)count;
 }
 
-static void after_syscall(ThreadId tid, UInt number, UWord *arguments, UInt count,
-                          SysRes result) {
+static void after_syscall(ThreadId tid, UInt number, UWord *arguments, UInt count, SysRes result) {
   (void)count;
   hm_sim.waited = 1;
   hm_after_syscall(number, arguments, result);
@@ -109,8 +108,7 @@ static void fail(const HChar *why) {
 }
 
 static void after_options(void) {
-  if (segment_path == NULL)
-    VG_(fmsg_bad_option)
+  if (segment_path == NULL) VG_(fmsg_bad_option)
   ("--segment", "softpmu is started by `hardmeter record --source simulated`, not by hand\n");
   struct hm_header *header = hm_map_segment(segment_path);
   if (header == NULL) fail("it cannot be opened or mapped (is the recorder still running?)");

@@ -60,9 +60,7 @@ static void note_region(Addr start, SizeT length, uint64_t object, uint64_t offs
   regions[region_count++] = region;
 }
 
-static uint64_t new_object(void) {
-  return atomic_fetch_add(&hm_sim.header->next_object, 1) + 1;
-}
+static uint64_t new_object(void) { return atomic_fetch_add(&hm_sim.header->next_object, 1) + 1; }
 
 struct hm_page_identity hm_host_identify_page(uint64_t virtual_page) {
   Addr address = virtual_page << HM_PAGE_BITS;
@@ -99,8 +97,7 @@ void hm_after_syscall(UInt number, const UWord *arguments, SysRes result) {
     }
   } else if (number == __NR_shmat) {
     NSegment const *segment = VG_(am_find_nsegment)(start);
-    if (segment != NULL)
-      note_region(start, segment->end + 1 - start, 1ull << 62 | arguments[0], 0);
+    if (segment != NULL) note_region(start, segment->end + 1 - start, 1ull << 62 | arguments[0], 0);
   }
 }
 

@@ -150,8 +150,8 @@ void hm_record_exit(void) {
   submit();
 }
 
-static void record_segment(NSegment const *segment, Addr address, SizeT length,
-                           const HChar *name, Bool shared) {
+static void record_segment(NSegment const *segment, Addr address, SizeT length, const HChar *name,
+                           Bool shared) {
   begin(RECORD_MMAP2, MISC_USER | (segment->hasX ? 0 : MISC_MMAP_DATA));
   put_pair(hm_sim.pid, current_tid);
   put(address);
@@ -189,27 +189,48 @@ void hm_record_shared_memory(Addr address, SizeT length) {
 /* --- Samples ----------------------------------------------------------------------- */
 
 static uint64_t data_source(const struct hm_access *access) {
-  static const uint64_t operation[] = {
-      [HM_LOAD] = 0x02, [HM_STORE] = 0x04, [HM_MODIFY] = 0x02, [HM_FETCH] = 0x10, [HM_BRANCH] = 0x01};
-  static const uint64_t level[] = {[HM_LEVEL_NONE] = 0x01, [HM_LEVEL_L1] = 0x0a,
-                                   [HM_LEVEL_L2] = 0x22, [HM_LEVEL_L3] = 0x42,
+  static const uint64_t operation[] = {[HM_LOAD] = 0x02,
+                                       [HM_STORE] = 0x04,
+                                       [HM_MODIFY] = 0x02,
+                                       [HM_FETCH] = 0x10,
+                                       [HM_BRANCH] = 0x01};
+  static const uint64_t level[] = {[HM_LEVEL_NONE] = 0x01,
+                                   [HM_LEVEL_L1] = 0x0a,
+                                   [HM_LEVEL_L2] = 0x22,
+                                   [HM_LEVEL_L3] = 0x42,
                                    [HM_LEVEL_MEMORY] = 0x82};
-  static const uint64_t number[] = {[HM_LEVEL_NONE] = 0xf, [HM_LEVEL_L1] = 1, [HM_LEVEL_L2] = 2,
-                                    [HM_LEVEL_L3] = 3, [HM_LEVEL_MEMORY] = 0xd};
+  static const uint64_t number[] = {[HM_LEVEL_NONE] = 0xf,
+                                    [HM_LEVEL_L1] = 1,
+                                    [HM_LEVEL_L2] = 2,
+                                    [HM_LEVEL_L3] = 3,
+                                    [HM_LEVEL_MEMORY] = 0xd};
   /* A walk is written as Intel's kernels write it: "L2 miss". */
-  static const uint64_t tlb[] = {[HM_TLB_NONE] = 0x01, [HM_TLB_L1] = 0x0a, [HM_TLB_STLB] = 0x12,
-                                 [HM_TLB_WALK] = 0x14};
+  static const uint64_t tlb[] = {
+      [HM_TLB_NONE] = 0x01, [HM_TLB_L1] = 0x0a, [HM_TLB_STLB] = 0x12, [HM_TLB_WALK] = 0x14};
   uint64_t locked = HM_SITE_LOCKED(access->site) ? 0x2 : 0x1;
   return operation[HM_SITE_KIND(access->site)] | level[access->level] << 5 | 0x02ull << 19 |
          locked << 24 | tlb[access->translation] << 26 | number[access->level] << 33;
 }
 
 static void put_registers(const VexGuestAMD64State *guest, Addr ip) {
-  const uint64_t values[REGISTERS] = {
-      guest->guest_RAX, guest->guest_RBX, guest->guest_RCX, guest->guest_RDX, guest->guest_RSI,
-      guest->guest_RDI, guest->guest_RBP, guest->guest_RSP, ip,
-      LibVEX_GuestAMD64_get_rflags(guest), guest->guest_R8, guest->guest_R9, guest->guest_R10,
-      guest->guest_R11, guest->guest_R12, guest->guest_R13, guest->guest_R14, guest->guest_R15};
+  const uint64_t values[REGISTERS] = {guest->guest_RAX,
+                                      guest->guest_RBX,
+                                      guest->guest_RCX,
+                                      guest->guest_RDX,
+                                      guest->guest_RSI,
+                                      guest->guest_RDI,
+                                      guest->guest_RBP,
+                                      guest->guest_RSP,
+                                      ip,
+                                      LibVEX_GuestAMD64_get_rflags(guest),
+                                      guest->guest_R8,
+                                      guest->guest_R9,
+                                      guest->guest_R10,
+                                      guest->guest_R11,
+                                      guest->guest_R12,
+                                      guest->guest_R13,
+                                      guest->guest_R14,
+                                      guest->guest_R15};
   put(ABI_64);
   for (int i = 0; i < REGISTERS; i++) put(values[i]);
 }

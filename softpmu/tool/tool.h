@@ -22,8 +22,8 @@ uint64_t hm_wall_nanoseconds(void);
 
 /* instrument.c */
 IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout,
-                    const VexGuestExtents *extents, const VexArchInfo *host_arch,
-                    IRType guest_word, IRType host_word);
+                    const VexGuestExtents *extents, const VexArchInfo *host_arch, IRType guest_word,
+                    IRType host_word);
 
 /* records.c: perf_event records into the ring. */
 void hm_record_exec(const HChar *name);
