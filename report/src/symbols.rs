@@ -16,8 +16,8 @@ pub struct SymbolNames {
     /// What every place resolved to when it was first seen. A name is taken while its process still lives in the
     /// capture: what lies there may have changed when the pass has ended.
     known: FxHashMap<Place, Resolved>,
-    /// Places that are surely in `known`, by the low bits of their offset: most samples are of few places, and this
-    /// answers for them without a look into the map (a tenth of the time of a whole report).
+    /// Places that are surely in `known`, by the low bits of their offset. Most samples are of few places, and this
+    /// answers for them without a look into the map: 0.1 s of 1.5 s on five million samples.
     recent: Box<[Place; RECENT]>,
     /// Names by routine number, so that equal names share their text.
     texts: Vec<Option<Arc<str>>>,
