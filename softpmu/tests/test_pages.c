@@ -179,6 +179,20 @@ static void unmapping_skips_what_was_never_touched(void **state) {
   assert_int_equal(read_frame(&one, 0x4000f), low); /* colour 15: the freed frame */
 }
 
+/* A process that ends gives up all of user space at once. */
+static void the_frames_of_a_process_that_ends_are_free(void **state) {
+  (void)state;
+  struct hm_pages parent = new_process(1);
+  uint32_t inherited = written_frame(&parent, 0x10);
+  struct hm_pages child = forked_process(&parent, 2, 0);
+  uint32_t own = written_frame(&child, 0x20), far = written_frame(&child, 0x7ffffff20);
+  hm_pages_unmap(&child, 0, 1ull << (47 - HM_PAGE_BITS));
+  assert_int_equal(read_frame(&parent, 0x30), far); /* last in, first out */
+  assert_int_equal(read_frame(&parent, 0x40), own);
+  assert_int_not_equal(read_frame(&parent, 0x50), inherited);
+  assert_int_equal(read_frame(&parent, 0x10), inherited);
+}
+
 static void moved_pages_keep_their_frames(void **state) {
   (void)state;
   struct hm_pages one = new_process(1);
@@ -238,6 +252,7 @@ int main(void) {
       TEST(freed_frames_are_reused_last_in_first_out),
       TEST(frames_that_others_may_use_are_not_freed),
       TEST(unmapping_skips_what_was_never_touched),
+      TEST(the_frames_of_a_process_that_ends_are_free),
       TEST(moved_pages_keep_their_frames),
       TEST(running_out_of_memory_is_told),
       TEST(addresses_outside_user_space_do_no_harm),

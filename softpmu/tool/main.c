@@ -123,6 +123,7 @@ static void after_options(void) {
 static void finish(Int exit_code) {
   (void)exit_code;
   hm_leave_core();
+  hm_unmapped(0, 1ull << 47); /* others may have its frames: a server starts many processes */
   hm_record_exit();
 }
 
