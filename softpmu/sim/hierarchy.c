@@ -379,6 +379,14 @@ INLINE void settle(struct hm_access *access, uint32_t l1_latency, int stalls) {
   if (stalls) hm_sim.stall_cycles += access->latency - l1_latency;
 }
 
+/* A sample tells where its access begins, in virtual as in physical memory, even when it was the
+ * second line of it that missed: so does a kernel, which translates the address that the processor
+ * gives. */
+static NOINLINE void name_first_line(struct hm_access *access) {
+  hm_pte pte = hm_pages_touch(&hm_sim.pages, access->address >> HM_PAGE_BITS);
+  access->physical_line = physical_line(pte, access->address);
+}
+
 /* Splits an access over its lines and counts it as one, as cachegrind does. */
 INLINE void data_access(struct hm_access *access, uint64_t address, uint64_t site) {
   int writes = HM_SITE_KIND(site) != HM_LOAD;
@@ -397,6 +405,9 @@ INLINE void data_access(struct hm_access *access, uint64_t address, uint64_t sit
 }
 
 static void finish_data(struct hm_access *access) {
+  if (unlikely((access->address ^ (access->address + HM_SITE_SIZE(access->site) - 1)) >=
+               HM_LINE_SIZE))
+    name_first_line(access);
   settle(access, hm_sim.l1d.latency, HM_SITE_KIND(access->site) != HM_STORE);
   count_events(access);
 }
@@ -457,10 +468,9 @@ void hm_data(uint64_t address, uint64_t site) {
 void hm_data_every(uint64_t address, uint64_t site) {
   struct hm_access access;
   data_access(&access, address, site);
-  if (access.physical_line == 0) { /* filtered: name the line for the sample */
-    hm_pte pte = hm_pages_touch(&hm_sim.pages, address >> HM_PAGE_BITS);
-    access.physical_line = physical_line(pte, address);
-  }
+  /* Filtered, at least its first line. */
+  if (access.physical_line == 0 || (address ^ (address + HM_SITE_SIZE(site) - 1)) >= HM_LINE_SIZE)
+    name_first_line(&access);
   if (access.events != 0) finish_data(&access);
   /* Counted by the generated code; only the sampling happens here. */
   if (HM_SITE_KIND(site) != HM_STORE && --hm_sim.core->countdown[HM_LOADS] == 0)

@@ -278,6 +278,9 @@ void hm_host_sample(const struct hm_sample *sample) {
   put(access->latency); /* WEIGHT_STRUCT: latency in the low half */
   put(data_source(access));
   put_registers(&guest, ip);
-  put((uint64_t)access->physical_line << HM_LINE_BITS | (access->address & (HM_LINE_SIZE - 1)));
+  /* An instruction or a branch accesses no memory: no physical address. */
+  put(access->physical_line == 0 ? 0
+                                 : (uint64_t)access->physical_line << HM_LINE_BITS |
+                                       (access->address & (HM_LINE_SIZE - 1)));
   submit();
 }
