@@ -19,7 +19,9 @@ use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type, Per
 use hardmeter_samples::perf_data::EventAttributes;
 use segment::{Config, Segment};
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,7 +97,7 @@ pub enum SoftPmuError {
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// The machine model cannot be read.
-    #[error("cannot read the machine model {path}: {source}")]
+    #[error("cannot read the machine model {path}: {source}\n  remedy: check the path and its rights, or name a model with --machine")]
     MachineFile {
         /// The file.
         path: PathBuf,
@@ -385,32 +387,62 @@ fn find_tool() -> Result<PathBuf, SoftPmuError> {
 
 /// Refuses early, with a reason, what Valgrind would refuse late and cryptically.
 fn check_program(program: &str) -> Result<(), SoftPmuError> {
-    let refuse = |reason: &str| {
-        Err(SoftPmuError::Program { program: program.to_string(), reason: reason.to_string() })
+    let refusal = |reason: String| SoftPmuError::Program { program: program.to_string(), reason };
+    let path = match program.contains('/') {
+        true => PathBuf::from(program),
+        false => find_in_path(program)
+            .ok_or_else(|| refusal("it is not in PATH\n  remedy: give its full path".into()))?,
     };
-    let path = if program.contains('/') {
-        PathBuf::from(program)
-    } else {
-        match find_in_path(program) {
-            Some(path) => path,
-            None => return refuse("it is not in PATH\n  remedy: give its full path"),
-        }
-    };
-    let mut magic = [0u8; 20];
-    match std::fs::File::open(&path).and_then(|mut file| std::io::Read::read(&mut file, &mut magic)) {
-        Err(error) => return refuse(&format!("{error}\n  remedy: check the path and its rights")),
-        Ok(length) if length < magic.len() => return Ok(()), // a short script: its interpreter decides
-        Ok(_) => {}
+    check_file(&path).map_err(refusal)?;
+    match interpreter(&path) {
+        None => Ok(()),
+        Some(interpreter) if interpreter.is_file() => check_file(&interpreter)
+            .map_err(|reason| refusal(format!("its interpreter {}: {reason}", interpreter.display()))),
+        Some(interpreter) => Err(refusal(format!(
+            "its interpreter {} is not there\n  remedy: install it, or correct the script's first line",
+            interpreter.display()
+        ))),
     }
+}
+
+/// Why a file cannot be executed on the software PMU.
+fn check_file(path: &Path) -> Result<(), String> {
     const ELF_CLASS_32: u8 = 1;
     const MACHINE_X86_64: u16 = 62;
-    if magic[..4] == *b"\x7fELF" {
-        if magic[4] == ELF_CLASS_32 {
-            return refuse("it is a 32-bit program\n  remedy: use a 64-bit build, or --source timer");
+    let head =
+        read_head(path).map_err(|error| format!("{error}\n  remedy: check the path and its rights"))?;
+    if !is_executable(path) {
+        return Err(format!("it is not executable\n  remedy: chmod +x {}", path.display()));
+    }
+    if head.len() >= 20 && head.starts_with(b"\x7fELF") {
+        if head[4] == ELF_CLASS_32 {
+            return Err("it is a 32-bit program\n  remedy: use a 64-bit build, or --source timer".into());
         }
-        if u16::from_le_bytes([magic[18], magic[19]]) != MACHINE_X86_64 {
-            return refuse("it is of another processor\n  remedy: use an x86-64 build");
+        if u16::from_le_bytes([head[18], head[19]]) != MACHINE_X86_64 {
+            return Err("it is of another processor\n  remedy: use an x86-64 build".into());
         }
     }
     Ok(())
+}
+
+/// What a script's first line names.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let head = read_head(script).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsStr::from_bytes(word)))
+}
+
+/// The beginning of a file: an ELF header, or a script's first line as far as the kernel reads it.
+fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(256).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn is_executable(path: &Path) -> bool {
+    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
+        // SAFETY: a string that ends with a NUL.
+        unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
+    })
 }
