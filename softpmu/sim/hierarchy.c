@@ -109,6 +109,11 @@ INLINE uint8_t cause_of(int cold, int shadow_held_it) {
   return cold ? HM_CAUSE_COLD : shadow_held_it ? HM_CAUSE_CONFLICT : HM_CAUSE_CAPACITY;
 }
 
+/* In the recent half of its set: such hits are not told to the twin (shadow.h). */
+INLINE int is_recent(const struct hm_cache *cache, int place) {
+  return place >= 0 && place < (int)((cache->ways + 1) / 2);
+}
+
 /* The last level is common to all cores; with one core its lock is the core. */
 static void access_l3(struct hm_access *access, uint32_t line, int causes) {
   int place, cold = 0, held = 0;
@@ -116,7 +121,7 @@ static void access_l3(struct hm_access *access, uint32_t line, int causes) {
   int shared = hm_sim.config.cores > 1;
   if (shared) hm_lock_acquire(&hm_sim.shared->l3_lock, hm_sim.pid);
   place = hm_cache_access(&hm_sim.l3, set, line);
-  if (causes) {
+  if (causes && !is_recent(&hm_sim.l3, place)) {
     held = hm_shadow_access(&hm_sim.l3_shadow, &hm_sim.l3, line);
     cold = first_touch(hm_sim.touched_all, line);
   }
@@ -138,7 +143,9 @@ INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold, i
   if (hm_sim.l2.sets != 0) {
     uint32_t set = hm_cache_set(&hm_sim.l2, line);
     int place = hm_cache_access(&hm_sim.l2, set, line);
-    int held = causes ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line) : 0;
+    int held = causes && !is_recent(&hm_sim.l2, place)
+                   ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line)
+                   : 0;
     if (place >= 0) {
       access->level = (uint8_t)max32(access->level, HM_LEVEL_L2);
       access->latency = max32(access->latency, hm_sim.l2.latency);
@@ -205,7 +212,7 @@ INLINE void observe_hit(const struct first_level *level, uint32_t set, uint32_t 
   } else if (place >= level->seen[set] && ++level->seen[set] >= ways) {
     begin_epoch(level, set);
   }
-  if (unlikely(place >= (ways + 1) / 2) && (hm_sim.config.flags & HM_FLAG_CAUSES) != 0)
+  if (unlikely(!is_recent(level->cache, (int)place)) && (hm_sim.config.flags & HM_FLAG_CAUSES) != 0)
     hm_shadow_access(level->shadow, level->cache, line);
 }
 

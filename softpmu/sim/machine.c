@@ -8,6 +8,7 @@
 #include "simulator.h"
 
 void hm_empty_filters(void);
+static void forget_counts(void);
 
 /* --- Layout --------------------------------------------------------------- */
 
@@ -194,7 +195,7 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
 void hm_child_forked(uint32_t pid) {
   hm_sim.pid = pid;
   hm_sim.on_core = 0;
-  hm_sim.instructions = hm_sim.references = hm_sim.stall_cycles = 0;
+  forget_counts();
   hm_sim.forget_count = 0;
   take_place();
   /* An odd multiple spreads identical layouts over the colours. */
@@ -208,8 +209,28 @@ void hm_parent_forked(void) {
 
 /* --- Time ------------------------------------------------------------------ */
 
+static uint64_t instructions_run(void) {
+  return hm_sim.instructions + (hm_sim.packed_counts & HM_PACKED_MOST(HM_PACKED_INSTRUCTION_BITS));
+}
+
+static uint64_t loads_run(void) {
+  return hm_sim.loads +
+         (hm_sim.packed_counts >> HM_PACKED_INSTRUCTION_BITS & HM_PACKED_MOST(HM_PACKED_LOAD_BITS));
+}
+
+static uint64_t stores_run(void) {
+  return hm_sim.stores +
+         (hm_sim.packed_counts >> (HM_PACKED_INSTRUCTION_BITS + HM_PACKED_LOAD_BITS));
+}
+
+static void forget_counts(void) {
+  hm_sim.packed_counts = 0;
+  hm_sim.instructions = hm_sim.loads = hm_sim.stores = 0;
+  hm_sim.stall_cycles = 0;
+}
+
 static uint64_t running_cycles(void) {
-  return hm_sim.instructions * hm_sim.config.milli_cpi / 1000 + hm_sim.stall_cycles;
+  return instructions_run() * hm_sim.config.milli_cpi / 1000 + hm_sim.stall_cycles;
 }
 
 uint64_t hm_cycles(void) {
@@ -299,10 +320,10 @@ void hm_leave_core(void) {
   uint64_t cycles = running_cycles();
   core->clock += cycles;
   hm_sim.counts->cycles += cycles;
-  hm_sim.counts->events[HM_INSTRUCTIONS] += hm_sim.instructions;
-  hm_sim.counts->events[HM_LOADS] += hm_sim.references & 0xffffffffu;
-  hm_sim.counts->events[HM_STORES] += hm_sim.references >> 32;
-  hm_sim.instructions = hm_sim.references = hm_sim.stall_cycles = 0;
+  hm_sim.counts->events[HM_INSTRUCTIONS] += instructions_run();
+  hm_sim.counts->events[HM_LOADS] += loads_run();
+  hm_sim.counts->events[HM_STORES] += stores_run();
+  forget_counts();
   hm_sim.release_clock = core->clock;
   advance_clock_max(core->clock);
   hm_sim.on_core = 0;

@@ -105,6 +105,15 @@ struct hm_shared {
   uint64_t core[HM_MAX_CORES];
 };
 
+/* Three counts in one word: instructions lowest, then loads, then stores. */
+#define HM_PACKED_INSTRUCTION_BITS 23
+#define HM_PACKED_LOAD_BITS 21
+#define HM_PACKED_STORE_BITS 20
+#define HM_PACKED_MOST(bits) ((1ull << (bits)) - 1)
+#define HM_PACK(instructions, loads, stores)                                    \
+  ((uint64_t)(instructions) | (uint64_t)(loads) << HM_PACKED_INSTRUCTION_BITS | \
+   (uint64_t)(stores) << (HM_PACKED_INSTRUCTION_BITS + HM_PACKED_LOAD_BITS))
+
 /* Everything of one process.  One instance, so that generated code can use
  * constant addresses. */
 struct hm_simulator {
@@ -125,9 +134,10 @@ struct hm_simulator {
   uint64_t *touched_code, *touched_data, *touched_all; /* a bit per line, a word per frame */
   struct hm_pages pages;
 
-  /* Since the process got its core; the generated code adds to the first two. */
-  uint64_t instructions;
-  uint64_t references; /* loads in the low half, stores in the high half */
+  /* Since the process got its core; the generated code adds to the first four.
+   * A count is the sum of its field in the packed word and its own counter. */
+  uint64_t packed_counts;
+  uint64_t instructions, loads, stores;
   uint64_t stall_cycles;
   uint64_t release_clock; /* of the core, when this process last left one */
 

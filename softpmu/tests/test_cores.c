@@ -232,7 +232,7 @@ static void a_core_belongs_to_one_process_at_a_time(void **state) {
     for (int i = 0; i < ROUNDS; i++) {
       hm_enter_core();
       hm_sim.instructions += 3;
-      hm_sim.references += 2 | 1ull << 32;
+      hm_sim.packed_counts += HM_PACK(0, 2, 1);
       hm_leave_core();
     }
     _exit(0);

@@ -39,7 +39,8 @@ struct access {
   Bool locked;
   IRExpr *guard; /* of a conditional access, or NULL */
   Addr ip;
-  Int group; /* accesses of one group share a guard */
+  Int group;           /* number of the first access of its group */
+  IRExpr *group_guard; /* of that first one; NULL: every access is reported */
 };
 
 struct block {
@@ -50,6 +51,7 @@ struct block {
   Int accesses;
   /* Counts not yet added to the counters. */
   ULong instructions, loads, stores;
+  Bool counts_fit; /* into the fields of the packed counter */
 };
 
 static IRTemp assign(struct block *block, IRType type, IRExpr *value) {
@@ -195,8 +197,10 @@ static void find_accesses(struct block *block) {
   }
 }
 
-/* Neighbours with one base and few bytes between them form a group.  Order is kept
- * and nothing lies between them, so that the guard of the first holds for all.
+/* Accesses of the block with one base and few bytes between them form a group;
+ * the guard of the first holds for all.  What lies between them can only take
+ * their line away if every other line of its set was used since, within this
+ * block: that is neglected.
  *
  * A group that does not fit its line calls the simulator for each member, though
  * most are known to hit: at 16 bytes that is one group in eight, at 64 nearly all
@@ -204,24 +208,22 @@ static void find_accesses(struct block *block) {
 #define GROUP_SPAN 16
 
 static void form_groups(struct block *block) {
-  Int group = 0;
-  for (Int first = 0; first < block->accesses; group++) {
+  for (Int first = 0; first < block->accesses; first++) {
     struct access *head = &block->access[first];
+    if (head->group >= 0) continue;
+    head->group = first;
     Long low = head->offset, high = head->offset + head->size;
-    Int next = first;
-    for (; next < block->accesses; next++) {
+    for (Int next = first + 1; next < block->accesses && head->guard == NULL; next++) {
       struct access *access = &block->access[next];
+      if (access->group >= 0 || access->base != head->base || access->guard != NULL) continue;
       Long new_low = access->offset < low ? access->offset : low;
       Long end = access->offset + access->size;
       Long new_high = end > high ? end : high;
-      if (next > first && (access->base != head->base || access->guard != NULL ||
-                           head->guard != NULL || new_high - new_low > GROUP_SPAN))
-        break;
+      if (new_high - new_low > GROUP_SPAN) continue;
       low = new_low;
       high = new_high;
-      access->group = group;
+      access->group = first;
     }
-    first = next;
   }
 }
 
@@ -235,11 +237,34 @@ static void add_to_counter(struct block *block, uint64_t *counter, ULong amount)
   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, address, sum));
 }
 
-/* Before every way out of the block. */
+/* Before every way out of the block.  One addition serves all three counts where
+ * none can overflow its field before the core is left. */
 static void flush_counts(struct block *block) {
-  add_to_counter(block, &hm_sim.instructions, block->instructions);
-  add_to_counter(block, &hm_sim.references, block->loads | block->stores << 32);
+  if (block->counts_fit) {
+    add_to_counter(block, &hm_sim.packed_counts,
+                   HM_PACK(block->instructions, block->loads, block->stores));
+  } else {
+    add_to_counter(block, &hm_sim.instructions, block->instructions);
+    add_to_counter(block, &hm_sim.loads, block->loads);
+    add_to_counter(block, &hm_sim.stores, block->stores);
+  }
   block->instructions = block->loads = block->stores = 0;
+}
+
+/* Valgrind lets a thread run 100,000 blocks at most before it takes the core back. */
+#define BLOCKS_PER_SLICE 100000
+
+static Bool counts_fit(const struct block *block) {
+  ULong instructions = 0, loads = 0, stores = 0;
+  for (Int i = 0; i < block->in->stmts_used; i++)
+    instructions += block->in->stmts[i]->tag == Ist_IMark;
+  for (Int i = 0; i < block->accesses; i++) {
+    loads += block->access[i].kind != HM_STORE;
+    stores += block->access[i].kind != HM_LOAD;
+  }
+  return instructions * BLOCKS_PER_SLICE <= HM_PACKED_MOST(HM_PACKED_INSTRUCTION_BITS) &&
+         loads * BLOCKS_PER_SLICE <= HM_PACKED_MOST(HM_PACKED_LOAD_BITS) &&
+         stores * BLOCKS_PER_SLICE <= HM_PACKED_MOST(HM_PACKED_STORE_BITS);
 }
 
 static Bool sampled(enum hm_event event) { return hm_sim.config.period[event] != 0; }
@@ -254,8 +279,9 @@ static IRExpr *group_guard(struct block *block, Int first) {
   struct access *head = &block->access[first];
   Long low = head->offset, high = head->offset + head->size;
   Bool writes = False;
-  for (Int i = first; i < block->accesses && block->access[i].group == head->group; i++) {
+  for (Int i = first; i < block->accesses; i++) {
     struct access *access = &block->access[i];
+    if (access->group != head->group) continue;
     if (access->offset < low) low = access->offset;
     if (access->offset + access->size > high) high = access->offset + access->size;
     if (access->kind != HM_LOAD) writes = True;
@@ -358,18 +384,16 @@ static void report_end(struct block *block, Addr ip) {
 }
 
 static void emit(struct block *block) {
-  Int next_access = 0, group = -1;
-  IRExpr *guard = NULL;
+  Int next_access = 0;
   Addr ip = 0, last_line = 0;
   for (Int i = 0; i < block->in->stmts_used; i++) {
     IRStmt *statement = block->in->stmts[i];
     for (; next_access < block->accesses && block->access[next_access].statement == i;
          next_access++) {
-      if (block->access[next_access].group != group) {
-        group = block->access[next_access].group;
-        guard = group_guard(block, next_access);
-      }
-      report_access(block, &block->access[next_access], guard);
+      struct access *access = &block->access[next_access];
+      struct access *first = &block->access[access->group];
+      if (access == first) first->group_guard = group_guard(block, next_access);
+      report_access(block, access, first->group_guard);
     }
     if (statement->tag == Ist_Exit) {
       report_branch(block, statement, ip);
@@ -410,6 +434,7 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
   }
   find_accesses(&block);
   form_groups(&block);
+  block.counts_fit = counts_fit(&block);
   emit(&block);
   VG_(free)(block.base);
   VG_(free)(block.offset);
