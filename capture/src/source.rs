@@ -69,6 +69,12 @@ pub trait RecordSource {
     /// Stops measuring; what was recorded can still be drained.
     fn stop(&mut self);
 
+    /// Whether no record of the round after next is older than one of this round, as it is with the kernel's rings:
+    /// readers may then put records into order round by round.
+    fn comes_in_rounds(&self) -> bool {
+        true
+    }
+
     /// Whether nothing more can come.
     fn is_finished(&self) -> bool;
 

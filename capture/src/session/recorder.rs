@@ -213,6 +213,7 @@ fn drain_round(
     });
     match drained {
         Ok(0) => Ok(None),
+        Ok(_) if !source.comes_in_rounds() => Ok(None),
         Ok(_) => match writer.append_finished_round() {
             Err(WriteError::DiskFull { .. }) => Ok(Some(Ending::DiskFull)),
             other => Ok(other.map(|()| None)?),
