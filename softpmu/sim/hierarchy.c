@@ -394,13 +394,18 @@ static NOINLINE void name_first_line(struct hm_access *access) {
   access->physical_line = physical_line(pte, access->address);
 }
 
+/* Address bits that are 0 on the lines that are simulated. */
+INLINE uint64_t sampling_mask(void) {
+  return (uint64_t)(hm_sim.config.set_sampling - 1) << HM_LINE_BITS;
+}
+
 /* Splits an access over its lines and counts it as one, as cachegrind does. */
 INLINE void data_access(struct hm_access *access, uint64_t address, uint64_t site) {
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   uint64_t last = address + HM_SITE_SIZE(site) - 1;
   begin(access, address, site, hm_sim.l1d.latency);
   if (unlikely(hm_sim.config.set_sampling > 1)) {
-    uint64_t skipped = (uint64_t)(hm_sim.config.set_sampling - 1) << HM_LINE_BITS;
+    uint64_t skipped = sampling_mask();
     for (uint64_t at = address & ~(uint64_t)(HM_LINE_SIZE - 1); at <= last; at += HM_LINE_SIZE)
       if ((at & skipped) == 0) data_line(access, at, writes);
     return;
@@ -479,6 +484,10 @@ void hm_data_every(uint64_t address, uint64_t site) {
   if (access.physical_line == 0 || (address ^ (address + HM_SITE_SIZE(site) - 1)) >= HM_LINE_SIZE)
     name_first_line(&access);
   if (access.events != 0) finish_data(&access);
+  if ((address & sampling_mask()) != 0) { /* a line that is not simulated */
+    access.level = HM_LEVEL_NONE;
+    access.translation = HM_TLB_NONE;
+  }
   /* Counted by the generated code; only the sampling happens here. */
   if (HM_SITE_KIND(site) != HM_STORE && --hm_sim.core->countdown[HM_LOADS] == 0)
     expire(&access, HM_LOADS);

@@ -170,16 +170,28 @@ static void take_place(void) {
   hm_sim.waited = 1;
 }
 
+/* The first process lays the machine out, the others wait for it; should it be
+ * killed meanwhile, another one begins anew.  0: the machine does not fit. */
+static int become_ready(struct hm_header *header, uint32_t pid) {
+  for (;;) {
+    uint32_t state = atomic_load(&header->init_state);
+    if (state == HM_INIT_READY) return 1;
+    if (state == HM_INIT_IMPOSSIBLE) return 0;
+    uint32_t worker = state >= HM_INIT_BY_PID ? state - HM_INIT_BY_PID : 0;
+    if ((state == HM_INIT_RAW || !hm_host_process_exists(worker)) &&
+        atomic_compare_exchange_strong(&header->init_state, &state, HM_INIT_BY_PID + pid)) {
+      int fits = lay_out(header);
+      atomic_store(&header->init_state, fits ? HM_INIT_READY : HM_INIT_IMPOSSIBLE);
+    } else {
+      hm_host_yield();
+    }
+  }
+}
+
 const char *hm_attach(struct hm_header *header, uint32_t pid) {
   const char *problem = check(header);
   if (problem != NULL) return problem;
-  uint32_t raw = 0;
-  if (atomic_compare_exchange_strong(&header->init_state, &raw, 1)) {
-    int fits = lay_out(header);
-    atomic_store(&header->init_state, fits ? 2 : 3);
-  }
-  while (atomic_load(&header->init_state) == 1) hm_host_yield();
-  if (atomic_load(&header->init_state) != 2) return "the machine does not fit into it";
+  if (!become_ready(header, pid)) return "the machine does not fit into it";
   hm_sim.header = header;
   hm_sim.shared = (struct hm_shared *)((char *)header + header->root);
   hm_sim.config = header->config;

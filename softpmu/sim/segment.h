@@ -85,6 +85,9 @@ struct hm_config {
   uint32_t reserved;
 };
 
+/* How far the layout of the heap is: HM_INIT_BY_PID + pid while that process is at it. */
+enum hm_init { HM_INIT_RAW, HM_INIT_READY, HM_INIT_IMPOSSIBLE, HM_INIT_BY_PID };
+
 struct hm_core_counts {
   uint64_t events[HM_EVENTS];
   uint64_t cycles;
@@ -103,7 +106,7 @@ struct hm_header {
   /* Control. */
   _Alignas(64) _Atomic uint32_t measuring; /* 0: programs run unsimulated */
   _Atomic uint32_t recorder_pid;
-  _Atomic uint32_t init_state;       /* 0 raw, 1 being laid out, 2 ready */
+  _Atomic uint32_t init_state;       /* enum hm_init */
   _Atomic uint32_t attached;         /* processes that ever attached or forked */
   _Atomic uint32_t frames_exhausted; /* simulated memory ran out: lines alias */
   _Atomic uint32_t next_object;      /* ids for anonymous shared mappings */

@@ -124,7 +124,17 @@ static void unmapped(Addr address, SizeT length) {
   hm_unmapped(address, length);
 }
 
-static void moved(Addr from, Addr to, SizeT length) { hm_moved(from, to, length); }
+/* mremap: the notes move with the memory. */
+static void moved(Addr from, Addr to, SizeT length) {
+  for (UInt i = 0; i < region_count && from != to; i++) {
+    struct shared_region region = regions[i];
+    if (from < region.start || region.end <= from) continue;
+    forget_regions(from, from + length);
+    note_region(to, length, region.object, region.offset + (from - region.start));
+    break;
+  }
+  hm_moved(from, to, length);
+}
 
 void hm_track_mappings(void) {
   VG_(track_new_mem_startup)(mapped);
