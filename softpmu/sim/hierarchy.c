@@ -109,14 +109,19 @@ INLINE uint8_t cause_of(int cold, int shadow_held_it) {
   return cold ? HM_CAUSE_COLD : shadow_held_it ? HM_CAUSE_CONFLICT : HM_CAUSE_CAPACITY;
 }
 
+/* Causes are kept up for the levels whose misses are sampled: nobody asks for others. */
+INLINE int causes_wanted(enum hm_event miss) {
+  return (hm_sim.config.flags & HM_FLAG_CAUSES) != 0 && hm_sim.config.period[miss] != 0;
+}
+
 /* In the recent half of its set: such hits are not told to the twin (shadow.h). */
 INLINE int is_recent(const struct hm_cache *cache, int place) {
   return place >= 0 && place < (int)((cache->ways + 1) / 2);
 }
 
 /* The last level is common to all cores; with one core its lock is the core. */
-static void access_l3(struct hm_access *access, uint32_t line, int causes) {
-  int place, cold = 0, held = 0;
+static void access_l3(struct hm_access *access, uint32_t line) {
+  int place, cold = 0, held = 0, causes = causes_wanted(HM_L3_MISS);
   uint32_t set = hm_cache_set(&hm_sim.l3, line);
   int shared = hm_sim.config.cores > 1;
   if (shared) hm_lock_acquire(&hm_sim.shared->l3_lock, hm_sim.pid);
@@ -139,8 +144,9 @@ static void access_l3(struct hm_access *access, uint32_t line, int causes) {
 }
 
 /* Below L1: `cold` tells whether the core never saw the line. */
-INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold, int causes) {
+INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold) {
   if (hm_sim.l2.sets != 0) {
+    int causes = causes_wanted(HM_L2_MISS);
     uint32_t set = hm_cache_set(&hm_sim.l2, line);
     int place = hm_cache_access(&hm_sim.l2, set, line);
     int held = causes && !is_recent(&hm_sim.l2, place)
@@ -156,7 +162,7 @@ INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold, i
     if (causes) access->cause[1] = cause_of(cold, held);
   }
   if (hm_sim.l3.sets != 0) {
-    access_l3(access, line, causes);
+    access_l3(access, line);
   } else {
     access->level = HM_LEVEL_MEMORY;
     access->latency = max32(access->latency, hm_sim.config.memory_latency);
@@ -179,17 +185,19 @@ struct first_level {
 
 static NOINLINE void miss_l1(struct hm_access *access, const struct first_level *level,
                              uint32_t set, uint32_t line) {
-  int causes = (hm_sim.config.flags & HM_FLAG_CAUSES) != 0, cold_for_core = 0;
+  int cold = 0, cold_for_core = 0;
+  if ((hm_sim.config.flags & HM_FLAG_CAUSES) != 0) {
+    cold = first_touch(*level->touched, line);
+    cold_for_core = cold && ((*level->touched_by_other)[line >> 6] & 1ull << (line & 63)) == 0;
+  }
   access->events |= 1u << level->miss;
   access->set[0] = set;
   access->physical_line = line;
-  if (causes) {
+  if (causes_wanted(level->miss)) {
     int held = hm_shadow_access(level->shadow, level->cache, line);
-    int cold = first_touch(*level->touched, line);
-    cold_for_core = cold && ((*level->touched_by_other)[line >> 6] & 1ull << (line & 63)) == 0;
     access->cause[0] = cause_of(cold, held);
   }
-  access_below_l1(access, line, cold_for_core, causes);
+  access_below_l1(access, line, cold_for_core);
 }
 
 /* A new epoch: every line of the set has to be seen again. */

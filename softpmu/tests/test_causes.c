@@ -15,11 +15,15 @@ struct causes {
   uint64_t of[4]; /* by enum hm_cause */
 };
 
-/* The machine with every L1D miss sampled, so that each shows its cause. */
+#define NEVER (1ull << 60)
+
+/* The machine with every L1D miss sampled, so that each shows its cause; that of
+ * other levels is only kept up if they are sampled too. */
 static struct hm_header *start_with_causes(void) {
   struct hm_config config = small_machine();
   config.flags = HM_FLAG_CAUSES;
   config.period[HM_L1D_MISS] = 1;
+  config.period[HM_L1I_MISS] = config.period[HM_L2_MISS] = config.period[HM_L3_MISS] = NEVER;
   return start(&config);
 }
 
