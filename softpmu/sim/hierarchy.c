@@ -202,11 +202,10 @@ static NOINLINE void miss_l1(struct hm_access *access, const struct first_level 
 
 /* A new epoch: every line of the set has to be seen again. */
 INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
-  uint64_t *slots = level->filter + (uint64_t)set * HM_FILTER_SLOTS;
-  for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
-  if (level->second_filter != NULL) {
-    slots = level->second_filter + (uint64_t)set * HM_FILTER_SLOTS;
-    for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
+  uint32_t sets = level->cache->sets;
+  for (uint32_t slot = set; slot < sets * HM_FILTER_SLOTS; slot += sets) {
+    level->filter[slot] = HM_NO_LINE;
+    if (level->second_filter != NULL) level->second_filter[slot] = HM_NO_LINE;
   }
   level->seen[set] = 1; /* the line being accessed */
 }

@@ -315,14 +315,10 @@ static IRExpr *group_guard(struct block *block, Int first) {
 
   /* The filter's slot: see hm_filter_slot. */
   ULong table = (ULong)(Addr)(writes ? hm_filter_store : hm_filter_load);
-  IRExpr *set =
-      binary(block, Iop_And64, address, constant(HM_FILTER_SET_MASK(hm_sim.l1d)), Ity_I64);
   IRExpr *shifted =
-      binary(block, Iop_Shr64, address,
-             IRExpr_Const(IRConst_U8((UChar)HM_FILTER_SLOT_SHIFT(hm_sim.l1d))), Ity_I64);
-  IRExpr *slot = binary(block, Iop_And64, shifted, constant(HM_FILTER_SLOT_MASK), Ity_I64);
-  IRExpr *offset = binary(block, Iop_Or64, set, slot, Ity_I64);
-  IRExpr *entry = binary(block, Iop_Add64, offset, constant(table), Ity_I64);
+      binary(block, Iop_Shr64, address, IRExpr_Const(IRConst_U8(HM_FILTER_SHIFT)), Ity_I64);
+  IRExpr *slot = binary(block, Iop_And64, shifted, constant(HM_FILTER_MASK(hm_sim.l1d)), Ity_I64);
+  IRExpr *entry = binary(block, Iop_Add64, slot, constant(table), Ity_I64);
   IRTemp line = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
   IRExpr *distance = binary(block, Iop_Sub64, address, IRExpr_RdTmp(line), Ity_I64);
   return binary(block, Iop_CmpLT64U, constant(HM_LINE_SIZE - (ULong)(high - low)), distance,
