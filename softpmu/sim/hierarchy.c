@@ -24,14 +24,10 @@
  * be seen again after each of its fills; in wide sets only the page that would
  * have to go, which gets a second chance if it was known (CLOCK).
  */
+#include "access.h"
 #include "host.h"
 #include "lock.h"
 #include "simulator.h"
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define NOINLINE __attribute__((noinline))
-#define INLINE static inline __attribute__((always_inline))
 
 #define PAGE_LINES_BITS (HM_PAGE_BITS - HM_LINE_BITS)
 #define PAGE_LINES_MASK ((1u << PAGE_LINES_BITS) - 1)
@@ -72,26 +68,6 @@ static void empty_code_filter(void) {
 void hm_empty_filters(void) {
   empty_data_filters();
   empty_code_filter();
-}
-
-/* --- Events and samples ------------------------------------------------- */
-
-static NOINLINE void expire(const struct hm_access *access, enum hm_event event) {
-  uint64_t period = hm_sim.config.period[event];
-  hm_sim.core->countdown[event] = period;
-  struct hm_sample sample = {event, period, hm_cycles(), hm_sim.cpu, access};
-  hm_host_sample(&sample);
-}
-
-INLINE void count(const struct hm_access *access, enum hm_event event) {
-  hm_sim.counts->events[event]++;
-  if (unlikely(--hm_sim.core->countdown[event] == 0)) expire(access, event);
-}
-
-/* All of one access's events see the access complete. */
-INLINE void count_events(const struct hm_access *access) {
-  for (uint32_t events = access->events; events != 0; events &= events - 1)
-    count(access, (enum hm_event)__builtin_ctz(events));
 }
 
 /* --- Caches below the first level ----------------------------------------- */
@@ -350,14 +326,6 @@ static NOINLINE void break_copy_on_write(const struct first_level *level,
 
 /* --- Data ---------------------------------------------------------------- */
 
-INLINE void begin(struct hm_access *access, uint64_t address, uint64_t site, uint32_t latency) {
-  *access = (struct hm_access){.address = address,
-                               .site = site,
-                               .latency = latency,
-                               .level = HM_LEVEL_L1,
-                               .translation = HM_TLB_L1};
-}
-
 INLINE uint32_t physical_line(hm_pte pte, uint64_t address) {
   return HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
          ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
@@ -497,9 +465,9 @@ void hm_data_every(uint64_t address, uint64_t site) {
   }
   /* Counted by the generated code; only the sampling happens here. */
   if (HM_SITE_KIND(site) != HM_STORE && --hm_sim.core->countdown[HM_LOADS] == 0)
-    expire(&access, HM_LOADS);
+    hm_expire(&access, HM_LOADS);
   if (HM_SITE_KIND(site) != HM_LOAD && --hm_sim.core->countdown[HM_STORES] == 0)
-    expire(&access, HM_STORES);
+    hm_expire(&access, HM_STORES);
 }
 
 /* --- Code ---------------------------------------------------------------- */
@@ -533,46 +501,4 @@ void hm_fetch(uint64_t line_address, uint64_t site) {
     return;
   }
   put_into_code_filter(known, line_address);
-}
-
-static void expire_without_memory(uint64_t address, uint64_t site, enum hm_event event) {
-  struct hm_access access;
-  begin(&access, address, site, 0);
-  access.level = HM_LEVEL_NONE;
-  access.translation = HM_TLB_NONE;
-  expire(&access, event);
-}
-
-void hm_instruction(uint64_t site) {
-  if (likely(--hm_sim.core->countdown[HM_INSTRUCTIONS] != 0)) return;
-  expire_without_memory(HM_SITE_IP(site), site, HM_INSTRUCTIONS);
-}
-
-/* --- Branches: gshare for directions, last target for indirect ones ------- */
-
-static void mispredicted(uint64_t target, uint64_t site) {
-  hm_sim.counts->events[HM_BRANCH_MISS]++;
-  if (--hm_sim.core->countdown[HM_BRANCH_MISS] == 0)
-    expire_without_memory(target, site, HM_BRANCH_MISS);
-}
-
-void hm_branch(uint64_t taken, uint64_t site) {
-  struct hm_branch_predictor *predictor = &hm_sim.core->predictor;
-  uint32_t index = ((uint32_t)HM_SITE_IP(site) ^ predictor->history) & ((1u << 14) - 1);
-  uint8_t counter = predictor->direction[index];
-  predictor->history = predictor->history << 1 | (taken & 1);
-  if ((taken & 1) != 0) {
-    if (counter < 3) predictor->direction[index]++;
-  } else if (counter > 0) {
-    predictor->direction[index]--;
-  }
-  if ((counter >= 2) != (taken & 1)) mispredicted(HM_SITE_IP(site), site);
-}
-
-void hm_indirect_branch(uint64_t target, uint64_t site) {
-  uint32_t *slot = &hm_sim.core->predictor.target[(HM_SITE_IP(site) >> 1) & ((1u << 9) - 1)];
-  uint32_t low = (uint32_t)target;
-  if (*slot == low) return;
-  *slot = low;
-  mispredicted(target, site);
 }
