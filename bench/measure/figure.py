@@ -1,0 +1,139 @@
+"""A figure that was measured: its value, how sure it is, the bar it has to hold; and the table of all of them."""
+
+import json
+import math
+import random
+import statistics
+from dataclasses import dataclass, field
+from typing import List, Optional, Sequence, Tuple
+
+Interval = Tuple[float, float]
+
+# Below this many blocks no interval of their median reaches 95 %: 1 - 2 * 0.5 ** 5 is 0.94.
+FEWEST_FOR_INTERVAL = 6
+
+
+def median_interval(values: Sequence[float]) -> Optional[Interval]:
+    """The 95 % interval of the median, by order statistics: no assumption about the noise's distribution.
+
+    Of n independent values, Binomial(n, 1/2) lie below the median: the k-th smallest and the k-th largest enclose it
+    with probability 1 - 2 P(X < k). The largest k that leaves 95 % is taken.
+    """
+    n = len(values)
+    if n < FEWEST_FOR_INTERVAL:
+        return None
+    ordered, k, below = sorted(values), 0, 0.0
+    while below + math.comb(n, k) / 2**n <= 0.025:
+        below += math.comb(n, k) / 2**n
+        k += 1
+    return ordered[k - 1], ordered[n - k]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What the issue asks of a figure."""
+
+    limit: float
+    at_most: bool = True
+
+    def holds(self, value: float) -> bool:
+        return value <= self.limit if self.at_most else value >= self.limit
+
+
+@dataclass
+class Figure:
+    """One line of the result. Without a bar it is there for information."""
+
+    name: str
+    value: float
+    unit: str
+    n: int
+    what: str
+    bar: Optional[Bar] = None
+    interval: Optional[Interval] = None
+    blocks: Sequence[float] = field(default_factory=list)
+
+    @staticmethod
+    def of_blocks(name: str, blocks: Sequence[float], unit: str, what: str, bar: Optional[Bar] = None) -> "Figure":
+        """The median over blocks."""
+        return Figure(
+            name=name,
+            value=statistics.median(blocks),
+            unit=unit,
+            n=len(blocks),
+            what=what,
+            bar=bar,
+            interval=median_interval(blocks),
+            blocks=list(blocks),
+        )
+
+    @property
+    def verdict(self) -> Optional[str]:
+        """`held` or `short`, by the value; nothing where there is no bar."""
+        if self.bar is None:
+            return None
+        return "held" if self.bar.holds(self.value) else "short"
+
+    @property
+    def decided(self) -> Optional[bool]:
+        """Whether the whole interval lies on one side of the bar; nothing where there is no bar or no interval."""
+        if self.bar is None or self.interval is None:
+            return None
+        low, high = self.interval
+        return self.bar.holds(low) == self.bar.holds(high)
+
+    def as_line(self) -> str:
+        """The figure as a line of the table; see HEADING."""
+        interval = "-" if self.interval is None else "{}..{}".format(*map(number, self.interval))
+        bar = "-" if self.bar is None else f"{'<=' if self.bar.at_most else '>='} {number(self.bar.limit)}"
+        verdict = self.verdict or "-"
+        if self.decided is False:
+            verdict += ", undecided: the bar lies within the interval"
+        return LINE.format(self.name, number(self.value), self.unit, interval, self.n, bar, verdict)
+
+    def as_json(self) -> dict:
+        return {
+            "name": self.name,
+            "what": self.what,
+            "value": self.value,
+            "unit": self.unit,
+            "interval_95": None if self.interval is None else {"low": self.interval[0], "high": self.interval[1]},
+            "n": self.n,
+            "bar": None if self.bar is None else {"at_most" if self.bar.at_most else "at_least": self.bar.limit},
+            "verdict": self.verdict,
+            "decided": self.decided,
+            "blocks": list(self.blocks),
+        }
+
+
+LINE = "{:<34} {:>9} {:<8} {:>19} {:>7}  {:<9} {}"
+HEADING = LINE.format("figure", "value", "unit", "95 % interval", "n", "bar", "verdict")
+
+
+def number(value: float) -> str:
+    """A number with three or four digits that count; large ones whole."""
+    if value == 0:
+        return "0"
+    if value == int(value) and abs(value) < 1e9:
+        return str(int(value))
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(digits, 6)}f}"
+
+
+def interleaved(kinds: Sequence[str], chance: random.Random) -> List[str]:
+    """The order of one block: each kind twice, the second half the mirror of the first (ABBA), so that a machine that
+    drifts through the block drifts alike for all. The first half is shuffled: no kind always follows the same one."""
+    order = list(kinds)
+    chance.shuffle(order)
+    return order + order[::-1]
+
+
+def as_json(figures: Sequence[Figure], machine: dict, quick: bool) -> str:
+    report = {
+        "format": "hardmeter-bench-measure",
+        "version": 1,
+        "quick": quick,
+        "machine": machine,
+        "figures": [figure.as_json() for figure in figures],
+    }
+    return json.dumps(report, indent=2)

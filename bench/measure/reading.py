@@ -1,0 +1,95 @@
+"""`hardmeter report` against `perf report --stdio`, on one file: CPU time and memory."""
+
+import os
+import shutil
+from typing import Callable, List
+
+from figure import Bar, Figure
+from processes import Trouble, Used, run, run_measured
+from servers import HARDMETER, REPOSITORY, Playground
+
+PROGRAM = "/usr/lib/postgresql/15/bin/postgres"
+BYTES_PER_SAMPLE = 330
+
+
+def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+    """Figure 5."""
+    samples, blocks = (200_000, 1) if quick else (5_000_000, 1)
+    if shutil.which("perf") is None:
+        raise Trouble("there is no perf to compare with\n  remedy: apt-get install linux-perf")
+    needed = samples * BYTES_PER_SAMPLE
+    if shutil.disk_usage(playground.folder).free < 2 * needed:
+        raise Trouble(f"no room for a capture of {needed >> 20} MB in /var/tmp\n  remedy: free some space there")
+    capture = playground.folder / "large.data"
+    try:
+        say(f"making a capture of {samples} samples")
+        run([_make_capture(), capture, str(samples), PROGRAM])
+        readers = {
+            "hardmeter": [HARDMETER, "report", "-i", capture],
+            # What a user of perf types; and the same without the callers' trees, which ours does not print either.
+            "perf": ["perf", "report", "--stdio", "-i", capture],
+            "perf, flat": ["perf", "report", "--stdio", "--no-children", "-g", "none", "-i", capture],
+        }
+        used = {name: [] for name in readers}
+        for block in range(blocks):
+            for name in [*readers, *reversed(list(readers))]:
+                say(f"{name} reads {samples} samples: block {block + 1} of {blocks}")
+                # Nobody's own configuration of perf.
+                used[name].append(run_measured(readers[name], dict(os.environ, PERF_CONFIG="/dev/null")))
+    finally:
+        capture.unlink(missing_ok=True)
+    return _figures(used, samples)
+
+
+def _make_capture() -> str:
+    """The generator, built."""
+    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-report", "--example", "make_capture"]
+    run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)
+    return str(REPOSITORY / "target/release/examples/make_capture")
+
+
+def _figures(used: dict, samples: int) -> List[Figure]:
+    def pairs(value: Callable[[Used], float], name: str) -> List[float]:
+        """A block is two runs of each reader; the sum of both counts."""
+        values = [value(one) for one in used[name]]
+        return [first + second for first, second in zip(values[::2], values[1::2])]
+
+    def ratio(value: Callable[[Used], float], above: str, below: str) -> List[float]:
+        return [a / b for a, b in zip(pairs(value, above), pairs(value, below))]
+
+    cpu, memory = (lambda one: one.cpu_seconds), (lambda one: one.peak_bytes)
+    on = f"on one file of {samples} samples"
+    return [
+        Figure.of_blocks(
+            "report: perf / hardmeter, CPU time",
+            ratio(cpu, "perf", "hardmeter"),
+            "x",
+            f"CPU time of perf report --stdio / hardmeter report, {on}",
+            Bar(10, at_most=False),
+        ),
+        Figure.of_blocks(
+            "report: hardmeter / perf, memory",
+            ratio(memory, "hardmeter", "perf"),
+            "x",
+            f"peak memory of hardmeter report / perf report --stdio, {on}",
+            Bar(0.25),
+        ),
+        Figure.of_blocks(
+            "report: flat perf / hardmeter, CPU",
+            ratio(cpu, "perf, flat", "hardmeter"),
+            "x",
+            f"CPU time of perf report --stdio --no-children -g none / hardmeter report, {on}",
+        ),
+        Figure.of_blocks(
+            "report: hardmeter, CPU time",
+            [seconds / 2 for seconds in pairs(cpu, "hardmeter")],
+            "s",
+            f"CPU time of hardmeter report {on}",
+        ),
+        Figure.of_blocks(
+            "report: hardmeter, memory",
+            [size / 2 / 2**20 for size in pairs(memory, "hardmeter")],
+            "MiB",
+            f"peak memory of hardmeter report {on}",
+        ),
+    ]

@@ -1,0 +1,208 @@
+"""Throwaway PostgreSQL servers, each running in one way: natively, or below one tool of Valgrind.
+
+All are made, started, stopped and removed by `hardmeter server`, so all have the same programs and settings, an
+unprivileged account, and a unix socket only. Each has data of its own, so that they can stand side by side and be
+asked in turn: runs are interleaved within fractions of a second, not by restarts that lie minutes apart.
+
+    native       the server as it is
+    none         valgrind --tool=none: translation alone, the floor of everything built on Valgrind
+    cachegrind   valgrind --tool=cachegrind --cache-sim=yes
+    softpmu      hardmeter record --source simulated: all levels, TLBs, causes, both events sampled with registers
+    softpmu-16   the same, simulating one line in 16
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Iterator, List
+
+from postgres import Connection
+from processes import Trouble, children, cpu_seconds, run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HARDMETER = REPOSITORY / "target/release/hardmeter"
+EVENTS = "l1d-miss,l2-miss"
+
+VALGRIND = ["valgrind", "-q", "--vgdb=no", "--sigill-diagnostics=no", "--run-libc-freeres=no"]
+TOOLS = {
+    "none": ["--tool=none"],
+    "cachegrind": ["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"],
+}
+RECORDINGS = {"softpmu": [], "softpmu-16": ["--set-sampling", "16"]}
+KINDS = ["native", "none", "softpmu", "softpmu-16", "cachegrind"]
+
+# Each of them would change how much work one query is, or put work of others beside it.
+SETTINGS = {"autovacuum": "off", "jit": "off", "max_parallel_workers_per_gather": "0"}
+
+
+class Playground:
+    """A folder for one run of the bench, and the servers in it. Everything in it is gone when the run ends."""
+
+    def __init__(self) -> None:
+        # Not below the repository: that may lie in a home folder which the servers' account may not enter.
+        self.folder = Path(tempfile.mkdtemp(prefix="hardmeter-bench-", dir="/var/tmp"))
+        self.folder.chmod(0o755)
+        self._servers: List["Server"] = []
+
+    def __enter__(self) -> "Playground":
+        return self
+
+    def __exit__(self, *_) -> None:
+        with undisturbed():
+            for server in self._servers:
+                try:
+                    server.remove()
+                except (Trouble, OSError, subprocess.TimeoutExpired) as error:
+                    print(f"bench: {server.folder} stays behind: {error}", file=sys.stderr)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def server(self, kind: str) -> "Server":
+        """The server of a kind, with pgbench's tables at scale 1; made when first asked for, and then stopped."""
+        for server in self._servers:
+            if server.kind == kind:
+                return server
+        server = Server(kind, self.folder)
+        self._servers.append(server)
+        server.make()
+        return server
+
+
+class Server:
+    """One server; `with server.running():` has it serve."""
+
+    def __init__(self, kind: str, playground: Path):
+        self.kind = kind
+        self.folder = playground / kind
+        self.capture = playground / f"{kind}.data"
+        self.postmaster = 0
+        self._recorder = None
+        self._programs = playground / f"{kind}.programs"
+        self._description: dict = {}
+
+    def make(self) -> None:
+        settings = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
+        self._hardmeter("start", "postgres", *settings)
+        self._hardmeter("load", "postgres", "--scale", "1")
+        self._hardmeter("stop")
+        self._description = json.loads(self._hardmeter("status", "--format", "json"))
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Server"]:
+        """The server, serving in its kind's way."""
+        with self._recorded() if self.kind in RECORDINGS else self._started():
+            self.postmaster = json.loads(self._hardmeter("status", "--format", "json"))["pid"]
+            yield self
+
+    def connect(self) -> Connection:
+        socket = f"{self._description['socket_folder']}/.s.PGSQL.{self._description['port']}"
+        return Connection(socket, self._description["user"], self._description["database"])
+
+    def environment(self) -> dict:
+        """By which pgbench finds the server."""
+        return dict(
+            os.environ,
+            PGHOST=self._description["socket_folder"],
+            PGPORT=str(self._description["port"]),
+            PGUSER=self._description["user"],
+            PGDATABASE=self._description["database"],
+        )
+
+    def program(self, name: str) -> str:
+        """One of the programs that belong to the server."""
+        return str(Path(self._description["programs"]) / name)
+
+    def processes(self) -> List[int]:
+        """The server's processes: its first, and the children of that."""
+        return [self.postmaster, *children(self.postmaster)]
+
+    def recorder_cpu(self) -> float:
+        """CPU seconds of the `hardmeter record` that records the server; 0 where none does."""
+        return 0.0 if self._recorder is None else cpu_seconds(self._recorder)
+
+    def remove(self) -> None:
+        if (self.folder / "state.json").exists():
+            self._hardmeter("remove")
+
+    @contextlib.contextmanager
+    def _started(self) -> Iterator[None]:
+        programs = []
+        if self.kind in TOOLS:
+            # Ten minutes, as hardmeter itself waits for simulated servers.
+            programs = ["--programs", self._wrapped_programs(), "--timeout", "600"]
+        self._hardmeter("start", *programs)
+        try:
+            yield
+        finally:
+            with undisturbed():
+                self._hardmeter("stop")
+
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Records the server for as long as `cat` runs, which ends with its input. Its echo tells that the recording
+        has begun."""
+        command = [HARDMETER, "record", "--source", "simulated", "-e", EVENTS, *RECORDINGS[self.kind]]
+        command += ["-o", self.capture, "--server", self.folder, "--", "cat"]
+        log = tempfile.TemporaryFile()
+        recorder = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        )
+        try:
+            recorder.stdin.write(b"ready\n")
+            recorder.stdin.flush()
+            if recorder.stdout.readline() != b"ready\n":
+                recorder.wait()
+                raise Trouble(f"{shlex.join(map(str, command))}: {_text(log)}")
+            self._recorder = recorder.pid
+            yield
+        finally:
+            self._recorder = None
+            with undisturbed():
+                recorder.stdin.close()
+                try:
+                    recorder.wait(timeout=90)
+                except subprocess.TimeoutExpired:
+                    recorder.send_signal(signal.SIGINT)
+                    recorder.wait(timeout=90)
+                recorder.stdout.close()
+        if recorder.returncode != 0:
+            raise Trouble(f"{shlex.join(map(str, command))}: exit status {recorder.returncode}\n{_text(log)}")
+
+    def _wrapped_programs(self) -> Path:
+        """A folder whose `postgres` runs the real one below the tool."""
+        self._programs.mkdir(mode=0o755, exist_ok=True)
+        real = self.program("postgres")
+        script = self._programs / "postgres"
+        script.write_text(
+            "#!/bin/sh\n"
+            f'if [ "$1" = --version ]; then exec {shlex.quote(real)} "$@"; fi\n'
+            f'exec {shlex.join([*VALGRIND, *TOOLS[self.kind], real])} "$@"\n'
+        )
+        script.chmod(0o755)
+        return self._programs
+
+    def _hardmeter(self, action: str, *words) -> str:
+        return run([HARDMETER, "--quiet", "server", action, *words, "--dir", self.folder])
+
+
+def _text(log) -> str:
+    log.seek(0)
+    return log.read().decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Holds Ctrl-C and a request to end back while something is cleared away."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before):
+            signal.signal(number, handler)
