@@ -115,6 +115,7 @@ static void after_options(void) {
   const char *problem = hm_attach(header, (uint32_t)VG_(getpid)());
   if (problem != NULL) fail(problem);
   hm_measuring = atomic_load(&header->measuring) != 0;
+  hm_refuse_io_uring();
   hm_found_family();
   VG_(atfork)(before_fork, parent_after_fork, child_after_fork);
   hm_record_exec(VG_(args_the_exename));

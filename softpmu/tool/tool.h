@@ -19,6 +19,7 @@ struct hm_header *hm_map_segment(const HChar *path);
 void hm_translate_block(ThreadId tid, Addr block);
 void hm_discard_translations(void);
 uint64_t hm_wall_nanoseconds(void);
+void hm_refuse_io_uring(void);
 
 /* instrument.c */
 IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout,
