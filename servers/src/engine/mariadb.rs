@@ -72,6 +72,9 @@ impl Ways for Mariadb {
             "--no-defaults",
             joined("--datadir=", site.folder.data()),
             joined("--pid-file=", site.folder.data().join("hardmeter.pid")),
+            // By default it reserves 8 TiB of addresses for a pool that might grow; Valgrind has 128 GiB for everything.
+            // "loose": versions before 10.11.12 have no such option and need none.
+            "--loose-innodb-buffer-pool-size-max=16G",
         ];
         let settings = site.state.settings.iter();
         command
