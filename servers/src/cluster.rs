@@ -156,7 +156,13 @@ impl Cluster {
         }
         self.state.process = None;
         let before = (self.state.clone(), self.programs.clone());
-        let started = self.launch(options, progress);
+        let begun = Instant::now();
+        let mut started = self.launch(options, progress);
+        while started.as_ref().is_err_and(orphans_remain) && begun.elapsed() < PATIENCE_WITH_ORPHANS {
+            self.end_process(&|_: &str| {});
+            std::thread::sleep(Duration::from_millis(200));
+            started = self.launch(options, progress);
+        }
         if started.is_err() {
             self.end_process(&|_: &str| {});
             // A setting or program that does not work must not stay: the next start would fail by it too.
@@ -375,7 +381,10 @@ impl Cluster {
 
     /// Ends the recorded process, if it is alive, by the engine's steps and then by force.
     fn end_process(&self, progress: Progress) -> StopOutcome {
-        let Some(process) = self.state.process.as_ref().filter(|process| process.is_alive()) else {
+        // One that died as our child is collected here: as a zombie it keeps its number, and PostgreSQL would take it
+        // for a server that runs.
+        let gone = |process: &&ProcessIdentity| process.wait_until_gone(Duration::ZERO);
+        let Some(process) = self.state.process.as_ref().filter(|process| !gone(process)) else {
             return StopOutcome::NotRunning;
         };
         for step in self.state.engine.ways().stop_steps() {
@@ -401,6 +410,14 @@ impl Cluster {
             diagnose(&log).unwrap_or_else(|| format!("the whole log is {}", self.folder.log().display()));
         ServerError::Failed { what: what.to_owned(), status: in_words(status), log, remedy }
     }
+}
+
+/// How long the processes of a server whose first one was killed may take to notice: inside a simulator, seconds.
+const PATIENCE_WITH_ORPHANS: Duration = Duration::from_secs(60);
+
+/// Whether a start failed because processes of a server that died still hold its shared memory. PostgreSQL says so.
+fn orphans_remain(error: &ServerError) -> bool {
+    error.to_string().contains("pre-existing shared memory block")
 }
 
 fn plain(words: Vec<OsString>) -> Command {
