@@ -178,10 +178,11 @@ pub fn record(
     let header = host::header(command_line);
     let recorded =
         recorder::record(source.as_mut(), workload.as_mut(), output, &header, request.delay, progress);
-    if let (Some(server), true) = (server, restarted) {
-        // However the recording ended, the server is put back first.
-        server.restore()?;
-    }
+    // However the recording ended, the server is put back; should that fail, the capture is complete all the same.
+    let restored = match server {
+        Some(server) if restarted => server.restore(),
+        _ => Ok(()),
+    };
     let recorded = recorded?;
     let notes = source.notes();
     let mut sidecar = sidecar(request, &chosen, &recorded, &notes);
@@ -194,6 +195,7 @@ pub fn record(
         Err(SidecarError::Io { .. }) if recorded.ending == Ending::DiskFull => {}
         stored => stored?,
     }
+    restored?;
     Ok(Report { recorded, source: chosen.source, notes })
 }
 
