@@ -228,7 +228,7 @@ fn programs_execute_others_of_all_kinds() {
         return;
     }
     let room = Room::new();
-    let walker = room.walker(&["-static"]);
+    room.walker(&["-static"]);
     room.program("of_32_bits", &program_of_32_bits());
     // A script is executed, which executes a static program, and a 32-bit one, and becomes a dynamic one.
     let text = "#!/bin/sh\n./walker 1 2 0\n./of_32_bits\necho of_32_bits=$?\nexec sort /dev/null\n";
