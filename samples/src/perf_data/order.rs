@@ -14,6 +14,7 @@
 //! Rounds have a larger limit of the same kind, so that no file decides how much memory we use.
 
 use super::stream::RawRecord;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 /// Bytes of records kept waiting in a file that has shown no rounds.
@@ -23,12 +24,19 @@ const WINDOW_LIMIT: usize = 64 << 20;
 /// 512 processors.
 const ROUND_LIMIT: usize = 512 << 20;
 
-/// One waiting record; its body lies in the queue's byte buffer.
+/// Bodies are kept in blocks of this size: when their last record has gone out, the block is used again. Nothing
+/// that waits is ever moved.
+const BLOCK_SIZE: usize = 1 << 20;
+
+/// One waiting record.
 #[derive(Clone, Copy)]
 struct Waiting {
     time: u64,
-    start: usize,
-    length: usize,
+    /// Number of the block with its body, counted from the first one ever.
+    block: usize,
+    /// Where in the block, and how long.
+    start: u32,
+    length: u32,
     kind: u32,
     misc: u16,
 }
@@ -37,7 +45,11 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct TimeQueue {
     waiting: Vec<Waiting>,
-    bytes: Vec<u8>,
+    /// The blocks in use, oldest first, and the number of the oldest.
+    blocks: VecDeque<Vec<u8>>,
+    oldest_block: usize,
+    /// Blocks to use again.
+    spare: Vec<Vec<u8>>,
     /// Newest time seen.
     newest: u64,
     /// Newest time seen at the end of the previous round: the limit of the next flush.
@@ -57,17 +69,24 @@ impl TimeQueue {
 
     /// Adds a record. Returns whether it came too late for its place.
     pub(super) fn push(&mut self, time: u64, record: RawRecord<'_>) -> bool {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(record.body);
         let length = record.body.len();
-        self.waiting.push(Waiting { time, start, length, kind: record.kind, misc: record.misc });
+        if self.blocks.back().is_none_or(|block| block.len() + length > BLOCK_SIZE) {
+            self.blocks.push_back(self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE)));
+        }
+        let number = self.oldest_block + self.blocks.len() - 1;
+        let block = self.blocks.back_mut().expect("pushed above if there was none");
+        // A record is shorter than 64 KiB: its header's size has 16 bits.
+        let (start, length) = (block.len() as u32, length as u32);
+        block.extend_from_slice(record.body);
+        let (kind, misc) = (record.kind, record.misc);
+        self.waiting.push(Waiting { time, block: number, start, length, kind, misc });
         self.newest = self.newest.max(time);
         time < self.delivered
     }
 
     /// Whether the queue has used up its memory and must give some back.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() + self.waiting.len() * std::mem::size_of::<Waiting>() > self.limit
+        self.blocks.len() * BLOCK_SIZE + self.waiting.len() * std::mem::size_of::<Waiting>() > self.limit
     }
 
     /// The recorder finished a round.
@@ -98,21 +117,29 @@ impl TimeQueue {
 
     fn deliver(&mut self, count: usize, outlet: Outlet<'_>) -> ControlFlow<()> {
         for waiting in &self.waiting[..count] {
-            let body = &self.bytes[waiting.start..waiting.start + waiting.length];
+            let block = &self.blocks[waiting.block - self.oldest_block];
+            let body = &block[waiting.start as usize..(waiting.start + waiting.length) as usize];
             outlet(RawRecord { kind: waiting.kind, misc: waiting.misc, body })?;
         }
         if let Some(last) = count.checked_sub(1) {
             self.delivered = self.delivered.max(self.waiting[last].time);
         }
         self.waiting.drain(..count);
-        let mut kept = Vec::with_capacity(self.waiting.iter().map(|waiting| waiting.length).sum());
-        for waiting in &mut self.waiting {
-            let start = kept.len();
-            kept.extend_from_slice(&self.bytes[waiting.start..waiting.start + waiting.length]);
-            waiting.start = start;
-        }
-        self.bytes = kept;
+        self.recycle();
         ControlFlow::Continue(())
+    }
+
+    /// Takes back the blocks in which nothing waits any more.
+    fn recycle(&mut self) {
+        let end = self.oldest_block + self.blocks.len();
+        let needed = self.waiting.iter().map(|waiting| waiting.block).min().unwrap_or(end);
+        for _ in self.oldest_block..needed {
+            if let Some(mut block) = self.blocks.pop_front() {
+                block.clear();
+                self.spare.push(block);
+            }
+        }
+        self.oldest_block = needed;
     }
 }
 
