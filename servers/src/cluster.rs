@@ -178,6 +178,10 @@ impl Cluster {
         self.state.programs.clone_from(&self.programs.folder);
         self.state.version.clone_from(&self.programs.version);
         self.ensure_socket_folder()?;
+        if let Some(options) = self.state.engine.ways().client_options(&self.site()) {
+            let path = self.folder.client_options();
+            std::fs::write(&path, options).map_err(io_error("write", path))?;
+        }
         merge(&mut self.state.settings, &options.settings);
 
         let log = Log::open(self.folder.log())?;

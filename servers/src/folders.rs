@@ -30,6 +30,11 @@ impl ServerFolder {
         self.0.join("server.log")
     }
 
+    /// How clients find the server, where their environment cannot tell them.
+    pub(crate) fn client_options(&self) -> PathBuf {
+        self.0.join("my.cnf")
+    }
+
     /// What the folder says of itself.
     pub(crate) fn state(&self) -> PathBuf {
         self.0.join("state.json")

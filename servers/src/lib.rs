@@ -5,6 +5,7 @@
 //! ```text
 //! DIR/state.json    version, programs, socket, settings, loaded workloads, the running process   (ours)
 //! DIR/server.log    what the server printed                                                      (ours)
+//! DIR/my.cnf        how MariaDB's clients find it                                                (ours)
 //! DIR/data/         the data folder                                             (of the server's account)
 //! DIR/socket/       its only way in, a unix socket, mode 0700                   (of the server's account)
 //! ```

@@ -158,7 +158,8 @@ fn fill(folder: &ServerFolder, programs: &Programs, account: Account) -> Result<
 /// Removes what is ours, the state last: until then the folder still says what it is.
 fn remove_contents(folder: &ServerFolder) -> Result<(), ServerError> {
     let lent = folder.path().join("lent");
-    for path in [folder.data(), folder.socket(), lent, folder.log(), folder.unfinished(), folder.state()] {
+    let written = [folder.log(), folder.client_options(), folder.unfinished(), folder.state()];
+    for path in [folder.data(), folder.socket(), lent].into_iter().chain(written) {
         remove(&path)?;
     }
     Ok(())

@@ -127,7 +127,17 @@ impl Ways for Mariadb {
     }
 
     fn environment(&self, site: &Site) -> Vec<(&'static str, OsString)> {
-        vec![("MYSQL_UNIX_PORT", site.state.socket_folder.join(self.socket_name(site.state)).into())]
+        vec![
+            ("MYSQL_UNIX_PORT", site.state.socket_folder.join(self.socket_name(site.state)).into()),
+            ("MYSQL_HOME", site.folder.path().into()),
+        ]
+    }
+
+    /// Debian's own options file names the system's socket, and a file goes before the environment; `MYSQL_HOME`'s goes
+    /// before Debian's.
+    fn client_options(&self, site: &Site) -> Option<String> {
+        let socket = site.state.socket_folder.join(self.socket_name(site.state));
+        Some(format!("[client]\nsocket = \"{}\"\nuser = {}\n", socket.display(), site.state.user))
     }
 
     fn load_pgbench(&self, _site: &Site, _scale: u32) -> Result<Vec<OsString>, ServerError> {

@@ -100,6 +100,11 @@ pub(crate) trait Ways: Sync {
     fn backends_sql(&self) -> Option<&'static str>;
     /// Environment by which any client of this engine finds the server.
     fn environment(&self, site: &Site) -> Vec<(&'static str, OsString)>;
+    /// What a client's options file must say (`my.cnf` in the server's folder, which the environment names); `None` where
+    /// the environment is enough.
+    fn client_options(&self, _site: &Site) -> Option<String> {
+        None
+    }
     /// The command that loads pgbench's tables.
     fn load_pgbench(&self, site: &Site, scale: u32) -> Result<Vec<OsString>, ServerError>;
 }
