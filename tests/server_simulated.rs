@@ -141,18 +141,18 @@ fn backends_of_a_real_server_are_simulated_and_it_runs_again_afterwards() {
     playground.assert_intact();
     assert_eq!(playground.cluster().query("SELECT count(*) FROM pgbench_history").unwrap(), "15");
 
+    // A command that is not there is told, and the server put back.
+    let output = run(&mut playground.recorder(&["no-such-pgbench"]));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no-such-pgbench"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("remedy:"), "{}", stderr(&output));
+    playground.assert_intact();
+
     // A server that did not run is not left running.
     playground.cluster().stop(&|_| {}).unwrap();
     let output = run(&mut playground.recorder(&["pgbench", "-n", "-c", "1", "-t", "1"]));
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(recorded(&output, "l1d-miss") > 0);
-    assert!(!playground.cluster().is_running());
-
-    // The command is checked before the server is touched.
-    let output = run(&mut playground.recorder(&["no-such-pgbench"]));
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("no-such-pgbench"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("remedy:"), "{}", stderr(&output));
     assert!(!playground.cluster().is_running());
 }
 
