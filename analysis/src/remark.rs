@@ -110,8 +110,8 @@ impl fmt::Display for Remark {
             ),
             Remark::Lost { samples, records } => write!(
                 f,
-                "lost while recording: {samples} samples, {records} other records; record with a larger period \
-                 or larger buffers (hardmeter record --mmap-pages)"
+                "lost while recording: {samples} samples, {records} other records; record with a longer period \
+                 (hardmeter record --period), or fewer events"
             ),
             Remark::Throttled { times } => write!(
                 f,
@@ -167,9 +167,10 @@ fn why_empty(column: Dimension) -> &'static str {
             "the event recorded no data source; record a memory event (hardmeter events)"
         }
         Dimension::Latency => "the event recorded no latency; record a memory event (hardmeter events)",
-        Dimension::Cause | Dimension::Set => {
-            "only the software PMU knows it; record with \"hardmeter record --source simulated\""
+        Dimension::Cause => {
+            "only the software PMU tells causes; record with --source simulated, and without --no-causes"
         }
+        Dimension::Set => "only the software PMU knows it; record with --source simulated",
         Dimension::Process => "the capture does not tell the names of processes",
         _ => "the capture does not tell",
     }
@@ -197,6 +198,14 @@ mod tests {
         let remark =
             Remark::Names { subjects, cause: "is stripped".into(), remedy: "install symbols".into() };
         assert_eq!(remark.to_string(), "a, b, c and 2 more: is stripped; install symbols");
+    }
+
+    #[test]
+    fn remedies_name_options_that_exist() {
+        let lost = Remark::Lost { samples: 3, records: 0 }.to_string();
+        assert!(lost.contains("--period") && !lost.contains("--mmap-pages"), "{lost}");
+        let no_causes = Remark::EmptyColumn { column: Dimension::Cause }.to_string();
+        assert!(no_causes.contains("without --no-causes"), "{no_causes}");
     }
 
     #[test]

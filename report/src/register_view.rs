@@ -112,11 +112,14 @@ impl RegisterView {
             )
         );
         if !self.records.iter().any(RegisterRecord::has_registers) {
-            text.push_str("  the capture holds no registers; record with \"hardmeter record --registers\"\n");
+            text.push_str(
+                "  the capture holds no registers: a timer records none; record a memory event (hardmeter events)\n",
+            );
             return text;
         }
         let names: Vec<&str> = ORDER.iter().map(|register| register.name()).collect();
         let _ = writeln!(text, "# each record is: {{{}, data address, latency, level}}", names.join(", "));
+        let _ = writeln!(text, "# rip is the address that the process saw; those above are the image's own");
         let mut columns = vec![("event".to_string(), Align::Left, Cut::Never)];
         columns.extend(names.iter().map(|name| (name.to_string(), Align::Right, Cut::Never)));
         columns.extend(["data address", "latency"].map(|name| (name.to_string(), Align::Right, Cut::Never)));
