@@ -15,7 +15,7 @@ pub enum ReportError {
     #[error("cannot write comma-separated values: {0}")]
     Csv(#[from] csv::Error),
     /// No sample lies in the routine asked for.
-    #[error("no sample lies in {wanted}; {remedy}")]
+    #[error("no sample lies in {wanted}\n  remedy: {remedy}")]
     NoSuchRoutine {
         /// The routine.
         wanted: String,
@@ -26,7 +26,7 @@ pub enum ReportError {
     #[error(transparent)]
     Code(#[from] hardmeter_attribution::DisassemblyError),
     /// No event of the capture has this name.
-    #[error("the capture has no event \"{name}\"; its events are: {known}")]
+    #[error("the capture has no event \"{name}\"\n  remedy: one of its events: {known}")]
     NoSuchEvent {
         /// The name asked for.
         name: String,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened or read.
-    #[error("cannot read {path}: {source}; check the name and your rights to the file")]
+    #[error("cannot read {path}: {source}\n  remedy: check the name and your rights to the file")]
     Io {
         /// Which file.
         path: PathBuf,
@@ -17,21 +17,21 @@ pub enum ReadError {
     },
     /// `perf record --threads` writes a directory.
     #[error(
-        "{path} is a directory; record without `perf record --threads`, which writes one file per thread"
+        "{path} is a directory\n  remedy: record without `perf record --threads`, which writes one file per thread"
     )]
     Directory {
         /// Which path.
         path: PathBuf,
     },
     /// The file has no bytes.
-    #[error("{path} is empty: nothing was recorded, or the recorder had no room; record again")]
+    #[error("{path} is empty: nothing was recorded, or the recorder had no room\n  remedy: record again")]
     Empty {
         /// Which file.
         path: PathBuf,
     },
     /// The first bytes are not perf's.
     #[error(
-        "{path} is no perf.data file (it does not begin with PERFILE2); \
+        "{path} is no perf.data file (it does not begin with PERFILE2)\n  remedy: \
          give the file that `hardmeter record` or `perf record` wrote"
     )]
     NotACapture {
@@ -40,7 +40,7 @@ pub enum ReadError {
     },
     /// Perf's format of before 2.6.34.
     #[error(
-        "{path} has perf.data version 1, which perf stopped writing in 2010; record again with a newer perf"
+        "{path} has perf.data version 1, which perf stopped writing in 2010\n  remedy: record again with a newer perf"
     )]
     Version1 {
         /// Which file.
@@ -48,7 +48,7 @@ pub enum ReadError {
     },
     /// The file comes from a big-endian machine.
     #[error(
-        "{path} was recorded on a big-endian machine, whose byte order hardmeter does not read; \
+        "{path} was recorded on a big-endian machine, whose byte order hardmeter does not read\n  remedy: \
          look at it on that machine, or convert it there with `perf script`"
     )]
     ForeignByteOrder {
@@ -56,7 +56,10 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// The header contradicts itself or the file.
-    #[error("{path} has a damaged header: {what}; copy the file again from where it was recorded, or record again")]
+    #[error(
+        "{path} has a damaged header: {what}\n  remedy: copy the file again from where it was recorded, or \
+         record again"
+    )]
     DamagedHeader {
         /// Which file.
         path: PathBuf,
@@ -70,7 +73,7 @@ pub enum ReadError {
 pub enum WriteError {
     /// The file system is full, or the user's quota, or the process's file size limit is reached.
     #[error(
-        "no room to write {path}: {source}; free some space, give another place with -o, \
+        "no room to write {path}: {source}\n  remedy: free some space, give another place with -o, \
          or record less (a longer period, a shorter run)"
     )]
     DiskFull {
@@ -80,7 +83,9 @@ pub enum WriteError {
         source: std::io::Error,
     },
     /// The folder or file cannot be written.
-    #[error("cannot write {path}: {source}; check that the folder exists and that you may write there")]
+    #[error(
+        "cannot write {path}: {source}\n  remedy: check that the folder exists and that you may write there"
+    )]
     Io {
         /// The file.
         path: PathBuf,
@@ -89,7 +94,7 @@ pub enum WriteError {
     },
     /// The capture was finished, but without its last records.
     #[error(
-        "{path} is complete but shortened: {discarded} bytes of records found no room on the disk; \
+        "{path} is complete but shortened: {discarded} bytes of records found no room on the disk\n  remedy: \
          free some space and record again if the end matters"
     )]
     Shortened {
