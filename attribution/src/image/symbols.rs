@@ -214,7 +214,7 @@ impl SectionEnds {
 }
 
 /// Makes the flat table. The innermost symbol (the last to start) owns an address; of several with one range,
-/// the best ranked, then the shortest, then the first by alphabet.
+/// the best ranked, then the longest, then the first by alphabet: the one that perf names, too.
 fn flatten(sources: Vec<Arc<ImageBytes>>, mut symbols: Vec<Symbol>) -> SymbolTable {
     let name = |symbol: &Symbol| -> &[u8] {
         let start = symbol.name_offset as usize;
@@ -224,7 +224,7 @@ fn flatten(sources: Vec<Arc<ImageBytes>>, mut symbols: Vec<Symbol>) -> SymbolTab
         let range = a.start.cmp(&b.start).then(b.end.cmp(&a.end));
         range
             .then(a.rank.cmp(&b.rank))
-            .then(a.name_length.cmp(&b.name_length))
+            .then(b.name_length.cmp(&a.name_length))
             .then_with(|| name(a).cmp(name(b)))
     });
     symbols.dedup_by_key(|symbol| (symbol.start, symbol.end));
