@@ -6,7 +6,7 @@ use hardmeter_analysis::{Filter, ModeFilter};
 use hardmeter_attribution::SymbolizerOptions;
 use hardmeter_report::{Capture, Heading, ReportError};
 use hardmeter_samples::model::{Cycles, Pid};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which capture, and which of its samples.
 #[derive(clap::Args, Debug)]
@@ -43,11 +43,23 @@ pub struct ViewArguments {
 impl ViewArguments {
     /// Opens the capture.
     pub fn open(&self) -> Result<Capture, CommandError> {
-        if !self.input.exists() && self.input.as_os_str() == "hardmeter.data" {
-            return Err(CommandError::new(
-                "there is no hardmeter.data in this folder",
-                "record one (hardmeter record -- COMMAND), or name another capture with -i FILE",
-            ));
+        if !self.input.exists() {
+            if let Some(partial) = partial_of(&self.input) {
+                return Err(CommandError::new(
+                    format!(
+                        "there is no {}, but {}: a recording that runs still, or was killed",
+                        self.input.display(),
+                        partial.display()
+                    ),
+                    format!("wait for its end, or see what there is of it: -i {}", partial.display()),
+                ));
+            }
+            if self.input.as_os_str() == "hardmeter.data" {
+                return Err(CommandError::new(
+                    "there is no hardmeter.data in this folder",
+                    "record one (hardmeter record -- COMMAND), or name another capture with -i FILE",
+                ));
+            }
         }
         Ok(Capture::open(&self.input)?)
     }
@@ -97,6 +109,24 @@ impl ViewArguments {
             ..SymbolizerOptions::default()
         }
     }
+}
+
+/// The latest unfinished recording of a capture's name beside it: `NAME.PID-N.partial`.
+fn partial_of(capture: &Path) -> Option<PathBuf> {
+    let prefix = format!("{}.", capture.file_name()?.to_str()?);
+    let folder = match capture.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let is_partial = |name: &str| {
+        let middle = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".partial"));
+        middle.is_some_and(|middle| middle.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+    };
+    let partials = std::fs::read_dir(folder).ok()?.flatten();
+    partials
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_partial))
+        .max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok())
+        .map(|entry| capture.with_file_name(entry.file_name()))
 }
 
 /// A capture without samples has nothing to show: says which events were recorded and why there may be none.

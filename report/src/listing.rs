@@ -98,12 +98,15 @@ impl Listing {
     }
 
     /// The listing as text.
-    pub fn render(&self, style: Style, with_remarks: bool) -> String {
-        let mut text = self.heading.render(style);
+    pub fn render(&self, style: Style, code_only: bool) -> String {
+        let mut text = match code_only {
+            true => String::new(),
+            false => self.heading.render(style) + "\n",
+        };
         let annotation = &self.annotation;
         let _ = writeln!(
             text,
-            "\n{}  {}..{} in {}",
+            "{}  {}..{} in {}",
             style.paint(Tone::Title, &printable(&annotation.routine)),
             annotation.start,
             annotation.end,
@@ -125,7 +128,7 @@ impl Listing {
         if let Some(registers) = &self.registers {
             let _ = write!(text, "\n{}", registers.render(style));
         }
-        if with_remarks {
+        if !code_only {
             text.push_str(&remarks_text(&self.remarks, style));
         }
         text

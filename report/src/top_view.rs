@@ -44,17 +44,22 @@ pub struct TopReport {
 }
 
 impl TopReport {
-    /// The report as text.
-    pub fn render(&self, style: Style, with_remarks: bool) -> String {
-        let mut text = self.heading.render(style);
-        if let Some(filter) = &self.filter {
-            let _ = writeln!(text, "  {} {filter}", style.paint(Tone::Faint, &format!("{:<10}", "only")));
+    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    pub fn render(&self, style: Style, tables_only: bool) -> String {
+        let mut text = String::new();
+        if !tables_only {
+            text = self.heading.render(style);
+            if let Some(filter) = &self.filter {
+                let _ = writeln!(text, "  {} {filter}", style.paint(Tone::Faint, &format!("{:<10}", "only")));
+            }
         }
         for table in &self.tables {
-            text.push('\n');
+            if !text.is_empty() {
+                text.push('\n');
+            }
             self.render_table(table, style, &mut text);
         }
-        if with_remarks {
+        if !tables_only {
             text.push_str(&remarks_text(&self.remarks, style));
         }
         text

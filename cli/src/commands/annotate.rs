@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let passing = listing.annotation.events.iter().map(|event| event.share.total).sum();
     require_samples(&listing.heading, passing)?;
     match arguments.format {
-        Format::Text => print(&listing.render(style(globals), !globals.quiet))?,
+        Format::Text => print(&listing.render(style(globals), globals.quiet))?,
         Format::Json => print(&format!("{:#}\n", listing.json()))?,
     }
     Ok(outcome(&listing.unread, globals))

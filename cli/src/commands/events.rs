@@ -5,6 +5,7 @@ use crate::terminal;
 use hardmeter_capture::events::catalogue::{self, CatalogueEntry};
 use hardmeter_capture::events::processor::Processor;
 use hardmeter_capture::pmu::attributes::Rate;
+use hardmeter_samples::model::MemoryEvent;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -45,6 +46,17 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(Outcome::Complete)
 }
 
+/// What the simulation tells of an event's samples. A branch or a plain instruction touches no data; causes are those
+/// of cache misses.
+fn simulated_text(event: &str) -> &'static str {
+    use MemoryEvent::{BranchesMispredicted, Instructions, L1dMiss, L1iMiss, L2Miss, L3Miss};
+    match MemoryEvent::from_name(event) {
+        Some(L1dMiss | L1iMiss | L2Miss | L3Miss) => "yes   exact, with data address, registers and cause",
+        Some(BranchesMispredicted | Instructions) => "yes   exact, with registers",
+        _ => "yes   exact, with data address and registers",
+    }
+}
+
 fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -> String {
     let bold = |text: &str| match terminal::style(globals).color {
         true => format!("\x1b[1m{text}\x1b[0m"),
@@ -79,7 +91,7 @@ fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -
         };
         let _ = writeln!(text, "     hardware   {hardware}");
         let simulated = match entry.simulated {
-            true => "yes   exact, with data address, registers and cause",
+            true => simulated_text(entry.event),
             false => "no    `hardmeter doctor` says what is missing",
         };
         let _ = writeln!(text, "     simulated  {simulated}\n");

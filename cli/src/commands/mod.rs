@@ -19,7 +19,7 @@ pub struct Globals {
     /// When to colour: only on a terminal unless told otherwise.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
-    /// Say less: no progress, no remarks.
+    /// Say less: no progress, no remarks, no heading.
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

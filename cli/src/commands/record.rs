@@ -286,7 +286,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
     if std::io::stderr().is_terminal() {
         let input = match arguments.output.to_str() {
             Some("hardmeter.data") => String::new(),
-            _ => format!(" {}", arguments.output.display()),
+            _ => format!(" -i {}", arguments.output.display()),
         };
         say(format!("next: hardmeter report{input}"));
     }

@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let capture = arguments.view.open()?;
     let (report, unread) = build(arguments, globals, &capture)?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), !globals.quiet))?,
+        Format::Text => print(&report.render(style(globals), globals.quiet))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }
