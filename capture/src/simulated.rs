@@ -3,7 +3,7 @@
 use crate::pmu::syscall::Reading;
 use crate::softpmu::SoftwarePmu;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
-use hardmeter_samples::model::EventSource;
+use hardmeter_samples::model::{Cycles, EventSource};
 use hardmeter_samples::perf_data::EventAttributes;
 use std::time::Duration;
 
@@ -65,6 +65,10 @@ impl RecordSource for SimulatedSource {
             reading: Reading { value, enabled: 1, running: 1 },
         };
         self.pmu.counts().events.into_iter().map(counted).collect()
+    }
+
+    fn simulated_cycles(&self) -> Option<Cycles> {
+        Some(self.pmu.counts().cycles)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use crate::pmu::syscall::Reading;
 use crate::rings::RingError;
-use hardmeter_samples::model::EventSource;
+use hardmeter_samples::model::{Cycles, EventSource};
 use hardmeter_samples::perf_data::{EventAttributes, WriteError};
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -80,6 +80,11 @@ pub trait RecordSource {
 
     /// How often each event happened, sampled or not.
     fn counts(&self) -> Vec<EventCount>;
+
+    /// Simulated time, where time is simulated.
+    fn simulated_cycles(&self) -> Option<Cycles> {
+        None
+    }
 
     /// What a reader of the capture must know: concessions made, limits of the source.
     fn notes(&self) -> Vec<String> {

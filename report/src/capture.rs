@@ -131,6 +131,8 @@ impl Capture {
             geometry: self.geometry(),
             command: (!header.command_line.is_empty()).then(|| header.command_line.join(" ")),
             duration_ns: None,
+            instructions: notes.and_then(|notes| notes.instructions),
+            simulated_cycles: notes.and_then(|notes| notes.simulated_cycles),
             processes: 0,
             threads: 0,
             user_samples: 0,

@@ -3,7 +3,7 @@
 use crate::layout::{printable, wrap, Style, Tone};
 use crate::number::{counted, duration, grouped, rounded};
 use hardmeter_analysis::{count_interval, EventTotals, Totals};
-use hardmeter_samples::model::{EventDescription, EventIndex, EventSource};
+use hardmeter_samples::model::{Cycles, EventDescription, EventIndex, EventSource};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -86,6 +86,10 @@ pub struct Heading {
     pub command: Option<String>,
     /// Nanoseconds from the first sample to the last; simulated time in simulated captures.
     pub duration_ns: Option<u64>,
+    /// Instructions executed while recording, where the recorder counted them.
+    pub instructions: Option<u64>,
+    /// Cycles that they took on the simulated machine, over all cores.
+    pub simulated_cycles: Option<Cycles>,
     /// Processes sampled.
     pub processes: u64,
     /// Threads sampled.
@@ -148,6 +152,9 @@ impl Heading {
             }
         }
         line("samples", &self.samples_text());
+        if let Some(work) = self.work_text() {
+            line("work", &work);
+        }
         if self.lost_samples + self.lost_records + self.throttled > 0 {
             line(
                 "lost",
@@ -161,6 +168,17 @@ impl Heading {
         }
         self.limits.iter().for_each(|limit| line("limit", limit));
         text
+    }
+
+    /// `156,805,060 instructions in 402,064,256 simulated cycles: 0.39 per cycle`.
+    fn work_text(&self) -> Option<String> {
+        let (instructions, cycles) = (self.instructions?, self.simulated_cycles?);
+        let each = instructions as f64 / cycles.0.max(1) as f64;
+        Some(format!(
+            "{} in {}: {each:.2} per cycle",
+            counted(instructions, "instruction"),
+            counted(cycles.0, "simulated cycle")
+        ))
     }
 
     fn samples_text(&self) -> String {

@@ -32,6 +32,11 @@ pub struct OpenError {
 }
 
 impl OpenError {
+    /// Whether the machine lacks the event, rather than the user a right or a file.
+    pub fn is_missing_hardware(&self) -> bool {
+        matches!(self.errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO)
+    }
+
     /// Puts the kernel's answer into words.
     pub fn explain(event: &str, attr: &PerfEventAttr, place: Place, errno: i32) -> OpenError {
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")

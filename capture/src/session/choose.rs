@@ -3,7 +3,7 @@
 use super::{Request, SessionError};
 use crate::events::EventRequest;
 use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
-use crate::pmu::encoding::{event_type, Encoding, Resolver};
+use crate::pmu::encoding::{event_type, Encoding, EncodingError, Resolver};
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::plan::PlannedEvent;
 use crate::pmu::syscall::Place;
@@ -69,7 +69,33 @@ pub(super) fn choose_counting(request: &Request) -> Result<Chosen, SessionError>
     decide(request, false)
 }
 
+/// The remedy for hardware that is missing, when it has to fit this request: what is running cannot be simulated, and a
+/// timer counts nothing.
+pub(super) fn fitting(error: SessionError, request: &Request, sampling: bool) -> SessionError {
+    let missing = match &error {
+        SessionError::Open(error) => error.is_missing_hardware(),
+        SessionError::Encoding(error) => matches!(error, EncodingError::NotHere(_)),
+        _ => false,
+    };
+    let remedy = match (simulable(request), sampling) {
+        _ if !missing => return error,
+        (Ok(()), true) => return error,
+        (Ok(()), false) => "use --source simulated; `hardmeter doctor` says more".to_string(),
+        (Err(why), true) => format!(
+            "use --source timer for where time goes; this event needs a machine with a PMU, for {why}"
+        ),
+        (Err(why), false) => {
+            format!("use a machine with a PMU (see `hardmeter doctor`): {why}, and a timer counts nothing")
+        }
+    };
+    SessionError::Contradiction { cause: error.to_string(), remedy }
+}
+
 fn decide(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
+    decide_source(request, sampling).map_err(|error| fitting(error, request, sampling))
+}
+
+fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
     let only_commands_and_events = simulable(request);
     match request.source {
         SourceChoice::Hardware => {
@@ -80,7 +106,10 @@ fn decide(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
         SourceChoice::Simulated => {
             only_commands_and_events.map_err(|cause| SessionError::Contradiction {
                 cause,
-                remedy: "use --source hardware or --source timer".to_string(),
+                remedy: match sampling {
+                    true => "use --source hardware or --source timer".to_string(),
+                    false => "use --source hardware: nothing else can count this".to_string(),
+                },
             })?;
             simulate(request, "as asked".to_string())
         }

@@ -8,6 +8,7 @@
 
 mod choose;
 mod host;
+mod images;
 mod recorder;
 mod server;
 mod signals;
@@ -168,7 +169,9 @@ pub fn record(
                     delayed: request.delay.is_some(),
                     kind,
                 };
-                (Box::new(KernelSource::open(&plan)?), workload, None)
+                let source = KernelSource::open(&plan)
+                    .map_err(|error| choose::fitting(error.into(), request, true))?;
+                (Box::new(source), workload, None)
             }
         };
     let restarted = chosen.source == EventSource::Simulated && matches!(request.target, Target::Server(_));
@@ -186,6 +189,7 @@ pub fn record(
     let recorded = recorded?;
     let notes = source.notes();
     let mut sidecar = sidecar(request, &chosen, &recorded, &notes);
+    sidecar.simulated_cycles = source.simulated_cycles();
     if let Some(machine) = machine {
         sidecar.machine_name = Some(machine.name.clone());
         sidecar.machine = serde_json::to_value(&machine).ok();

@@ -1,5 +1,6 @@
 //! The recorder's loop: wait, drain, write; until the command, the target or the user ends it.
 
+use super::images::Images;
 use super::signals::{self, Signals};
 use super::tally::Tally;
 use crate::source::{DrainError, EventCount, RecordSource};
@@ -91,16 +92,20 @@ pub fn record(
     let attributes = source.attributes();
     let mut writer = CaptureWriter::create(output, &attributes, header)?;
     let mut tally = Tally::new(&attributes);
+    let mut images = Images::default();
     let preamble = source.preamble();
+    see_records(&preamble, &mut images);
     writer.append(&preamble)?;
     let signals = Signals::block()?;
     let started = SystemTime::now();
     let clock = Instant::now();
-    let outcome = run(source, workload, &signals, &mut writer, &mut tally, delay, clock, progress);
+    let outcome =
+        run(source, workload, &signals, &mut writer, &mut tally, &mut images, delay, clock, progress);
     let (ending, target_ended_early, status) = outcome?;
     let duration = clock.elapsed();
     let counts = source.counts();
     writer.header_mut().sample_time = tally.times;
+    writer.header_mut().build_ids = images.build_ids();
     let (bytes, discarded) = (writer.length().0, writer.discarded().0);
     let ending = match writer.finish() {
         Ok(()) => ending,
@@ -132,6 +137,7 @@ fn run(
     signals: &Signals,
     writer: &mut CaptureWriter,
     tally: &mut Tally,
+    images: &mut Images,
     delay: Option<Duration>,
     clock: Instant,
     progress: &mut dyn FnMut(Progress),
@@ -163,7 +169,7 @@ fn run(
         // Looked at before the drain: what was written until now is then certainly in the file.
         let signal = signals.take();
         let ended = workload.as_deref_mut().is_some_and(|workload| workload.try_wait().is_some());
-        if let Some(full) = drain_round(source, writer, tally)? {
+        if let Some(full) = drain_round(source, writer, tally, images)? {
             break full;
         }
         for (descriptor, (_, hung_up)) in wakeups.iter().zip(&events[own..]) {
@@ -195,10 +201,20 @@ fn run(
             end_politely(workload);
         }
     }
-    if ending != Ending::DiskFull && drain_round(source, writer, tally)?.is_some() {
+    if ending != Ending::DiskFull && drain_round(source, writer, tally, images)?.is_some() {
         return Ok((Ending::DiskFull, target_ended_early, workload.and_then(|workload| workload.try_wait())));
     }
     Ok((ending, target_ended_early, workload.and_then(|workload| workload.try_wait())))
+}
+
+/// Shows each of several records to `images`.
+fn see_records(mut records: &[u8], images: &mut Images) {
+    while let Some(header) = records.first_chunk::<8>() {
+        let length = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+        let Some((record, rest)) = records.split_at_checked(length.max(8)) else { break };
+        images.see(record);
+        records = rest;
+    }
 }
 
 /// One pass over all rings. `Some` if the disk is full.
@@ -206,9 +222,11 @@ fn drain_round(
     source: &mut dyn RecordSource,
     writer: &mut CaptureWriter,
     tally: &mut Tally,
+    images: &mut Images,
 ) -> Result<Option<Ending>, LoopError> {
     let drained = source.drain(&mut |record| {
         tally.see(record);
+        images.see(record);
         writer.append(record).map_err(DrainError::from)
     });
     match drained {

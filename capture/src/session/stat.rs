@@ -30,8 +30,10 @@ pub struct EventStatistic {
     pub counted: u64,
     /// The share of the time it had a counter, 0 to 1.
     pub running_share: f64,
-    /// Whether `count` is an extrapolation.
+    /// Whether `count` is an extrapolation: from a share of the time, or of the cache lines.
     pub scaled: bool,
+    /// It was seen on one cache line in so many; 1: on all.
+    pub one_line_in: u32,
     /// What was given up to open it.
     pub concessions: Vec<Concession>,
 }
@@ -89,7 +91,8 @@ fn by_kernel(request: &Request, chosen: &Chosen, kind: EventSource) -> Result<St
         .events
         .iter()
         .map(|event| open_counter(event, &attachment, by_exec))
-        .collect::<Result<Vec<Counter>, OpenError>>()?;
+        .collect::<Result<Vec<Counter>, OpenError>>()
+        .map_err(|error| choose::fitting(error.into(), request, false))?;
     if let Some(user) = &user {
         user.drop_privileges().map_err(SessionError::Privileges)?;
     }
@@ -119,6 +122,7 @@ fn by_kernel(request: &Request, chosen: &Chosen, kind: EventSource) -> Result<St
                 counted: total.value,
                 running_share: total.running_share(),
                 scaled: total.running < total.enabled,
+                one_line_in: 1,
                 concessions: counter.concessions.clone(),
             }
         })
@@ -266,12 +270,14 @@ fn simulated(
         .into_iter()
         .map(|event| {
             let count = counts.events.get(&event).copied();
+            let one_line_in = if softpmu::follows_lines(event) { request.set_sampling } else { 1 };
             EventStatistic {
                 name: event.name().to_string(),
                 count,
-                counted: count.unwrap_or(0),
+                counted: count.unwrap_or(0) / u64::from(one_line_in),
                 running_share: 1.0,
-                scaled: request.set_sampling > 1,
+                scaled: one_line_in > 1,
+                one_line_in,
                 concessions: Vec::new(),
             }
         })

@@ -261,14 +261,7 @@ impl SoftwarePmu {
             .into_iter()
             .filter(|event| *event != MemoryEvent::BranchesMispredicted || self.config.simulates_branches())
             .map(|event| {
-                let exact = matches!(
-                    event,
-                    MemoryEvent::Loads
-                        | MemoryEvent::Stores
-                        | MemoryEvent::Instructions
-                        | MemoryEvent::BranchesMispredicted
-                );
-                (event, totals.events[event as usize] * if exact { 1 } else { sampling })
+                (event, totals.events[event as usize] * if follows_lines(event) { sampling } else { 1 })
             })
             .collect();
         SimulatedCounts {
@@ -323,6 +316,17 @@ impl SimulationConfig {
     fn simulates_branches(&self) -> bool {
         self.branches || self.events.iter().any(|(event, _)| *event == MemoryEvent::BranchesMispredicted)
     }
+}
+
+/// Whether an event is seen only on the cache lines that are simulated: not so what the code itself does.
+pub(crate) fn follows_lines(event: MemoryEvent) -> bool {
+    !matches!(
+        event,
+        MemoryEvent::Loads
+            | MemoryEvent::Stores
+            | MemoryEvent::Instructions
+            | MemoryEvent::BranchesMispredicted
+    )
 }
 
 /// What `softpmu/tool/records.c` writes, as an attribute.

@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let report = session::stat(&request, restartable, &mut |chosen| announce(chosen, globals))
         .map_err(|error| command_error(&error))?;
     let text = match arguments.format {
-        Format::Text => table(&report),
+        Format::Text => table(&report, globals.quiet),
         Format::Json => {
             let value = json!({
                 "source": report.source,
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(outcome)
 }
 
-fn table(report: &StatReport) -> String {
+fn table(report: &StatReport, counts_only: bool) -> String {
     let counts: Vec<String> = report
         .events
         .iter()
@@ -74,7 +74,13 @@ fn table(report: &StatReport) -> String {
     let mut text = String::new();
     for (event, count) in report.events.iter().zip(&counts) {
         let mut remarks: Vec<String> = Vec::new();
-        if event.scaled {
+        if event.one_line_in > 1 {
+            remarks.push(format!(
+                "about: scaled from {} on 1 cache line in {}",
+                grouped(event.counted),
+                event.one_line_in
+            ));
+        } else if event.scaled {
             remarks.push(format!(
                 "scaled from {} counted in {:.0} % of the time",
                 grouped(event.counted),
@@ -88,8 +94,10 @@ fn table(report: &StatReport) -> String {
             false => writeln!(text, "{count:>width$}  {:<22}  {}", event.name, remarks.join("; ")),
         };
     }
-    let seconds = report.duration.as_secs_f64();
-    let _ = writeln!(text, "\nin {seconds:.3} s, source {}", source_name(report.source));
+    if !counts_only {
+        let seconds = report.duration.as_secs_f64();
+        let _ = writeln!(text, "\nin {seconds:.3} s, source {}", source_name(report.source));
+    }
     text
 }
 
