@@ -24,7 +24,7 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 
-#include "libvex_guest_offsets.h"
+#include "libvex_guest_amd64.h"
 
 #define MAX_ACCESSES 256
 
@@ -65,6 +65,14 @@ static IRExpr *constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); 
 static IRExpr *binary(struct block *block, IROp operation, IRExpr *left, IRExpr *right,
                       IRType type) {
   return IRExpr_RdTmp(assign(block, type, IRExpr_Binop(operation, left, right)));
+}
+
+/* Unwinding starts from the guest's instruction pointer, which VEX does not keep
+ * up to date within a block (reading it here misplaced most samples by some
+ * instructions; their own address is therefore a constant of the site). */
+static void tell_instruction_pointer(struct block *block, Addr ip) {
+  if (hm_sim.config.callchain_depth == 0) return;
+  addStmtToIRSB(block->out, IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), constant(ip)));
 }
 
 static void call(struct block *block, const HChar *name, void *function, IRExpr *first,
@@ -333,6 +341,7 @@ static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
 
 static void report_access(struct block *block, const struct access *access, IRExpr *guard) {
   Bool every = every_access_is_reported(access);
+  tell_instruction_pointer(block, access->ip);
   IRExpr *site = constant(HM_SITE(access->ip, access->size, access->kind, access->locked));
   call(block, every ? "hm_data_every" : "hm_data", every ? (void *)hm_data_every : (void *)hm_data,
        access->address, site, both(block, every ? NULL : guard, access->guard));
@@ -347,6 +356,7 @@ static void report_fetch(struct block *block, Addr line_address, Addr ip) {
   ULong entry = (ULong)(Addr)hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address);
   IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant(entry)));
   IRExpr *guard = binary(block, Iop_CmpNE64, IRExpr_RdTmp(first), constant(line_address), Ity_I1);
+  tell_instruction_pointer(block, ip);
   call(block, "hm_fetch", hm_fetch, constant(line_address),
        constant(HM_SITE(ip, HM_LINE_SIZE, HM_FETCH, 0)), guard);
 }

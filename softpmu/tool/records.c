@@ -242,6 +242,11 @@ static void put_callchain(ThreadId tid, Addr ip) {
   UInt found = VG_(get_StackTrace)(tid, frames, wanted, NULL, NULL, 0);
   if (found == 0) found = 1;
   frames[0] = ip;
+  /* Beyond _start the unwinder goes on into the arguments. */
+  for (UInt i = 1; i < found; i++) {
+    NSegment const *segment = VG_(am_find_nsegment)(frames[i]);
+    if (segment == NULL || !segment->hasX) found = i;
+  }
   put(found + 1);
   put(CONTEXT_USER);
   for (UInt i = 0; i < found; i++) put(frames[i]);
