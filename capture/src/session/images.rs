@@ -13,7 +13,12 @@ use std::path::Path;
 pub struct Images {
     /// By path: the id, where a record told it.
     files: BTreeMap<String, Option<Vec<u8>>>,
+    /// The kernel's id, where the kernel is in the capture.
+    kernel: Option<Vec<u8>>,
 }
+
+/// The kernel's name in build ids; in mappings, the symbol that tells where it lies is appended.
+const KERNEL: &str = "[kernel.kallsyms]";
 
 impl Images {
     /// Looks at one record.
@@ -36,13 +41,17 @@ impl Images {
         let protection = u32::from_ne_bytes(protection.try_into().expect("four bytes"));
         let path = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let Ok(path) = std::str::from_utf8(path) else { return };
+        let flags = u16::from_ne_bytes([header[4], header[5]]);
+        let told = (flags & misc::MMAP_BUILD_ID != 0)
+            .then(|| identity[4..4 + usize::from(identity[0]).min(20)].to_vec());
+        if path.starts_with(KERNEL) {
+            self.kernel = told;
+            return;
+        }
         // "//anon" is the kernel's word for memory without a file.
         if protection & libc::PROT_EXEC as u32 == 0 || !path.starts_with('/') || path.starts_with("//") {
             return;
         }
-        let flags = u16::from_ne_bytes([header[4], header[5]]);
-        let told = (flags & misc::MMAP_BUILD_ID != 0)
-            .then(|| identity[4..4 + usize::from(identity[0]).min(20)].to_vec());
         let known = self.files.entry(path.to_string()).or_default();
         if known.is_none() {
             *known = told;
@@ -55,7 +64,13 @@ impl Images {
             let id = told.clone().or_else(|| build_id::of_file(Path::new(path)))?;
             Some(BuildId { pid: Pid(-1), mode: CpuMode::User, id, path: path.clone() })
         });
-        with_id.collect()
+        let kernel = self.kernel.iter().map(|id| BuildId {
+            pid: Pid(-1),
+            mode: CpuMode::Kernel,
+            id: id.clone(),
+            path: KERNEL.to_string(),
+        });
+        kernel.chain(with_id).collect()
     }
 }
 
@@ -86,6 +101,7 @@ mod tests {
         images.see(&mapping("/etc/hostname", libc::PROT_READ, None));
         images.see(&mapping("//anon", libc::PROT_EXEC, None));
         images.see(&mapping(own.to_str().expect("text"), libc::PROT_EXEC, None));
+        images.see(&mapping("[kernel.kallsyms]_text", libc::PROT_EXEC, Some([8; 20])));
         images.see(&[10, 0, 0, 0, 0, 0]);
         images.see(&mapping("/cut", libc::PROT_EXEC, None)[..66]);
         let found: BTreeMap<String, Vec<u8>> =
@@ -93,6 +109,7 @@ mod tests {
         let own_id = build_id::of_file(&own);
         assert_eq!(found.get("/bin/told"), Some(&vec![7; 20]));
         assert_eq!(found.get(own.to_str().expect("text")), own_id.as_ref());
-        assert_eq!(found.len(), 1 + usize::from(own_id.is_some()));
+        assert_eq!(found.get("[kernel.kallsyms]"), Some(&vec![8; 20]));
+        assert_eq!(found.len(), 2 + usize::from(own_id.is_some()));
     }
 }
