@@ -54,9 +54,9 @@ def _programs(folder: Path, quick: bool) -> Dict[str, List[str]]:
     mixture = folder / "mixture"
     source = REPOSITORY / "tests/microkernels/mixture.c"
     run(["gcc", "-O2", "-o", mixture, source])
-    # The lock file, many times over: some megabytes, more than the last level.
+    # The lock file, many times over: with sort's own arrays more than the last level holds.
     text = folder / "text"
-    text.write_bytes((REPOSITORY / "Cargo.lock").read_bytes() * (1 if quick else 20))
+    text.write_bytes((REPOSITORY / "Cargo.lock").read_bytes() * (1 if quick else 100))
     return {
         "mixture": [str(mixture), "20000"],
         "sort": [shutil.which("sort") or "sort", "--parallel=1", str(text)],
@@ -70,7 +70,8 @@ def _cachegrind(command: List[str], tools: Path, environment: dict) -> Dict[str,
     words = ["valgrind", "--tool=cachegrind", "-q", "--cache-sim=yes", "--trace-children=yes", "--vgdb=no"]
     words += ["--sigill-diagnostics=no", "--run-libc-freeres=no", f"--cachegrind-out-file={out}", *GEOMETRY]
     run([*words, *command], env=environment)
-    lines = dict(line.split(":", 1) for line in out.read_text().splitlines() if line.startswith(("events:", "summary:")))
+    wanted = ("events:", "summary:")
+    lines = dict(line.split(":", 1) for line in out.read_text().splitlines() if line.startswith(wanted))
     return {name: int(count) for name, count in zip(lines["events"].split(), lines["summary"].split())}
 
 

@@ -106,7 +106,7 @@ class Figure:
         }
 
 
-LINE = "{:<34} {:>9} {:<8} {:>19} {:>7}  {:<9} {}"
+LINE = "{:<38} {:>9} {:<8} {:>17} {:>6}  {:<9} {}"
 HEADING = LINE.format("figure", "value", "unit", "95 % interval", "n", "bar", "verdict")
 
 
@@ -128,12 +128,13 @@ def interleaved(kinds: Sequence[str], chance: random.Random) -> List[str]:
     return order + order[::-1]
 
 
-def as_json(figures: Sequence[Figure], machine: dict, quick: bool) -> str:
+def as_json(figures: Sequence[Figure], machine: dict, quick: bool, not_measured: Sequence[str]) -> str:
     report = {
         "format": "hardmeter-bench-measure",
         "version": 1,
         "quick": quick,
         "machine": machine,
+        "not_measured": list(not_measured),
         "figures": [figure.as_json() for figure in figures],
     }
     return json.dumps(report, indent=2)

@@ -7,8 +7,10 @@ server tells the process id of the backend as soon as it is connected.
 import socket
 import struct
 
+from processes import Trouble
 
-class PostgresError(Exception):
+
+class PostgresError(Trouble):
     """The server refused something; the text is its own."""
 
 

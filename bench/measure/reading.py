@@ -8,7 +8,6 @@ from figure import Bar, Figure
 from processes import Trouble, Used, run, run_measured
 from servers import HARDMETER, REPOSITORY, Playground
 
-PROGRAM = "/usr/lib/postgresql/15/bin/postgres"
 BYTES_PER_SAMPLE = 330
 
 
@@ -23,7 +22,9 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     capture = playground.folder / "large.data"
     try:
         say(f"making a capture of {samples} samples")
-        run([_make_capture(), capture, str(samples), PROGRAM])
+        # Its samples lie in this program's code.
+        program = playground.server("native").program("postgres")
+        run([_make_capture(), capture, str(samples), program])
         readers = {
             "hardmeter": [HARDMETER, "report", "-i", capture],
             # What a user of perf types; and the same without the callers' trees, which ours does not print either.

@@ -38,8 +38,8 @@ TOOLS = {
 RECORDINGS = {"softpmu": [], "softpmu-16": ["--set-sampling", "16"]}
 KINDS = ["native", "none", "softpmu", "softpmu-16", "cachegrind"]
 
-# Each of them would change how much work one query is, or put work of others beside it.
-SETTINGS = {"autovacuum": "off", "jit": "off", "max_parallel_workers_per_gather": "0"}
+# Each would change how much work one query is, put work of others beside it, or add the disk's share to all alike.
+SETTINGS = {"autovacuum": "off", "fsync": "off", "jit": "off", "max_parallel_workers_per_gather": "0"}
 
 
 class Playground:

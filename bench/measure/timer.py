@@ -1,10 +1,17 @@
-"""What sampling by the timer costs: pgbench with and without `hardmeter record --source timer -F 1000` beside it."""
+"""What sampling by the timer costs: pgbench with and without `hardmeter record --source timer -F 1000` beside it.
 
+`perf record -a -e cpu-clock -F 1000` takes turns with it, for information: what both cost is the kernel's and the
+machine's.
+"""
+
+import os
+import random
 import re
+import shutil
 from dataclasses import dataclass
-from typing import Callable, List
+from typing import Callable, Dict, List
 
-from figure import Bar, Figure
+from figure import Bar, Figure, interleaved
 from processes import Trouble, cpu_seconds_with_dead_children, run, settled_cpu_seconds
 from servers import HARDMETER, Playground, Server
 
@@ -24,33 +31,56 @@ class Leg:
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Figure 6."""
-    blocks, seconds = (2, 1) if quick else (12, 4)
+    blocks, seconds = (2, 1) if quick else (24, 2)
+    chance = random.Random(1)
     figures = []
     with playground.server("native").running() as server:
+        samplers = _samplers(server)
         for name, options in SCRIPTS.items():
-            command = [server.program("pgbench"), "-n", "-c", "2", "-T", str(seconds), *options]
-            run(command, env=server.environment())
-            cpu, rate = [], []
+            pgbench = [server.program("pgbench"), "-n", "-c", "2", "-T", str(seconds), *options]
+            run(pgbench, env=server.environment())
+            cpu: Dict[str, List[float]] = {sampler: [] for sampler in samplers}
+            rate: Dict[str, List[float]] = {sampler: [] for sampler in samplers}
             for block in range(blocks):
                 say(f"timer at 1 kHz, pgbench {name}: block {block + 1} of {blocks}")
-                # ABBA, and BAAB in every other block.
-                order = [False, True, True, False] if block % 2 == 0 else [True, False, False, True]
-                legs = [(sampled, _leg(server, command, sampled)) for sampled in order]
-                off = _together([leg for sampled, leg in legs if not sampled])
-                on = _together([leg for sampled, leg in legs if sampled])
-                cpu.append((on.server_cpu / on.transactions / (off.server_cpu / off.transactions) - 1) * 100)
-                rate.append((1 - on.per_second / off.per_second) * 100)
-            what = f"more CPU time of the server per transaction, pgbench {name}, cpu-clock sampled at 1 kHz"
-            figures.append(Figure.of_blocks(f"timer, {name}: CPU time", cpu, "% more", what, Bar(BAR_PERCENT)))
-            what = f"fewer transactions per second, pgbench {name}, cpu-clock sampled at 1 kHz"
-            figures.append(Figure.of_blocks(f"timer, {name}: throughput", rate, "% less", what, Bar(BAR_PERCENT)))
+                legs: Dict[str, List[Leg]] = {sampler: [] for sampler in samplers}
+                for sampler in interleaved(list(samplers), chance):
+                    legs[sampler].append(_leg(server, [*samplers[sampler], *pgbench]))
+                together = {sampler: _together(pair) for sampler, pair in legs.items()}
+                for sampler, leg in together.items():
+                    off = together["off"]
+                    more = (leg.server_cpu / leg.transactions) / (off.server_cpu / off.transactions) - 1
+                    cpu[sampler].append(more * 100)
+                    rate[sampler].append((1 - leg.per_second / off.per_second) * 100)
+            for sampler in samplers:
+                if sampler != "off":
+                    figures += _figures(sampler, name, cpu[sampler], rate[sampler])
     return figures
 
 
-def _leg(server: Server, command: List[str], sampled: bool) -> Leg:
-    if sampled:
-        recorded = [HARDMETER, "--quiet", "record", "--source", "timer", "-F", "1000", "-o", server.capture]
-        command = [*recorded, "--server", server.folder, "--", *command]
+def _samplers(server: Server) -> Dict[str, list]:
+    """What stands before pgbench's own words."""
+    ours = [HARDMETER, "--quiet", "record", "--source", "timer", "-F", "1000", "-o", server.capture]
+    samplers = {"off": [], "hardmeter": [*ours, "--server", server.folder, "--"]}
+    # Only root may sample all processors.
+    if os.geteuid() == 0 and shutil.which("perf"):
+        theirs = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "1000", "-o", f"{server.capture}.perf"]
+        samplers["perf"] = [*theirs, "--"]
+    return samplers
+
+
+def _figures(sampler: str, script: str, cpu: List[float], rate: List[float]) -> List[Figure]:
+    bar = Bar(BAR_PERCENT) if sampler == "hardmeter" else None
+    title = f"timer, {script}" if sampler == "hardmeter" else f"timer by {sampler}, {script}"
+    by = f"pgbench {script}, cpu-clock sampled at 1 kHz by {sampler}"
+    more, fewer = f"more CPU time of the server per transaction, {by}", f"fewer transactions per second, {by}"
+    return [
+        Figure.of_blocks(f"{title}: CPU time", cpu, "% more", more, bar),
+        Figure.of_blocks(f"{title}: throughput", rate, "% less", fewer, bar),
+    ]
+
+
+def _leg(server: Server, command: list) -> Leg:
     before = _server_cpu(server)
     output = run(command, env=server.environment())
     used = _server_cpu(server) - before
