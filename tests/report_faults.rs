@@ -43,6 +43,26 @@ fn files_that_are_no_captures() {
 }
 
 #[test]
+fn a_recording_that_was_killed_is_pointed_at() {
+    let bench = Bench::new();
+    let path = bench.path("backend.data");
+    std::fs::write(format!("{path}.4711-0.partial"), "").unwrap();
+    std::fs::write(format!("{path}.old.partial"), "").unwrap();
+    let partial = format!("remedy: wait for its end, or see what there is of it: -i {path}.4711-0.partial");
+    fails(&["report", "-i", &path], &["there is no", "was killed", &partial]);
+}
+
+#[test]
+fn every_error_has_its_remedy_on_a_line_of_its_own() {
+    let bench = Bench::new();
+    let Some(capture) = made_capture(&bench) else { return };
+    fails(&["report", "-i", "/nonexistent"], &["\n  remedy: check the name"]);
+    fails(&["report", "-i", "/tmp"], &["\n  remedy: record without"]);
+    fails(&["report", "-i", &capture, "--event", "nosuch"], &["\n  remedy: one of its events: "]);
+    fails(&["annotate", "-i", &capture, "nosuch"], &["\n  remedy: "]);
+}
+
+#[test]
 fn a_truncated_capture_gives_what_it_holds_and_says_what_is_missing() {
     let bench = Bench::new();
     let Some(whole) = made_capture(&bench) else { return };

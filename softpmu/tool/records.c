@@ -256,6 +256,18 @@ static uint32_t level_of_event(enum hm_event event) {
   return event == HM_L2_MISS ? 1 : event == HM_L3_MISS ? 2 : 0;
 }
 
+/* With set sampling, events of cache lines are seen on one line in so many;
+ * what the code itself does is seen whole. */
+static uint64_t events_of_sample(const struct hm_sample *sample) {
+  switch (sample->event) {
+    case HM_LOADS:
+    case HM_STORES:
+    case HM_INSTRUCTIONS:
+    case HM_BRANCH_MISS: return sample->period;
+    default: return sample->period * hm_sim.config.set_sampling;
+  }
+}
+
 /* Called by the simulator, on the core, when the counter of an event expires. */
 void hm_host_sample(const struct hm_sample *sample) {
   const struct hm_access *access = sample->access;
@@ -272,7 +284,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put(nanoseconds(sample->cycles));
   put(access->address);
   put_pair(sample->cpu, 0);
-  put(sample->period * hm_sim.config.set_sampling);
+  put(events_of_sample(sample));
   if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
   uint64_t wall = hm_wall_nanoseconds();
   put_pair(20, DETAIL_MAGIC); /* RAW: its length, then the detail */

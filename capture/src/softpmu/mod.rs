@@ -272,6 +272,11 @@ impl SoftwarePmu {
         }
     }
 
+    /// Whether only some cache lines are simulated.
+    pub fn samples_sets(&self) -> bool {
+        self.config.set_sampling > 1
+    }
+
     /// The machine that is simulated.
     pub fn machine(&self) -> &Machine {
         &self.config.machine
@@ -334,7 +339,8 @@ fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) 
     // PERF_TYPE_RAW with a number of our own: no hardware event means the same, and the name travels in EVENT_DESC.
     const PERF_TYPE_RAW: u32 = 4;
     let mut attr = PerfEventAttr::new(PERF_TYPE_RAW, 0x4d48_0000 + event as u64);
-    attr.sample_period = period.0;
+    let lines = if follows_lines(event) { u64::from(config.set_sampling) } else { 1 };
+    attr.sample_period = period.0 * lines;
     attr.sample_type = sample_type::IDENTIFIER
         | sample_type::IP
         | sample_type::TID
