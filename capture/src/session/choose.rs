@@ -321,6 +321,23 @@ mod tests {
     }
 
     #[test]
+    fn a_remedy_fits_the_request() {
+        let remedy = |events: &str, target: Target, sampling: bool| {
+            let missing = SessionError::Encoding(EncodingError::NotHere("l1d-miss"));
+            fitting(missing, &request(events, SourceChoice::Hardware, target), sampling).remedy()
+        };
+        let running = || Target::Processes(vec![hardmeter_samples::model::Pid(1)]);
+        assert!(remedy("l1d-miss", Target::Command, true).contains("--source simulated"));
+        assert!(remedy("l1d-miss", Target::Command, false).contains("--source simulated"));
+        for (events, target) in [("l1d-miss", running()), ("cycles", Target::Command)] {
+            let sampled = remedy(events, target.clone(), true);
+            assert!(sampled.contains("--source timer") && !sampled.contains("simulated;"), "{sampled}");
+            let counted = remedy(events, target, false);
+            assert!(counted.contains("a timer counts nothing"), "{counted}");
+        }
+    }
+
+    #[test]
     fn a_simulation_takes_the_period_asked_for_and_no_frequency() {
         let mut wanted = request("l1d-miss/period=77/,l2-miss", SourceChoice::Simulated, Target::Command);
         wanted.rate = Some(Rate::Period(Period(500)));
