@@ -46,25 +46,42 @@ static inline uint32_t hm_cache_set(const struct hm_cache *cache, uint64_t line)
                                                   : (uint32_t)(line % cache->sets);
 }
 
+typedef uint32_t hm_four_tags __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float hm_four_floats __attribute__((vector_size(16)));
+
+/* The place of `line` among the ways, 0 being the most recent one, or -1. */
+static inline int hm_find_way(const uint32_t *way, uint32_t ways, uint32_t line) {
+  const hm_four_tags wanted = {line, line, line, line};
+  uint32_t i = 0;
+  for (; i + 4 <= ways; i += 4) {
+    hm_four_tags found = *(const hm_four_tags *)(way + i) == wanted;
+    int lanes = __builtin_ia32_movmskps((hm_four_floats)found);
+    if (lanes != 0) return (int)i + __builtin_ctz((unsigned)lanes);
+  }
+  for (; i < ways; i++)
+    if (way[i] == line) return (int)i;
+  return -1;
+}
+
+/* Puts `line` in front; the tags before `place` move one back, that at `place` goes. */
+static inline void hm_put_in_front(uint32_t *way, uint32_t place, uint32_t line) {
+  for (; place >= 4; place -= 4)
+    *(hm_four_tags *)(way + place - 3) = *(const hm_four_tags *)(way + place - 4);
+  for (; place > 0; place--) way[place] = way[place - 1];
+  way[0] = line;
+}
+
 /*
  * Looks `line` up in `set` and makes it the most recently used.  Returns the
- * place it had, 0 being the most recent one, or -1 on a miss, when the least
- * recent line went.  The set is a parameter because L1 is indexed by the virtual
- * address and tagged by the physical one, as in processors.
+ * place it had, or -1 on a miss, when the least recent line went.  The set is a
+ * parameter because L1 is indexed by the virtual address and tagged by the
+ * physical one, as in processors.
  */
 static inline int hm_cache_access(const struct hm_cache *cache, uint32_t set, uint32_t line) {
   uint32_t *way = cache->tags + (uint64_t)set * cache->ways;
-  uint32_t carried = way[0];
-  if (carried == line) return 0;
-  way[0] = line;
-  /* One pass: each tag moves one place back until the line's old place. */
-  for (uint32_t i = 1; i < cache->ways; i++) {
-    uint32_t here = way[i];
-    way[i] = carried;
-    if (here == line) return (int)i;
-    carried = here;
-  }
-  return -1;
+  int place = hm_find_way(way, cache->ways, line);
+  hm_put_in_front(way, place < 0 ? cache->ways - 1 : (uint32_t)place, line);
+  return place;
 }
 
 #endif

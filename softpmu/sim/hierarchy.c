@@ -119,32 +119,6 @@ static void access_l3(struct hm_access *access, uint32_t line) {
   access->latency = max32(access->latency, hm_sim.config.memory_latency);
 }
 
-/* Below L1: `cold` tells whether the core never saw the line. */
-INLINE void access_below_l1(struct hm_access *access, uint32_t line, int cold) {
-  if (hm_sim.l2.sets != 0) {
-    int causes = causes_wanted(HM_L2_MISS);
-    uint32_t set = hm_cache_set(&hm_sim.l2, line);
-    int place = hm_cache_access(&hm_sim.l2, set, line);
-    int held = causes && !is_recent(&hm_sim.l2, place)
-                   ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line)
-                   : 0;
-    if (place >= 0) {
-      access->level = (uint8_t)max32(access->level, HM_LEVEL_L2);
-      access->latency = max32(access->latency, hm_sim.l2.latency);
-      return;
-    }
-    access->events |= 1u << HM_L2_MISS;
-    access->set[1] = set;
-    if (causes) access->cause[1] = cause_of(cold, held);
-  }
-  if (hm_sim.l3.sets != 0) {
-    access_l3(access, line);
-  } else {
-    access->level = HM_LEVEL_MEMORY;
-    access->latency = max32(access->latency, hm_sim.config.memory_latency);
-  }
-}
-
 /* --- The first level --------------------------------------------------------- */
 
 /* What differs between code and data. */
@@ -159,29 +133,62 @@ struct first_level {
   enum hm_event miss, tlb_miss;
 };
 
+/* Below L1; `first` is 1 if this L1 never had the line, -1 if nobody asked yet.  A
+ * line that neither L1 of the core ever had is new to its L2 as well, and then it
+ * misses there: so the question can wait until it does. */
+INLINE void access_below_l1(struct hm_access *access, const struct first_level *level,
+                            uint32_t line, int first) {
+  if (hm_sim.l2.sets != 0) {
+    int causes = causes_wanted(HM_L2_MISS);
+    uint32_t set = hm_cache_set(&hm_sim.l2, line);
+    int place = hm_cache_access(&hm_sim.l2, set, line);
+    int held = causes && !is_recent(&hm_sim.l2, place)
+                   ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line)
+                   : 0;
+    if (place >= 0) {
+      access->level = (uint8_t)max32(access->level, HM_LEVEL_L2);
+      access->latency = max32(access->latency, hm_sim.l2.latency);
+      return;
+    }
+    access->events |= 1u << HM_L2_MISS;
+    access->set[1] = set;
+    if (causes) {
+      if (first < 0) first = first_touch(*level->touched, line);
+      int other = ((*level->touched_by_other)[line >> 6] & 1ull << (line & 63)) != 0;
+      access->cause[1] = cause_of(first && !other, held);
+    }
+  }
+  if (hm_sim.l3.sets != 0) {
+    access_l3(access, line);
+  } else {
+    access->level = HM_LEVEL_MEMORY;
+    access->latency = max32(access->latency, hm_sim.config.memory_latency);
+  }
+}
+
 static NOINLINE void miss_l1(struct hm_access *access, const struct first_level *level,
                              uint32_t set, uint32_t line) {
-  int cold = 0, cold_for_core = 0;
-  if ((hm_sim.config.flags & HM_FLAG_CAUSES) != 0) {
-    cold = first_touch(*level->touched, line);
-    cold_for_core = cold && ((*level->touched_by_other)[line >> 6] & 1ull << (line & 63)) == 0;
-  }
   access->events |= 1u << level->miss;
   access->set[0] = set;
   access->physical_line = line;
+  int first = -1; /* first touch by this L1: not known yet */
   if (causes_wanted(level->miss)) {
     int held = hm_shadow_access(level->shadow, level->cache, line);
-    access->cause[0] = cause_of(cold, held);
+    first = first_touch(*level->touched, line);
+    access->cause[0] = cause_of(first, held);
   }
-  access_below_l1(access, line, cold_for_core);
+  access_below_l1(access, level, line, first);
 }
 
 /* A new epoch: every line of the set has to be seen again. */
 INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
-  uint32_t sets = level->cache->sets;
-  for (uint32_t slot = set; slot < sets * HM_FILTER_SLOTS; slot += sets) {
-    level->filter[slot] = HM_NO_LINE;
-    if (level->second_filter != NULL) level->second_filter[slot] = HM_NO_LINE;
+  if (level->second_filter == NULL) {
+    uint64_t *slots = level->filter + (uint64_t)set * HM_FILTER_SLOTS;
+    for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
+  } else {
+    uint32_t sets = level->cache->sets;
+    for (uint32_t slot = set; slot < sets * HM_FILTER_SLOTS; slot += sets)
+      level->filter[slot] = level->second_filter[slot] = HM_NO_LINE;
   }
   level->seen[set] = 1; /* the line being accessed */
 }
@@ -221,10 +228,18 @@ static const struct first_level code_level = {
     NULL,        code_seen,          &hm_sim.itlb,         known_code,           HM_L1I_MISS,
     HM_ITLB_MISS};
 
+/* A line that its L1 does not hold, on a page known. */
+INLINE void fill_l1(struct hm_access *access, const struct first_level *level, uint32_t set,
+                    uint32_t line) {
+  uint32_t ways = level->cache->ways;
+  hm_put_in_front(level->cache->tags + (uint64_t)set * ways, ways - 1, line);
+  begin_epoch(level, set);
+  miss_l1(access, level, set, line);
+}
+
 /* --- Translation --------------------------------------------------------- */
 
-INLINE void take_out(uint64_t *filter, const struct hm_cache *l1, uint64_t address) {
-  uint64_t *slot = hm_filter_slot(filter, l1, address);
+INLINE void take_out(uint64_t *slot, uint64_t address) {
   if (*slot == address) *slot = HM_NO_LINE;
 }
 
@@ -233,8 +248,12 @@ static void forget_known(const struct first_level *level, struct known_page *kno
   for (uint64_t lines = known->lines; lines != 0; lines &= lines - 1) {
     uint64_t address = known->page << HM_PAGE_BITS | (uint64_t)__builtin_ctzll(lines)
                                                          << HM_LINE_BITS;
-    take_out(level->filter, level->cache, address);
-    if (level->second_filter != NULL) take_out(level->second_filter, level->cache, address);
+    if (level->second_filter == NULL) {
+      take_out(hm_code_slot(address), address);
+    } else {
+      take_out(hm_data_slot(level->filter, address), address);
+      take_out(hm_data_slot(level->second_filter, address), address);
+    }
   }
   known->page = NO_PAGE;
   known->lines = 0;
@@ -333,13 +352,13 @@ INLINE uint32_t physical_line(hm_pte pte, uint64_t address) {
 
 INLINE void put_into_data_filters(struct known_page *known, uint64_t address, int writable) {
   uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
-  *hm_filter_slot(hm_filter_load, &hm_sim.l1d, address) = base;
-  *hm_filter_slot(hm_filter_store, &hm_sim.l1d, address) = writable ? base : HM_NO_LINE;
+  *hm_data_slot(hm_filter_load, address) = base;
+  *hm_data_slot(hm_filter_store, address) = writable ? base : HM_NO_LINE;
   known->lines |= 1ull << (address >> HM_LINE_BITS & PAGE_LINES_MASK);
 }
 
 INLINE int in_data_filter(uint64_t address, int writes) {
-  return *hm_filter_slot(writes ? hm_filter_store : hm_filter_load, &hm_sim.l1d, address) ==
+  return *hm_data_slot(writes ? hm_filter_store : hm_filter_load, address) ==
          (address & ~(uint64_t)(HM_LINE_SIZE - 1));
 }
 
@@ -399,38 +418,28 @@ static void finish_data(struct hm_access *access) {
   count_events(access);
 }
 
-/* Anything but a hit of one line on a page known. */
+/* Anything but one line on a page known. */
 static NOINLINE void data_the_long_way(uint64_t address, uint64_t site) {
   struct hm_access access;
   data_access(&access, address, site);
   if (access.events != 0) finish_data(&access);
 }
 
-/* The place of `line` among the ways, or -1; four at a time. */
-INLINE int find_way(const uint32_t *way, uint32_t ways, uint32_t line) {
-  typedef float float_vector __attribute__((vector_size(16)));
-  typedef uint32_t vector __attribute__((vector_size(16), aligned(4)));
-  const vector wanted = {line, line, line, line};
-  uint32_t i = 0;
-  for (; i + 4 <= ways; i += 4) {
-    vector found = *(const vector *)(way + i) == wanted;
-    int lanes = __builtin_ia32_movmskps((float_vector)found);
-    if (lanes != 0) return (int)i + __builtin_ctz((unsigned)lanes);
-  }
-  for (; i < ways; i++)
-    if (way[i] == line) return (int)i;
-  return -1;
-}
-
 /* Hits, nearly all of what the filters let through: returns 0 if it is none. */
 INLINE int hit_l1(const struct first_level *level, uint32_t set, uint32_t line) {
   uint32_t *way = level->cache->tags + (uint64_t)set * level->cache->ways;
-  int place = find_way(way, level->cache->ways, line);
+  int place = hm_find_way(way, level->cache->ways, line);
   if (unlikely(place < 0)) return 0;
-  for (int i = place; i > 0; i--) way[i] = way[i - 1];
-  way[0] = line;
+  hm_put_in_front(way, (uint32_t)place, line);
   observe_hit(level, set, (uint32_t)place, line);
   return 1;
+}
+
+static NOINLINE void data_missed(uint64_t address, uint64_t site, uint32_t set, uint32_t line) {
+  struct hm_access access;
+  begin(&access, address, site, hm_sim.l1d.latency);
+  fill_l1(&access, &data_level, set, line);
+  finish_data(&access);
 }
 
 void hm_data(uint64_t address, uint64_t site) {
@@ -445,10 +454,8 @@ void hm_data(uint64_t address, uint64_t site) {
   }
   if (in_data_filter(address, writes)) return; /* one of a group */
   uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
-  if (unlikely(!hit_l1(&data_level, set, physical_line(known->pte, address)))) {
-    data_the_long_way(address, site);
-    return;
-  }
+  uint32_t line = physical_line(known->pte, address);
+  if (unlikely(!hit_l1(&data_level, set, line))) data_missed(address, site, set, line);
   put_into_data_filters(known, address, writable);
 }
 
@@ -473,18 +480,28 @@ void hm_data_every(uint64_t address, uint64_t site) {
 /* --- Code ---------------------------------------------------------------- */
 
 INLINE void put_into_code_filter(struct known_page *known, uint64_t line_address) {
-  *hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address) = line_address;
+  *hm_code_slot(line_address) = line_address;
   known->lines |= 1ull << (line_address >> HM_LINE_BITS & PAGE_LINES_MASK);
 }
 
-static NOINLINE void fetch_the_long_way(uint64_t line_address, uint64_t site) {
+static NOINLINE void fetch_missed(struct known_page *known, uint64_t line_address, uint64_t site,
+                                  uint32_t set, uint32_t line) {
+  struct hm_access access;
+  begin(&access, line_address, site, hm_sim.l1i.latency);
+  fill_l1(&access, &code_level, set, line);
+  put_into_code_filter(known, line_address);
+  settle(&access, hm_sim.l1i.latency, 1);
+  count_events(&access);
+}
+
+static NOINLINE void fetch_from_unknown_page(uint64_t line_address, uint64_t site) {
   struct hm_access access;
   begin(&access, line_address, site, hm_sim.l1i.latency);
   struct known_page *known = know_page(&access, &code_level, line_address >> HM_PAGE_BITS);
   uint32_t line = physical_line(known->pte, line_address);
   access.physical_line = line;
-  access_l1(&access, &code_level, (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask,
-            line);
+  access_l1(&access, &code_level,
+            (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask, line);
   put_into_code_filter(known, line_address);
   if (likely(access.events == 0)) return;
   settle(&access, hm_sim.l1i.latency, 1);
@@ -494,11 +511,14 @@ static NOINLINE void fetch_the_long_way(uint64_t line_address, uint64_t site) {
 void hm_fetch(uint64_t line_address, uint64_t site) {
   uint64_t page = line_address >> HM_PAGE_BITS;
   struct known_page *known = &known_code[page % KNOWN_PAGES];
-  uint32_t set = (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask;
-  if (unlikely(known->page != page ||
-               !hit_l1(&code_level, set, physical_line(known->pte, line_address)))) {
-    fetch_the_long_way(line_address, site);
+  if (unlikely(known->page != page)) {
+    fetch_from_unknown_page(line_address, site);
     return;
   }
-  put_into_code_filter(known, line_address);
+  uint32_t set = (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask;
+  uint32_t line = physical_line(known->pte, line_address);
+  if (hit_l1(&code_level, set, line))
+    put_into_code_filter(known, line_address);
+  else
+    fetch_missed(known, line_address, site, set, line);
 }

@@ -28,8 +28,10 @@
 /* A filter has 8 slots for each L1 set, indexed by the low bits of the line's
  * number: those of the set and three more.  A slot holds the address of a line
  * that is known to hit (hierarchy.c says why skipping it is right), or HM_NO_LINE.
- * The slots of one set lie apart, which makes emptying them slower and looking one
- * up, a hundred times as frequent, two instructions shorter. */
+ *
+ * For data the slots of one set lie apart, which makes emptying them slower and
+ * looking one up, a hundred times as frequent, two instructions shorter.  For code
+ * slots are looked up by constants, and those of a set lie together. */
 #define HM_FILTER_SLOTS 8
 #define HM_NO_LINE 1ull
 
@@ -154,13 +156,19 @@ extern uint64_t hm_filter_load[HM_L1_SETS * HM_FILTER_SLOTS];
 extern uint64_t hm_filter_store[HM_L1_SETS * HM_FILTER_SLOTS];
 extern uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS];
 
-/* The slot of a line, in bytes from the start of a filter.  The generated code
- * computes the same. */
+/* The slot of a line of data.  The generated code computes the same. */
 #define HM_FILTER_SHIFT (HM_LINE_BITS - 3)
 #define HM_FILTER_MASK(l1) (((uint64_t)(l1).sets * HM_FILTER_SLOTS - 1) << 3)
-static inline uint64_t *hm_filter_slot(uint64_t *filter, const struct hm_cache *l1,
-                                       uint64_t address) {
-  return (uint64_t *)((char *)filter + (address >> HM_FILTER_SHIFT & HM_FILTER_MASK(*l1)));
+static inline uint64_t *hm_data_slot(uint64_t *filter, uint64_t address) {
+  return (uint64_t *)((char *)filter +
+                      (address >> HM_FILTER_SHIFT & HM_FILTER_MASK(hm_sim.l1d)));
+}
+
+/* The slot of a line of code: a constant where code is generated. */
+static inline uint64_t *hm_code_slot(uint64_t address) {
+  uint64_t line = address >> HM_LINE_BITS;
+  return &hm_filter_fetch[(line & hm_sim.l1i.set_mask) * HM_FILTER_SLOTS +
+                          (line >> hm_sim.l1i.set_bits & (HM_FILTER_SLOTS - 1))];
 }
 
 /* Attaches to a mapped segment, laying it out if this process is the first.

@@ -321,7 +321,7 @@ static IRExpr *group_guard(struct block *block, Int first) {
     return binary(block, Iop_Or1, first_in, last_in, Ity_I1);
   }
 
-  /* The filter's slot: see hm_filter_slot. */
+  /* The filter's slot: see hm_data_slot. */
   ULong table = (ULong)(Addr)(writes ? hm_filter_store : hm_filter_load);
   IRExpr *shifted =
       binary(block, Iop_Shr64, address, IRExpr_Const(IRConst_U8(HM_FILTER_SHIFT)), Ity_I64);
@@ -353,7 +353,7 @@ static void report_access(struct block *block, const struct access *access, IREx
 static void report_fetch(struct block *block, Addr line_address, Addr ip) {
   ULong line = line_address >> HM_LINE_BITS;
   if ((line & (hm_sim.config.set_sampling - 1)) != 0) return;
-  ULong entry = (ULong)(Addr)hm_filter_slot(hm_filter_fetch, &hm_sim.l1i, line_address);
+  ULong entry = (ULong)(Addr)hm_code_slot(line_address);
   IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant(entry)));
   IRExpr *guard = binary(block, Iop_CmpNE64, IRExpr_RdTmp(first), constant(line_address), Ity_I1);
   tell_instruction_pointer(block, ip);
