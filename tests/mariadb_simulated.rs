@@ -72,6 +72,20 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
     let seen = |wanted: &str| routines.keys().any(|(_, names)| names[0].contains(wanted));
     assert!(seen("sub_select") || seen("handler::") || seen("evaluate_join_record"), "{routines:?}");
 
+    // Where no simulation is asked for, it is sampled as it runs.
+    let timed = temporary.path().join("timed.data");
+    let recording = succeeded(run(hardmeter()
+        .current_dir(temporary.path())
+        .args(["record", "--source", "timer", "--user-only", "-o"])
+        .arg(&timed)
+        .arg("--server")
+        .arg(folder.path())
+        .args(["--", "mariadb-slap", "--create-schema=test", "--no-drop", "--query", query])
+        .args(["--concurrency=2", "--number-of-queries=200"])));
+    assert!(recorded(&recording, "cpu-clock:u") > 0, "{}", stderr(&recording));
+    let pids: BTreeSet<String> = perf_script(&timed, "pid").into_iter().collect();
+    assert_eq!(pids, BTreeSet::from([after.to_string()]));
+
     let mut cluster = cluster;
     cluster.stop(&|_| {}).unwrap();
     Cluster::remove(&folder).unwrap();

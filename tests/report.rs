@@ -119,6 +119,9 @@ fn the_default_report_is_the_papers_table() {
         "{text}"
     );
     assert!(text.contains("kernel mode is not seen"), "the limits are told: {text}");
+    let quiet = self::text(&["report", "-q", "-i", &capture]);
+    assert!(quiet.starts_with("l1d-miss: n = 40 samples"), "tables only: {quiet}");
+    assert!(!quiet.contains("kernel mode is not seen") && !quiet.contains("\n* "), "tables only: {quiet}");
     assert!(text.contains("xeon-2003: L1d 8 KB 4-way"), "the geometry is told: {text}");
 }
 

@@ -33,7 +33,7 @@ pub enum TargetError {
         source: io::Error,
     },
     /// The server is not running any more.
-    #[error("the server in {folder} has died: its postmaster.pid names process {pid}, which does not exist")]
+    #[error("the server in {folder} has died: its pid file names process {pid}, which does not exist")]
     DeadServer {
         /// The folder.
         folder: PathBuf,
@@ -48,7 +48,8 @@ impl TargetError {
         match self {
             TargetError::NoProcess(_) => "look for its number with `pgrep -a NAME`",
             TargetError::NoServer { .. } | TargetError::DeadServer { .. } => {
-                "start one with `hardmeter server start postgres`, or give the folder that holds postmaster.pid"
+                "start one with `hardmeter server start`, give the data folder that holds postmaster.pid (PostgreSQL), \
+                 or name its process with -p"
             }
         }
     }
@@ -107,17 +108,19 @@ fn descendants(root: Pid, parents: impl Iterator<Item = (Pid, Pid)>) -> Vec<Pid>
     found
 }
 
-/// The postmaster of a PostgreSQL data folder.
-pub fn postmaster(folder: &Path) -> Result<Pid, TargetError> {
+/// The first process of a server: PostgreSQL's postmaster by its data folder, any server that `hardmeter server` made
+/// by its own folder. (A MariaDB of somebody else's keeps its pid file anywhere: `-p`.)
+pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     let no_server = |source| TargetError::NoServer { folder: folder.to_path_buf(), source };
-    // `hardmeter server` keeps the cluster in a folder of its own inside the server's.
-    let file = [folder.join("postmaster.pid"), folder.join("data/postmaster.pid")]
+    // `hardmeter server` keeps the data in a folder of their own inside the server's.
+    let file = ["postmaster.pid", "data/postmaster.pid", "data/hardmeter.pid"]
         .into_iter()
+        .map(|name| folder.join(name))
         .find(|file| file.exists())
         .unwrap_or_else(|| folder.join("postmaster.pid"));
     let text = std::fs::read_to_string(&file).map_err(no_server)?;
     let pid = text.lines().next().and_then(|line| line.trim().parse().ok()).map(Pid).ok_or_else(|| {
-        no_server(io::Error::new(io::ErrorKind::InvalidData, "postmaster.pid holds no number"))
+        no_server(io::Error::new(io::ErrorKind::InvalidData, "its pid file holds no number"))
     })?;
     match Path::new(&format!("/proc/{pid}")).exists() {
         true => Ok(pid),
@@ -157,14 +160,14 @@ mod tests {
     #[test]
     fn folders_without_a_live_server_are_told_apart() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert!(matches!(postmaster(folder.path()), Err(TargetError::NoServer { .. })));
+        assert!(matches!(server_process(folder.path()), Err(TargetError::NoServer { .. })));
         std::fs::write(folder.path().join("postmaster.pid"), "rubbish\n").expect("written");
-        assert!(matches!(postmaster(folder.path()), Err(TargetError::NoServer { .. })));
+        assert!(matches!(server_process(folder.path()), Err(TargetError::NoServer { .. })));
         let own = std::process::id();
         std::fs::write(folder.path().join("postmaster.pid"), format!("{own}\n/somewhere\n"))
             .expect("written");
-        assert_eq!(postmaster(folder.path()).expect("alive"), Pid(own as i32));
+        assert_eq!(server_process(folder.path()).expect("alive"), Pid(own as i32));
         std::fs::write(folder.path().join("postmaster.pid"), "2147483646\n").expect("written");
-        assert!(matches!(postmaster(folder.path()), Err(TargetError::DeadServer { .. })));
+        assert!(matches!(server_process(folder.path()), Err(TargetError::DeadServer { .. })));
     }
 }

@@ -258,7 +258,7 @@ fn check(request: &Request) -> Result<(), SessionError> {
         }
         // A server that will be restarted anyway need not run now.
         Target::Server(_) if request.may_restart_server && request.source != SourceChoice::Hardware => {}
-        Target::Server(folder) => drop(target::postmaster(folder)?),
+        Target::Server(folder) => drop(target::server_process(folder)?),
         Target::Command | Target::System => {}
     }
     Ok(())
@@ -285,7 +285,7 @@ fn attachment(target: &Target, workload: Option<&Workload>) -> Result<Attachment
         }
         Target::Processes(processes) => all_threads(processes)?,
         Target::System => Attachment::System,
-        Target::Server(folder) => all_threads(&target::family(target::postmaster(folder)?))?,
+        Target::Server(folder) => all_threads(&target::family(target::server_process(folder)?))?,
     })
 }
 

@@ -76,7 +76,7 @@ pub(super) struct Measured {
     /// Measure everything on every CPU.
     #[arg(short, long, conflicts_with = "server")]
     all: bool,
-    /// Measure all processes of the PostgreSQL server in this folder.
+    /// Measure the server in this folder: one that `hardmeter server` made, or a PostgreSQL data folder.
     #[arg(long, value_name = "DIR")]
     server: Option<PathBuf>,
     /// The command to run while measuring; without -p, -a or --server, the one to measure.
