@@ -500,8 +500,8 @@ static NOINLINE void fetch_from_unknown_page(uint64_t line_address, uint64_t sit
   struct known_page *known = know_page(&access, &code_level, line_address >> HM_PAGE_BITS);
   uint32_t line = physical_line(known->pte, line_address);
   access.physical_line = line;
-  access_l1(&access, &code_level,
-            (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask, line);
+  access_l1(&access, &code_level, (uint32_t)(line_address >> HM_LINE_BITS) & hm_sim.l1i.set_mask,
+            line);
   put_into_code_filter(known, line_address);
   if (likely(access.events == 0)) return;
   settle(&access, hm_sim.l1i.latency, 1);

@@ -160,8 +160,7 @@ extern uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS];
 #define HM_FILTER_SHIFT (HM_LINE_BITS - 3)
 #define HM_FILTER_MASK(l1) (((uint64_t)(l1).sets * HM_FILTER_SLOTS - 1) << 3)
 static inline uint64_t *hm_data_slot(uint64_t *filter, uint64_t address) {
-  return (uint64_t *)((char *)filter +
-                      (address >> HM_FILTER_SHIFT & HM_FILTER_MASK(hm_sim.l1d)));
+  return (uint64_t *)((char *)filter + (address >> HM_FILTER_SHIFT & HM_FILTER_MASK(hm_sim.l1d)));
 }
 
 /* The slot of a line of code: a constant where code is generated. */
