@@ -303,13 +303,30 @@ impl Drop for Segment {
     }
 }
 
+const NAME: &str = "hardmeter-";
+
+/// Removes the segments of recorders that were killed before they could: they hold memory for nobody. Programs that
+/// still run on one keep it.
+fn sweep(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let recorder =
+            name.to_str().and_then(|name| name.strip_prefix(NAME)?.split_once('-')?.0.parse::<u32>().ok());
+        if recorder.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another user's stays: that user's next recording removes it.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// A new file that only its owner can open: in memory where there is a memory file system, else among temporary
 /// files.
 fn create_file() -> Result<(PathBuf, File), SoftPmuError> {
     let shared_memory = Path::new("/dev/shm");
     let folder = if shared_memory.is_dir() { shared_memory.to_path_buf() } else { std::env::temp_dir() };
+    sweep(&folder);
     for attempt in 0..100u32 {
-        let name = format!("hardmeter-{}-{attempt}", std::process::id());
+        let name = format!("{NAME}{}-{attempt}", std::process::id());
         let path = folder.join(name);
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => return Ok((path, file)),
@@ -319,4 +336,26 @@ fn create_file() -> Result<(PathBuf, File), SoftPmuError> {
     }
     let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
     Err(SoftPmuError::Segment { path: folder, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_segments_of_dead_recorders_are_swept_away() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut child = std::process::Command::new("true").spawn().expect("runs");
+        let dead = child.id();
+        child.wait().expect("ends");
+        let own = std::process::id();
+        let names =
+            [format!("{NAME}{dead}-0"), format!("{NAME}{own}-0"), "hardmeter-notes".into(), "other".into()];
+        for name in &names {
+            std::fs::write(folder.path().join(name), b"").expect("file");
+        }
+        sweep(folder.path());
+        let left: Vec<bool> = names.iter().map(|name| folder.path().join(name).exists()).collect();
+        assert_eq!(left, [false, true, true, true]);
+    }
 }
