@@ -40,6 +40,8 @@ pub struct StartOptions {
     /// How long it may take until it accepts connections. By default a minute, and ten inside a wrapper: under a
     /// simulator PostgreSQL needs 10 to 60 seconds.
     pub patience: Option<Duration>,
+    /// Asked now and then while waiting: whether to give up.
+    pub interrupted: Option<fn() -> bool>,
     /// Settings to change, for this start and later ones.
     pub settings: Vec<Setting>,
     /// Other programs to run it with, for this start and later ones; they must be able to read its data.
@@ -372,6 +374,9 @@ impl Cluster {
             }
             if self.state.engine.ways().is_ready(&self.site(), pid) {
                 return Ok(());
+            }
+            if options.interrupted.is_some_and(|interrupted| interrupted()) {
+                return Err(ServerError::Interrupted { what: format!("starting {title}") });
             }
             if started.elapsed() >= patience {
                 let what = format!("starting {title}");

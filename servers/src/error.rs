@@ -41,6 +41,8 @@ pub enum ServerError {
     Failed { what: String, status: String, log: String, remedy: String },
     #[error("{what} took longer than {seconds} s{}", quoted(log))]
     TimedOut { what: String, seconds: u64, log: String },
+    #[error("{what} was interrupted")]
+    Interrupted { what: String },
     #[error("the setting '{setting}' is not valid: {reason}")]
     BadSetting { setting: String, reason: &'static str },
     #[error("{what}")]
@@ -93,6 +95,7 @@ impl ServerError {
             ServerError::Died { folder, log, .. } => crate::engine::diagnose(log).unwrap_or_else(|| {
                 format!("start it again: hardmeter server start --dir {} (it recovers)", folder.display())
             }),
+            ServerError::Interrupted { .. } => "start it again".into(),
             ServerError::Busy { .. } => "wait until it has ended, then try again".into(),
             ServerError::Failed { remedy, .. } | ServerError::Unsupported { remedy, .. } => remedy.clone(),
             ServerError::TimedOut { .. } => {

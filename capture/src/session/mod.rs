@@ -36,6 +36,7 @@ use crate::target::{self, Target, TargetError};
 use crate::workload::{Workload, WorkloadError};
 use hardmeter_samples::model::EventSource;
 use hardmeter_samples::sidecar::{RequestedEvent, Sidecar, SidecarError};
+use signals::Caught;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -98,6 +99,9 @@ pub enum SessionError {
         /// What mends it.
         remedy: String,
     },
+    /// Somebody did not want to wait.
+    #[error("signal {0} came before the recording began; the server is as it was")]
+    Interrupted(i32),
     /// Root could not be given up.
     #[error("cannot give up root: {0}")]
     Privileges(std::io::Error),
@@ -148,6 +152,8 @@ pub fn record(
     check(request)?;
     let chosen = choose::choose(request)?;
     announce(&chosen);
+    let restarted = chosen.source == EventSource::Simulated && matches!(request.target, Target::Server(_));
+    let _caught = restarted.then(Caught::install);
     let user = privileges::invoking_user();
     let (mut source, mut workload, machine): (Box<dyn RecordSource>, Option<Workload>, _) =
         match chosen.source {
@@ -174,7 +180,6 @@ pub fn record(
                 (Box::new(source), workload, None)
             }
         };
-    let restarted = chosen.source == EventSource::Simulated && matches!(request.target, Target::Server(_));
     if let (Some(user), false) = (&user, restarted) {
         user.drop_privileges().map_err(SessionError::Privileges)?;
     }

@@ -6,6 +6,7 @@
 //! Which servers may be stopped is not for this room to decide: whoever asks for the recording passes a
 //! [`RestartableServer`], and without one a server on the software PMU is refused.
 
+use super::signals::Caught;
 use super::SessionError;
 use crate::softpmu::SoftwarePmu;
 use std::ffi::OsString;
@@ -31,8 +32,8 @@ pub trait RestartableServer {
     fn owner(&self) -> (u32, u32);
     /// A path at which the server's user can read `folder` and what is in it.
     fn lend(&self, folder: &Path) -> Result<PathBuf, ServerTrouble>;
-    /// Stops it if it runs, starts it by `wrapper`, and waits until it accepts connections.
-    fn restart_under(&mut self, wrapper: Wrapper) -> Result<(), ServerTrouble>;
+    /// Stops it if it runs, starts it by `wrapper`, and waits until it accepts connections, or until `interrupted`.
+    fn restart_under(&mut self, wrapper: Wrapper, interrupted: fn() -> bool) -> Result<(), ServerTrouble>;
     /// Stops it, and starts it again as it ran before, if it did.
     fn restore(&mut self) -> Result<(), ServerTrouble>;
 }
@@ -43,10 +44,20 @@ impl From<ServerTrouble> for SessionError {
     }
 }
 
-/// Starts `server` on `pmu`; simulation itself begins when the recorder says so.
+/// Starts `server` on `pmu`; simulation itself begins when the recorder says so. When that fails, or somebody does not
+/// want to wait for it, the server is put back.
 pub(super) fn start_on(server: &mut dyn RestartableServer, pmu: &SoftwarePmu) -> Result<(), SessionError> {
     let (user, group) = server.owner();
     pmu.give_to(user, group)?;
     let tool_folder = server.lend(pmu.tool_folder())?;
-    Ok(server.restart_under(pmu.wrapper(tool_folder))?)
+    let started = server.restart_under(pmu.wrapper(tool_folder), || Caught::signal().is_some());
+    let interrupted = Caught::signal();
+    if started.is_err() || interrupted.is_some() {
+        let restored = server.restore();
+        if let Some(signal) = interrupted {
+            restored?;
+            return Err(SessionError::Interrupted(signal));
+        }
+    }
+    Ok(started?)
 }

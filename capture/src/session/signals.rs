@@ -2,6 +2,55 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// The first ending signal since [`Caught::install`]; 0: none.
+static CAUGHT: AtomicI32 = AtomicI32::new(0);
+
+/// While this lives, ending signals are noted and end nothing: a server that was restarted has to be put back first.
+/// Unlike a blocked signal, a caught one is not inherited by the programs that are started meanwhile.
+pub struct Caught {
+    before: Vec<(libc::c_int, libc::sigaction)>,
+}
+
+impl Caught {
+    /// Takes the signals over.
+    pub fn install() -> Caught {
+        extern "C" fn note(signal: libc::c_int) {
+            let _ = CAUGHT.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        CAUGHT.store(0, Ordering::Relaxed);
+        let handler: extern "C" fn(libc::c_int) = note;
+        let install = |signal: &libc::c_int| {
+            // SAFETY: plain structures in and out; the handler only stores to an atomic.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                let mut before: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handler as libc::sighandler_t;
+                action.sa_flags = libc::SA_RESTART;
+                libc::sigaction(*signal, &action, &mut before);
+                (*signal, before)
+            }
+        };
+        Caught { before: ENDING.iter().map(install).collect() }
+    }
+
+    /// The signal that came, if one did.
+    pub fn signal() -> Option<i32> {
+        Some(CAUGHT.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        for (signal, before) in &self.before {
+            // SAFETY: the action that was there before.
+            unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
+        }
+    }
+}
 
 /// While this lives, SIGINT, SIGTERM and SIGHUP do not end the thread's process but make a descriptor readable.
 pub struct Signals {
@@ -17,7 +66,7 @@ impl Signals {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            for signal in ENDING {
                 libc::sigaddset(&mut set, signal);
             }
             if libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) != 0 {

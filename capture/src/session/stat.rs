@@ -2,7 +2,7 @@
 
 use super::choose::{self, Chosen};
 use super::recorder::{Ending, LoopError};
-use super::signals::{self, Signals};
+use super::signals::{self, Caught, Signals};
 use super::{attachment, check, simulated_workload, Request, RestartableServer, SessionError};
 use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
 use crate::pmu::open::{self, OpenError};
@@ -245,6 +245,8 @@ fn simulated(
     request: &Request,
     mut server: Option<&mut dyn RestartableServer>,
 ) -> Result<StatReport, SessionError> {
+    let restarted = matches!(request.target, Target::Server(_));
+    let _caught = restarted.then(Caught::install);
     let user = privileges::invoking_user();
     let wanted: Vec<MemoryEvent> =
         request.events.iter().filter_map(|event| MemoryEvent::from_name(&event.name)).collect();
@@ -255,7 +257,6 @@ fn simulated(
         ..SimulationConfig::counting(softpmu::find_machine(&request.machine)?)
     })?;
     let mut workload = simulated_workload(request, &pmu, &mut server, user.as_ref())?;
-    let restarted = matches!(request.target, Target::Server(_));
     if let (Some(user), false) = (&user, restarted) {
         user.drop_privileges().map_err(SessionError::Privileges)?;
     }

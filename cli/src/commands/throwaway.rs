@@ -45,9 +45,13 @@ impl RestartableServer for ThrowawayServer {
         self.cluster.lend(folder).map_err(trouble)
     }
 
-    fn restart_under(&mut self, wrapper: Wrapper) -> Result<(), ServerTrouble> {
+    fn restart_under(&mut self, wrapper: Wrapper, interrupted: fn() -> bool) -> Result<(), ServerTrouble> {
         self.cluster.stop(&|_| {}).map_err(trouble)?;
-        let options = StartOptions { wrapper: Some(wrapper), ..StartOptions::default() };
+        let options = StartOptions {
+            wrapper: Some(wrapper),
+            interrupted: Some(interrupted),
+            ..StartOptions::default()
+        };
         self.cluster.start(&options, &|_| {}).map(drop).map_err(trouble)
     }
 
