@@ -3,11 +3,15 @@
 
 mod common;
 
-use common::{counts, hardmeter, have, perf_script, recorded, report, run, samples, stderr, succeeded};
+use common::{
+    counts, hardmeter, have, perf_script, recorded, report, run, samples, stderr, succeeded, wait_until,
+};
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions, Status};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 const CLIENTS: usize = 3;
 
@@ -86,7 +90,31 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
     let pids: BTreeSet<String> = perf_script(&timed, "pid").into_iter().collect();
     assert_eq!(pids, BTreeSet::from([after.to_string()]));
 
-    let mut cluster = cluster;
+    // Somebody who does not want to wait for the simulated start gets the server back.
+    let capture = temporary.path().join("interrupted.data");
+    let mut recorder = hardmeter()
+        .args(["record", "--source", "simulated", "-o"])
+        .arg(&capture)
+        .arg("--server")
+        .arg(folder.path())
+        .args(["--", "true"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the simulated start", || {
+        let Status::Running(pid) = Cluster::open(&folder).unwrap().status() else { return false };
+        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.contains("--tool=softpmu"))
+    });
+    // SAFETY: kill takes plain numbers; the process is our child and not waited for yet.
+    unsafe { libc::kill(recorder.id() as i32, libc::SIGINT) };
+    assert_eq!(recorder.wait().unwrap().code(), Some(1));
+    let mut said = String::new();
+    recorder.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("before the recording began; the server is as it was"), "{said}");
+    assert!(!capture.exists(), "{said}");
+    let mut cluster = Cluster::open(&folder).unwrap();
+    assert_eq!(cluster.query("SELECT COUNT(*) FROM numbers").unwrap(), "2000");
+
     cluster.stop(&|_| {}).unwrap();
     Cluster::remove(&folder).unwrap();
     assert!(!folder.path().exists(), "nothing is left of it");

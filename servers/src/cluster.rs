@@ -161,12 +161,12 @@ impl Cluster {
         let begun = Instant::now();
         let mut started = self.launch(options, progress);
         while started.as_ref().is_err_and(orphans_remain) && begun.elapsed() < PATIENCE_WITH_ORPHANS {
-            self.end_process(&|_: &str| {});
+            self.end_process(PATIENCE_WITH_BEGINNERS, &|_: &str| {});
             std::thread::sleep(Duration::from_millis(200));
             started = self.launch(options, progress);
         }
         if started.is_err() {
-            self.end_process(&|_: &str| {});
+            self.end_process(PATIENCE_WITH_BEGINNERS, &|_: &str| {});
             // A setting or program that does not work must not stay: the next start would fail by it too.
             (self.state, self.programs) = before;
             // The error to tell is that of the start. Should this not be written, the server shows as died.
@@ -216,7 +216,7 @@ impl Cluster {
     /// Stops the server: gently, then firmly, then by force. Stopping a server that does not run is no error.
     pub fn stop(&mut self, progress: Progress) -> Result<StopOutcome, ServerError> {
         let _lock = self.lock()?;
-        let outcome = self.end_process(progress);
+        let outcome = self.end_process(Duration::MAX, progress);
         self.state.process = None;
         self.state.write(&self.folder)?;
         Ok(outcome)
@@ -388,8 +388,9 @@ impl Cluster {
         }
     }
 
-    /// Ends the recorded process, if it is alive, by the engine's steps and then by force.
-    fn end_process(&self, progress: Progress) -> StopOutcome {
+    /// Ends the recorded process, if it is alive, by the engine's steps, each for as long as it may take but at most
+    /// `patience`, and then by force.
+    fn end_process(&self, patience: Duration, progress: Progress) -> StopOutcome {
         // One that died as our child is collected here: as a zombie it keeps its number, and PostgreSQL would take it
         // for a server that runs.
         let gone = |process: &&ProcessIdentity| process.wait_until_gone(Duration::ZERO);
@@ -399,7 +400,7 @@ impl Cluster {
         for step in self.state.engine.ways().stop_steps() {
             progress(&format!("stopping {} ({:?})", self.state.engine.title(), step.outcome).to_lowercase());
             process.signal(step.signal);
-            if process.wait_until_gone(step.patience) {
+            if process.wait_until_gone(step.patience.min(patience)) {
                 return step.outcome;
             }
         }
@@ -420,6 +421,10 @@ impl Cluster {
         ServerError::Failed { what: what.to_owned(), status: in_words(status), log, remedy }
     }
 }
+
+/// How long each step of stopping a server may take that never became ready: it has nothing to write down, and some
+/// do not hear a signal yet.
+const PATIENCE_WITH_BEGINNERS: Duration = Duration::from_secs(5);
 
 /// How long the processes of a server whose first one was killed may take to notice: inside a simulator, seconds.
 const PATIENCE_WITH_ORPHANS: Duration = Duration::from_secs(60);
