@@ -105,13 +105,13 @@ struct hm_header {
 
   /* Control. */
   _Alignas(64) _Atomic uint32_t measuring; /* 0: programs run unsimulated */
-  _Atomic uint32_t recorder_pid;
-  _Atomic uint32_t init_state;       /* enum hm_init */
-  _Atomic uint32_t attached;         /* processes that ever attached or forked */
-  _Atomic uint32_t frames_exhausted; /* simulated memory ran out: lines alias */
-  _Atomic uint32_t next_object;      /* ids for anonymous shared mappings */
-  uint64_t heap_next;                /* guarded by init_state */
-  uint64_t root;                     /* offset of struct hm_shared in the heap */
+  _Atomic uint32_t recorder_pid;           /* 0: it has ended, nobody drains the ring */
+  _Atomic uint32_t init_state;             /* enum hm_init */
+  _Atomic uint32_t attached;               /* processes that ever attached or forked */
+  _Atomic uint32_t frames_exhausted;       /* simulated memory ran out: lines alias */
+  _Atomic uint32_t next_object;            /* ids for anonymous shared mappings */
+  uint64_t heap_next;                      /* guarded by init_state */
+  uint64_t root;                           /* offset of struct hm_shared in the heap */
 
   /* The ring.  head and tail count bytes since the beginning. */
   _Alignas(64) _Atomic uint64_t ring_head;

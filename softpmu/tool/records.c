@@ -104,7 +104,8 @@ static void submit(void) {
   for (uint32_t tries = 1;
        head + bytes - atomic_load_explicit(&header->ring_tail, memory_order_acquire) > size;
        tries++) {
-    if (tries % 4096 == 0 && !hm_host_process_exists(atomic_load(&header->recorder_pid))) {
+    uint32_t recorder = atomic_load(&header->recorder_pid);
+    if (recorder == 0 || (tries % 4096 == 0 && !hm_host_process_exists(recorder))) {
       hm_lock_release(&header->ring_lock); /* nobody will read it any more */
       return;
     }

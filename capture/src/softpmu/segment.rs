@@ -296,6 +296,9 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        // A program that waits for room in the ring cannot even take a signal: let it go. Our death alone may not
+        // tell it, for a process that nobody has waited for still exists.
+        self.header().control.0.recorder_pid.store(0, Ordering::Release);
         // SAFETY: base and size are those of the mapping made in create().
         unsafe { libc::munmap(self.base.cast(), self.size) };
         // Processes still attached keep the memory; nobody can attach anew.
