@@ -11,7 +11,15 @@ fn hardmeter() -> Command {
 }
 
 fn run(command: &mut Command) -> Output {
-    command.output().expect("the program starts")
+    loop {
+        match command.output() {
+            // Another test forked while a copy of a program was being written, and holds it open until its exec.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            output => return output.expect("the program starts"),
+        }
+    }
 }
 
 fn stderr(output: &Output) -> String {

@@ -257,8 +257,27 @@ static void advance_clock_max(uint64_t clock) {
 
 /* --- Taking and leaving the core ------------------------------------------- */
 
+/* A process that computes would take its core again before a waiter wakes up, for
+ * ever.  So one that had its time slice lets a waiter go first, as a scheduler
+ * would; it waits a bounded time, for the waiter may have been killed. */
+#define SLICE_MICROSECONDS 3000u
+#define YIELDS_TO_A_WAITER 2000
+
+static void let_a_waiter_go_first(void) {
+  struct hm_core *core = hm_sim.core;
+  uint64_t slice = (uint64_t)SLICE_MICROSECONDS * hm_sim.config.clock_mhz;
+  if (core->last_runner != hm_sim.space || hm_sim.release_clock - hm_sim.slice_began < slice)
+    return;
+  for (int i = 0;
+       i < YIELDS_TO_A_WAITER && atomic_load(&core->waiters) != 0 && atomic_load(&core->lock) == 0;
+       i++)
+    hm_host_yield();
+  hm_sim.slice_began = hm_sim.release_clock;
+}
+
 static void take_core_lock(void) {
   struct hm_core *core = hm_sim.core;
+  if (atomic_load_explicit(&core->waiters, memory_order_relaxed) != 0) let_a_waiter_go_first();
   for (int spin = 0; spin < 200; spin++) {
     if (hm_lock_try(&core->lock, hm_sim.pid)) return;
     __builtin_ia32_pause();
@@ -301,6 +320,7 @@ void hm_enter_core(void) {
   if (core->last_runner != hm_sim.space) {
     core->last_runner = hm_sim.space;
     hm_sim.counts->switches++;
+    hm_sim.slice_began = core->clock;
     hm_sim.filters_stale = 1;
     if ((hm_sim.config.flags & HM_FLAG_TLB_FLUSH_SWITCH) != 0) {
       empty_tlb(&hm_sim.itlb);

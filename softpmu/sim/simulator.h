@@ -144,6 +144,7 @@ struct hm_simulator {
   uint64_t instructions, loads, stores;
   uint64_t stall_cycles;
   uint64_t release_clock; /* of the core, when this process last left one */
+  uint64_t slice_began;   /* by the same clock: when it got the core from another */
 
   int filters_stale;
   int waited;          /* it came back from the kernel since it last ran */
