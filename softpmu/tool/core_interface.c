@@ -112,9 +112,25 @@ void *hm_host_allocate(size_t size) {
 
 void hm_host_yield(void) { SYSCALL(__NR_sched_yield, 0, 0, 0, 0); }
 
+/* A killed process is dead though its parent has not waited for it yet: the parent
+ * may be the one that asks, because the dead one holds its core. */
+static Bool is_zombie(uint32_t pid) {
+  HChar path[32], text[512];
+  VG_(sprintf)(path, "/proc/%u/stat", pid);
+  SysRes file = VG_(open)(path, VKI_O_RDONLY, 0);
+  if (sr_isError(file)) return False;
+  Int length = VG_(read)((Int)sr_Res(file), text, sizeof text - 1);
+  VG_(close)((Int)sr_Res(file));
+  if (length <= 0) return False;
+  text[length] = 0;
+  const HChar *name_ends = VG_(strrchr)(text, ')'); /* then a space and the state */
+  return name_ends != NULL && name_ends[1] == ' ' && (name_ends[2] == 'Z' || name_ends[2] == 'X');
+}
+
 int hm_host_process_exists(uint32_t pid) {
   SysRes result = SYSCALL(__NR_kill, pid, 0, 0, 0);
-  return !(sr_isError(result) && sr_Err(result) == VKI_ESRCH);
+  if (sr_isError(result) && sr_Err(result) == VKI_ESRCH) return 0;
+  return !is_zombie(pid);
 }
 
 void hm_host_wait(_Atomic uint32_t *word, uint32_t expected) {
