@@ -263,10 +263,24 @@ static void advance_clock_max(uint64_t clock) {
 #define SLICE_MICROSECONDS 3000u
 #define YIELDS_TO_A_WAITER 2000
 
+static uint64_t slice_cycles(void) {
+  return (uint64_t)SLICE_MICROSECONDS * hm_sim.config.clock_mhz;
+}
+
+int hm_slice_is_over(void) {
+  /* The fields of the packed word hold what one stay in client code can count. */
+  uint64_t instructions = instructions_run(), loads = loads_run(), stores = stores_run();
+  hm_sim.packed_counts = 0;
+  hm_sim.instructions = instructions;
+  hm_sim.loads = loads;
+  hm_sim.stores = stores;
+  return hm_sim.on_core && hm_cycles() - hm_sim.slice_began >= slice_cycles();
+}
+
 static void let_a_waiter_go_first(void) {
   struct hm_core *core = hm_sim.core;
-  uint64_t slice = (uint64_t)SLICE_MICROSECONDS * hm_sim.config.clock_mhz;
-  if (core->last_runner != hm_sim.space || hm_sim.release_clock - hm_sim.slice_began < slice)
+  if (core->last_runner != hm_sim.space ||
+      hm_sim.release_clock - hm_sim.slice_began < slice_cycles())
     return;
   for (int i = 0;
        i < YIELDS_TO_A_WAITER && atomic_load(&core->waiters) != 0 && atomic_load(&core->lock) == 0;
@@ -344,6 +358,8 @@ void hm_enter_core(void) {
     hm_sim.waited = 0;
   }
   hm_sim.on_core = 1;
+  /* Alone on the core, a process begins a new slice whenever it comes back. */
+  if (core->clock - hm_sim.slice_began >= slice_cycles()) hm_sim.slice_began = core->clock;
 }
 
 void hm_leave_core(void) {

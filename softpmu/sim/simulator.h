@@ -180,6 +180,8 @@ void hm_parent_forked(void);
 /* Client code is about to run / has stopped running. */
 void hm_enter_core(void);
 void hm_leave_core(void);
+/* Whether the process had the core for as long as a scheduler lets it. */
+int hm_slice_is_over(void);
 /* Memory of the process was unmapped or moved. */
 void hm_unmapped(uint64_t address, uint64_t length);
 void hm_moved(uint64_t from, uint64_t to, uint64_t length);

@@ -37,7 +37,7 @@ static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 static void start_client_code(ThreadId tid, ULong blocks_done) {
   (void)blocks_done;
   hm_set_thread(tid);
-  hm_enter_core();
+  if (!hm_sim.on_core) hm_enter_core();
 }
 
 /* The code translated so far does or does not report, as was wanted then. */
@@ -51,7 +51,8 @@ static void follow_the_switch(void) {
 static void stop_client_code(ThreadId tid, ULong blocks_done) {
   (void)tid;
   (void)blocks_done;
-  hm_leave_core();
+  /* Stopping to translate a block is no reason to give the core away. */
+  if (hm_slice_is_over()) hm_leave_core();
   follow_the_switch();
 }
 
@@ -85,11 +86,13 @@ static void thread_begins(ThreadId tid) {
   hm_record_fork(pid, pid, pid, thread);
 }
 
+/* It may block: others may run. */
 static void before_syscall(ThreadId tid, UInt number, UWord *arguments, UInt count) {
   (void)tid;
   (void)number;
   (void)arguments;
   (void)count;
+  hm_leave_core();
 }
 
 static void after_syscall(ThreadId tid, UInt number, UWord *arguments, UInt count, SysRes result) {
