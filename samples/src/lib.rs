@@ -6,6 +6,7 @@
 //! * the **container** ([`perf_data`]): reader and writer of Linux's `perf.data`, so that `perf`, samply and
 //!   hotspot open what we record and we open what they record;
 //! * the **notes** ([`sidecar`]) beside a capture: what perf.data has no place for;
+//! * the **object notes** ([`object_notes`]): what the addresses of a profiled server were at the time;
 //! * the **machine** ([`machine`]): the geometry of caches and TLBs that samples are read against.
 //!
 //! What this crate is *not* for: it opens no event source (that is `capture`), gives no address a name (that is
@@ -20,5 +21,6 @@
 
 pub mod machine;
 pub mod model;
+pub mod object_notes;
 pub mod perf_data;
 pub mod sidecar;

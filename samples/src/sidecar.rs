@@ -3,7 +3,7 @@
 //! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is ours, optional, and
 //! versioned. A capture without it opens with those columns empty.
 
-use crate::model::{Cycles, EventSource, Period};
+use crate::model::{Cycles, EventSource, Period, StatementHash};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,6 +22,47 @@ pub struct RequestedEvent {
     /// Samples per second, where the period was left to the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<u64>,
+}
+
+/// A statement that was executed while recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// By which samples name it.
+    pub hash: StatementHash,
+    /// Its text without constants, cut at 1000 bytes.
+    pub text: String,
+}
+
+/// How far apart in time uses of the same line lie, measured on a sample of all lines (SHARDS: Waldspurger and others,
+/// FAST 2015). The stream is what comes to the second level: misses of the first, code and data, core by core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReuseHistogram {
+    /// One line in this many was followed; distances are scaled to all lines, counts are not.
+    pub one_line_in: u32,
+    /// First uses of a line by its core.
+    pub cold: u64,
+    /// Uses by the number of other lines used since the last time: ascending, each bucket up to and including `lines`.
+    pub buckets: Vec<ReuseBucket>,
+}
+
+/// A bucket of a [`ReuseHistogram`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReuseBucket {
+    /// The largest distance counted here, in cache lines.
+    pub lines: u64,
+    /// How many uses.
+    pub count: u64,
+}
+
+/// Page walks as they were, and as they would have been with pages of 2 MiB (simulated beside).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageWalks {
+    /// With pages of 4 KiB.
+    pub small: u64,
+    /// With all memory in huge pages.
+    pub all_huge: u64,
+    /// With only the shared memory (`MAP_SHARED`) in huge pages, as a server's `huge_pages` has it.
+    pub shared_huge: u64,
 }
 
 /// The notes. Fields that a source does not know are empty; fields that an older version did not write too.
@@ -70,6 +111,15 @@ pub struct Sidecar {
     /// What the workload counted: transactions, rows.
     #[serde(default)]
     pub workload: BTreeMap<String, f64>,
+    /// Statements that samples name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<Statement>,
+    /// Reuse of lines, where it was simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<ReuseHistogram>,
+    /// The effect of huge pages, where it was simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_walks: Option<PageWalks>,
 }
 
 /// Why notes that exist cannot be used, or written.
@@ -131,6 +181,9 @@ impl Sidecar {
             throttled: 0,
             notes: Vec::new(),
             workload: BTreeMap::new(),
+            statements: Vec::new(),
+            reuse: None,
+            page_walks: None,
         }
     }
 
@@ -169,22 +222,29 @@ impl Sidecar {
     /// Writes the notes beside a capture: whole or not at all.
     pub fn store(&self, capture: &Path) -> Result<(), SidecarError> {
         let path = Self::path_for(capture);
-        self.store_at(&path).map_err(|source| SidecarError::Io { path, source })
+        store_whole(&path, |file| serde_json::to_writer_pretty(file, self)).map_err(|source| SidecarError::Io { path, source })
     }
+}
 
-    fn store_at(&self, path: &Path) -> io::Result<()> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        // 0o666 less the user's umask, as for any file; tempfile's own default would hide it from colleagues.
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.write_all(b"\n")?;
-        file.persist(path)?;
-        Ok(())
-    }
+/// Writes notes beside a capture: whole or not at all.
+pub(crate) fn store_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>,
+) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // 0o666 less the user's umask, as for any file; tempfile's own default would hide it from colleagues.
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
+    let mut buffered = io::BufWriter::new(&mut file);
+    write(&mut buffered)?;
+    buffered.write_all(b"\n")?;
+    buffered.flush()?;
+    drop(buffered);
+    file.persist(path)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define HM_MAGIC "HMSOFTPM"
-#define HM_VERSION 1u
+#define HM_VERSION 2u
 #define HM_RING_OFFSET 65536u
 #define HM_MAX_CORES 64
 #define HM_LINE_SIZE 64u
@@ -44,6 +44,8 @@ enum hm_event {
   HM_STORES,
   HM_INSTRUCTIONS,
   HM_BRANCH_MISS,
+  HM_COHERENCE_MISS, /* the core had the line and lost it to another's write */
+  HM_INVALIDATION,   /* a store that took the line away from others */
   HM_EVENTS
 };
 
@@ -66,7 +68,9 @@ struct hm_tlb_config {
 enum hm_flags {
   HM_FLAG_CAUSES = 1 << 0,           /* classify misses: cold, capacity, conflict */
   HM_FLAG_TLB_FLUSH_SWITCH = 1 << 1, /* no address-space ids: a switch empties TLBs */
-  HM_FLAG_EXACT_LRU = 1 << 2         /* the filters hold one line per set: see hierarchy.c */
+  HM_FLAG_EXACT_LRU = 1 << 2,        /* the filters hold one line per set: see hierarchy.c */
+  HM_FLAG_REUSE = 1 << 3,            /* measure reuse distances: struct hm_reuse_counts */
+  HM_FLAG_HUGE_PAGES = 1 << 4        /* count the page walks that huge pages would leave */
 };
 
 struct hm_config {
@@ -91,8 +95,46 @@ enum hm_init { HM_INIT_RAW, HM_INIT_READY, HM_INIT_IMPOSSIBLE, HM_INIT_BY_PID };
 struct hm_core_counts {
   uint64_t events[HM_EVENTS];
   uint64_t cycles;
-  uint64_t switches; /* a different process got the core */
-  uint64_t reserved[3];
+  uint64_t switches;          /* a different process got the core */
+  uint64_t walks_all_huge;    /* page walks if all memory were in pages of 2 MiB */
+  uint64_t walks_shared_huge; /* the same, if only shared memory were */
+  uint64_t reserved[7];
+};
+
+/* Reuse distances of a core's accesses to its second level, on one line in
+ * HM_REUSE_ONE_LINE_IN (by a hash of its number).  Bucket b counts distances
+ * whose hm_reuse_bucket() is b, already scaled to all lines. */
+#define HM_REUSE_ONE_LINE_IN 64u
+#define HM_REUSE_STEPS 4u /* buckets per power of two */
+#define HM_REUSE_BUCKETS (HM_REUSE_STEPS * 28u)
+struct hm_reuse_counts {
+  uint64_t cold;
+  uint64_t bucket[HM_REUSE_BUCKETS];
+};
+
+/* What to read of the profiled program at a sample: samples::model::StateRule,
+ * which documents the kinds. */
+enum hm_state_kind { HM_STATE_NONE, HM_STATE_STATEMENT, HM_STATE_WORD, HM_STATE_ENTRY };
+struct hm_state_rule {
+  uint32_t kind, id;
+  uint64_t base;                /* the pointer, the word, or the region's first byte */
+  uint64_t size, stride;        /* of the region */
+  uint64_t table, table_stride; /* its entries */
+  uint64_t offset;              /* of the word, if `indirect` */
+  uint32_t indirect, length;
+};
+#define HM_STATE_RULES 8
+#define HM_STATE_LONGEST 32u
+
+/* Statements that samples name by their hash: a hash set, filled as they appear.
+ * hash 0: free.  A full table leaves later statements without their text. */
+#define HM_STATEMENTS 4096u
+#define HM_STATEMENT_TEXT 1004u
+struct hm_statement {
+  _Atomic uint64_t hash;
+  _Atomic uint32_t length; /* of the text; 0 while it is being written */
+  _Atomic uint32_t reserved;
+  char text[HM_STATEMENT_TEXT + 4];
 };
 
 struct hm_header {
@@ -112,6 +154,8 @@ struct hm_header {
   _Atomic uint32_t next_object;            /* ids for anonymous shared mappings */
   uint64_t heap_next;                      /* guarded by init_state */
   uint64_t root;                           /* offset of struct hm_shared in the heap */
+  uint64_t reuse;      /* offset of a struct hm_reuse_counts per core; 0: none */
+  uint64_t statements; /* offset of HM_STATEMENTS struct hm_statement; 0: none yet */
 
   /* The ring.  head and tail count bytes since the beginning. */
   _Alignas(64) _Atomic uint64_t ring_head;
@@ -121,18 +165,27 @@ struct hm_header {
   /* Results. */
   _Alignas(64) _Atomic uint64_t clock_max; /* cycles: the latest of all cores */
   struct hm_core_counts counts[HM_MAX_CORES];
+
+  /* What to read at samples; the recorder writes the rules, then their number. */
+  _Alignas(64) _Atomic uint32_t state_rules;
+  struct hm_state_rule state_rule[HM_STATE_RULES];
 };
 
 _Static_assert(sizeof(struct hm_cache_config) == 16, "mirrored in segment.rs");
 _Static_assert(sizeof(struct hm_tlb_config) == 16, "mirrored in segment.rs");
-_Static_assert(sizeof(struct hm_config) == 240, "mirrored in segment.rs");
-_Static_assert(sizeof(struct hm_core_counts) == 128, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_config) == 256, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_core_counts) == 192, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, config) == 32, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, measuring) == 320, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, ring_head) == 384, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, ring_tail) == 448, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, clock_max) == 576, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, counts) == 584, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_reuse_counts) == 904, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_state_rule) == 64, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_statement) == 1024, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, state_rules) == 12928, "mirrored in segment.rs");
+_Static_assert(offsetof(struct hm_header, state_rule) == 12936, "mirrored in segment.rs");
 _Static_assert(sizeof(struct hm_header) <= HM_RING_OFFSET, "the ring comes after");
 
 #endif

@@ -49,6 +49,8 @@ pub fn default_rate(name: &str, encoding: &Encoding) -> Rate {
         Some(MemoryEvent::DtlbMiss | MemoryEvent::ItlbMiss) => 5_000,
         Some(MemoryEvent::L2Miss | MemoryEvent::StlbMiss) => 2_000,
         Some(MemoryEvent::L3Miss) => 1_000,
+        // Rare, and every one tells of two sides.
+        Some(MemoryEvent::CoherenceMiss | MemoryEvent::Invalidation) => 11,
         // Odd, so that loops of round length are not always met at the same instruction.
         Some(MemoryEvent::Loads | MemoryEvent::Stores | MemoryEvent::Instructions) => 1_000_003,
         None if encoding.event_type == event_type::SOFTWARE && encoding.config >= 2 => 1,

@@ -6,7 +6,7 @@
 use super::SoftPmuError;
 use crate::rings;
 use hardmeter_samples::machine::{CacheGeometry, TlbGeometry};
-use hardmeter_samples::model::{Cycles, MemoryEvent};
+use hardmeter_samples::model::{Cycles, MemoryEvent, StateRule};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{fchown, OpenOptionsExt};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: [u8; 8] = *b"HMSOFTPM";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 pub(super) const MAX_CORES: usize = 64;
 const EVENTS: usize = MemoryEvent::ALL.len();
 const RING_OFFSET: usize = 65536;
@@ -103,7 +103,9 @@ struct CoreCounts {
     events: [AtomicU64; EVENTS],
     cycles: AtomicU64,
     switches: AtomicU64,
-    reserved: [u64; 3],
+    walks_all_huge: AtomicU64,
+    walks_shared_huge: AtomicU64,
+    reserved: [u64; 7],
 }
 
 #[repr(C, align(64))]
@@ -123,6 +125,7 @@ struct Header {
     ring_tail: Aligned<AtomicU64>,
     ring_lock: Aligned<AtomicU32>,
     results: Aligned<Results>,
+    states: Aligned<States>,
 }
 
 #[repr(C)]
@@ -135,6 +138,8 @@ struct Control {
     next_object: AtomicU32,
     heap_next: u64,
     root: u64,
+    reuse: AtomicU64,
+    statements: AtomicU64,
 }
 
 #[repr(C)]
@@ -143,16 +148,60 @@ struct Results {
     counts: [CoreCounts; MAX_CORES],
 }
 
+/// `struct hm_reuse_counts`.
+const REUSE_BUCKETS: usize = 112;
+#[repr(C)]
+struct ReuseCounts {
+    cold: AtomicU64,
+    buckets: [AtomicU64; REUSE_BUCKETS],
+}
+
+/// `struct hm_state_rule`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawStateRule {
+    kind: u32,
+    id: u32,
+    base: u64,
+    size: u64,
+    stride: u64,
+    table: u64,
+    table_stride: u64,
+    offset: u64,
+    indirect: u32,
+    length: u32,
+}
+
+#[repr(C)]
+struct States {
+    number: AtomicU32,
+    rules: [RawStateRule; StateRule::MOST],
+}
+
+/// `struct hm_statement`.
+#[repr(C)]
+struct RawStatement {
+    hash: AtomicU64,
+    length: AtomicU32,
+    reserved: AtomicU32,
+    text: [u8; 1008],
+}
+
 const _: () = {
     assert!(std::mem::size_of::<CacheConfig>() == 16);
     assert!(std::mem::size_of::<TlbConfig>() == 16);
-    assert!(std::mem::size_of::<Config>() == 240);
-    assert!(std::mem::size_of::<CoreCounts>() == 128);
+    assert!(std::mem::size_of::<Config>() == 256);
+    assert!(std::mem::size_of::<CoreCounts>() == 192);
     assert!(std::mem::offset_of!(Header, config) == 32);
     assert!(std::mem::offset_of!(Header, control) == 320);
     assert!(std::mem::offset_of!(Header, ring_head) == 384);
     assert!(std::mem::offset_of!(Header, ring_tail) == 448);
     assert!(std::mem::offset_of!(Header, results) == 576);
+    assert!(std::mem::size_of::<ReuseCounts>() == 904);
+    assert!(std::mem::size_of::<RawStateRule>() == 64);
+    assert!(std::mem::size_of::<RawStatement>() == 1024);
+    assert!(std::mem::offset_of!(Header, states) == 12928);
+    assert!(std::mem::offset_of!(States, rules) == 8);
     assert!(std::mem::size_of::<Header>() <= RING_OFFSET);
 };
 

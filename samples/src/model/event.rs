@@ -49,11 +49,15 @@ pub enum MemoryEvent {
     Instructions = 9,
     /// Branches whose direction or target was predicted wrongly.
     BranchesMispredicted = 10,
+    /// Accesses to a line that this core had, and lost to another core's write.
+    CoherenceMiss = 11,
+    /// Stores that took a line away from other cores.
+    Invalidation = 12,
 }
 
 impl MemoryEvent {
     /// Every event, in the order of its number.
-    pub const ALL: [MemoryEvent; 11] = [
+    pub const ALL: [MemoryEvent; 13] = [
         MemoryEvent::L1dMiss,
         MemoryEvent::L1iMiss,
         MemoryEvent::L2Miss,
@@ -65,6 +69,8 @@ impl MemoryEvent {
         MemoryEvent::Stores,
         MemoryEvent::Instructions,
         MemoryEvent::BranchesMispredicted,
+        MemoryEvent::CoherenceMiss,
+        MemoryEvent::Invalidation,
     ];
 
     /// The name on the command line and in the capture, for example `l1d-miss`.
@@ -81,6 +87,8 @@ impl MemoryEvent {
             MemoryEvent::Stores => "stores",
             MemoryEvent::Instructions => "instructions",
             MemoryEvent::BranchesMispredicted => "branches-mispredicted",
+            MemoryEvent::CoherenceMiss => "coherence-miss",
+            MemoryEvent::Invalidation => "invalidation",
         }
     }
 
@@ -103,6 +111,8 @@ impl MemoryEvent {
             MemoryEvent::Stores => "Where are the stores?",
             MemoryEvent::Instructions => "Where are instructions spent?",
             MemoryEvent::BranchesMispredicted => "Which branches are predicted wrongly?",
+            MemoryEvent::CoherenceMiss => "Which accesses wait for a line that another core wrote?",
+            MemoryEvent::Invalidation => "Which stores take lines away from other cores?",
         }
     }
 }

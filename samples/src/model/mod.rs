@@ -6,6 +6,7 @@ mod record;
 mod registers;
 mod sample;
 mod simulated;
+mod state;
 mod units;
 
 pub use data_source::{DataSource, MemoryLevel, MemoryOperation, Snoop, TlbOutcome};
@@ -13,7 +14,8 @@ pub use event::{EventDescription, EventIndex, EventSource, MemoryEvent};
 pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle};
 pub use registers::{Register, Registers};
 pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
-pub use simulated::{MissCause, SimulatedDetail};
+pub use simulated::{HeapBlock, MissCause, Sharing, SharingVerdict, SimulatedDetail, StatementHash};
+pub use state::{StateId, StateRule};
 pub use units::{
     AccessSize, ByteCount, CacheLine, CpuId, Cycles, FileOffset, PageSize, Period, PhysicalAddress, Pid, Tid,
     Timestamp, VirtualAddress,

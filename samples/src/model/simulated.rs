@@ -2,11 +2,24 @@
 //! events that are not tracepoints, so the detail stays with its sample through `perf script`, copies and merges.
 //!
 //! ```text
-//! byte  0      4        5       6       7       8            12
-//!       | magic | size   | cause | level | flags | set (u32)  | wall time, ns (u64) |   20 bytes
+//! byte  0      4        5       6       7       8            12                       20
+//!       | magic | size   | cause | level | flags | set (u32)  | wall time, ns (u64) | sections ...
+//!
+//! section  0           2             4          8
+//!          | kind (u16) | bytes (u16) | reserved | payload, padded to a multiple of 8 |
+//!
+//! kind 1, sharing     0         1        2      3      4           8
+//!                     | verdict | offset | size | kind | pid (u32) | ip (u64)   | the other side
+//! kind 2, statement   | hash of the statement's text without constants (u64) |
+//! kind 3, state       | rule (u32) | length (u32) | bytes |
+//! kind 4, allocation  | first byte of the block (u64) | its size (u64) | where it was asked for (u64) |
 //! ```
+//!
+//! Unknown kinds are skipped; a section cut short ends the list.
 
-use super::units::{AccessSize, Timestamp};
+use super::data_source::MemoryOperation;
+use super::state::StateId;
+use super::units::{AccessSize, ByteCount, Pid, Timestamp, VirtualAddress};
 use serde::{Deserialize, Serialize};
 
 /// Why a line was not in the cache (Hill's three classes, and the fourth of shared memory).
@@ -23,8 +36,52 @@ pub enum MissCause {
     Coherence,
 }
 
+/// What two cores that pass a line to and fro have in common (Torrellas, Lam & Hennessy 1994: by the word that missed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharingVerdict {
+    /// The word accessed was written by another core since this one lost the line.
+    True,
+    /// Only other words of the line were.
+    False,
+}
+
+/// The other side of a coherence miss, or of an invalidation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// True or false; `None` for an invalidation, where nothing is known yet of what the others will read.
+    pub verdict: Option<SharingVerdict>,
+    /// The other's process.
+    pub pid: Pid,
+    /// The other's instruction: that of the latest write that took the line away (for a coherence miss), or of the
+    /// latest access by the core that loses it (for an invalidation).
+    pub ip: VirtualAddress,
+    /// Where on the line the other accessed it, in bytes from its start.
+    pub offset: u8,
+    /// How many bytes.
+    pub size: AccessSize,
+    /// Whether the other loaded or stored.
+    pub operation: MemoryOperation,
+}
+
+/// Identifies a statement by its text without constants (64-bit FNV-1a); the texts are in the notes beside the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StatementHash(pub u64);
+
+/// The heap block of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HeapBlock {
+    /// Its first byte.
+    pub start: VirtualAddress,
+    /// Its size as asked for.
+    pub size: ByteCount,
+    /// Where the program asked for it: the return address of the call of `malloc`.
+    pub site: VirtualAddress,
+}
+
 /// The part of a simulated sample that has no place in a hardware sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedDetail {
     /// Bytes touched by the access.
     pub access_size: AccessSize,
@@ -34,12 +91,25 @@ pub struct SimulatedDetail {
     pub set: u32,
     /// Wall-clock time (`CLOCK_MONOTONIC`), since the sample's own time is simulated.
     pub wall_time: Timestamp,
+    /// Who else uses the line, for the events of sharing and for misses by coherence.
+    pub sharing: Option<Sharing>,
+    /// The statement that the process executed.
+    pub statement: Option<StatementHash>,
+    /// The heap block, where allocations were recorded.
+    pub heap_block: Option<HeapBlock>,
 }
+
+/// Bytes of a section before its payload.
+const SECTION_HEADER: usize = 8;
+const SHARING: u16 = 1;
+const STATEMENT: u16 = 2;
+const STATE: u16 = 3;
+const ALLOCATION: u16 = 4;
 
 impl SimulatedDetail {
     /// The first four bytes of the raw field.
     pub const MAGIC: [u8; 4] = *b"HMs1";
-    /// Bytes of the raw field.
+    /// Bytes of the raw field before its sections.
     pub const SIZE: usize = 20;
 
     /// Reads the detail from a sample's raw field; `None` if the field is not ours.
@@ -54,29 +124,138 @@ impl SimulatedDetail {
             4 => Some(MissCause::Coherence),
             _ => None,
         };
-        Some(SimulatedDetail {
+        let mut detail = SimulatedDetail {
             access_size: AccessSize(raw[4]),
             cause,
             set: u32::from_le_bytes(raw[8..12].try_into().ok()?),
             wall_time: Timestamp(u64::from_le_bytes(raw[12..20].try_into().ok()?)),
+            sharing: None,
+            statement: None,
+            heap_block: None,
+        };
+        for (kind, payload) in sections(raw) {
+            match kind {
+                SHARING => detail.sharing = sharing(payload),
+                STATEMENT => detail.statement = word(payload, 0).map(StatementHash),
+                ALLOCATION => detail.heap_block = heap_block(payload),
+                _ => {}
+            }
+        }
+        Some(detail)
+    }
+
+    /// What was read of the server's own state at the sample, by the number of the rule; nothing if the raw field
+    /// is not ours.
+    pub fn states(raw: &[u8]) -> impl Iterator<Item = (StateId, &[u8])> {
+        let ours = raw.len() >= Self::SIZE && raw[..4] == Self::MAGIC;
+        let raw = if ours { raw } else { &[] };
+        sections(raw).filter(|(kind, _)| *kind == STATE).filter_map(|(_, payload)| {
+            let id = u32::from_le_bytes(payload.get(..4)?.try_into().ok()?);
+            let length = u32::from_le_bytes(payload.get(4..8)?.try_into().ok()?);
+            Some((StateId(id), payload.get(8..)?.get(..length as usize)?))
         })
     }
+}
+
+/// The sections of a raw field of ours: kind and payload, padding included.
+fn sections(raw: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = raw.get(SimulatedDetail::SIZE..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let header = rest.get(..SECTION_HEADER)?;
+        let kind = u16::from_le_bytes([header[0], header[1]]);
+        let length = usize::from(u16::from_le_bytes([header[2], header[3]])).next_multiple_of(8);
+        let payload = rest.get(SECTION_HEADER..SECTION_HEADER + length)?;
+        rest = &rest[SECTION_HEADER + length..];
+        Some((kind, payload))
+    })
+}
+
+fn word(payload: &[u8], index: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(payload.get(8 * index..8 * index + 8)?.try_into().ok()?))
+}
+
+fn sharing(payload: &[u8]) -> Option<Sharing> {
+    let ip = VirtualAddress(word(payload, 1)?);
+    Some(Sharing {
+        verdict: match payload[0] {
+            1 => Some(SharingVerdict::True),
+            2 => Some(SharingVerdict::False),
+            _ => None,
+        },
+        offset: payload[1],
+        size: AccessSize(payload[2]),
+        operation: if payload[3] == 1 { MemoryOperation::Store } else { MemoryOperation::Load },
+        pid: Pid(i32::from_le_bytes(payload[4..8].try_into().ok()?)),
+        ip,
+    })
+}
+
+fn heap_block(payload: &[u8]) -> Option<HeapBlock> {
+    Some(HeapBlock {
+        start: VirtualAddress(word(payload, 0)?),
+        size: ByteCount(word(payload, 1)?),
+        site: VirtualAddress(word(payload, 2)?),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAIN: &[u8; 20] = b"HMs1\x08\x03\x01\x00\x0c\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x00";
+
+    fn section(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend((payload.len() as u16).to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(payload);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
     #[test]
     fn detail_is_read_back_and_foreign_bytes_are_not() {
-        let mut raw = *b"HMs1\x08\x03\x01\x00\x0c\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x00";
+        let mut raw = *PLAIN;
         let detail = SimulatedDetail::decode(&raw).expect("our magic");
         assert_eq!(detail.access_size, AccessSize(8));
         assert_eq!(detail.cause, Some(MissCause::Conflict));
         assert_eq!(detail.set, 12);
         assert_eq!(detail.wall_time, Timestamp(0x201));
+        assert_eq!((detail.sharing, detail.statement, detail.heap_block), (None, None, None));
         raw[0] = b'X';
         assert_eq!(SimulatedDetail::decode(&raw), None);
         assert_eq!(SimulatedDetail::decode(b"HMs1"), None);
+    }
+
+    #[test]
+    fn sections_are_read_and_unknown_ones_skipped() {
+        let mut raw = PLAIN.to_vec();
+        raw.extend(section(99, b"whatever"));
+        raw.extend(section(STATEMENT, &7u64.to_le_bytes()));
+        raw.extend(section(STATE, b"\x05\0\0\0\x03\0\0\0tag"));
+        let mut other = vec![2, 60, 4, 1];
+        other.extend(4711u32.to_le_bytes());
+        other.extend(0x401000u64.to_le_bytes());
+        raw.extend(section(SHARING, &other));
+        let detail = SimulatedDetail::decode(&raw).expect("ours");
+        assert_eq!(detail.statement, Some(StatementHash(7)));
+        let sharing = detail.sharing.expect("a section of it");
+        assert_eq!(sharing.verdict, Some(SharingVerdict::False));
+        assert_eq!((sharing.offset, sharing.size), (60, AccessSize(4)));
+        assert_eq!((sharing.pid, sharing.ip), (Pid(4711), VirtualAddress(0x401000)));
+        assert_eq!(sharing.operation, MemoryOperation::Store);
+        let states: Vec<_> = SimulatedDetail::states(&raw).collect();
+        assert_eq!(states, [(StateId(5), &b"tag"[..])]);
+    }
+
+    #[test]
+    fn a_section_cut_anywhere_ends_the_list_and_harms_nobody() {
+        let mut raw = PLAIN.to_vec();
+        raw.extend(section(STATE, b"\x05\0\0\0\xff\xff\xff\xfftag"));
+        raw.extend(section(SHARING, &[0; 16]));
+        for length in 0..raw.len() {
+            SimulatedDetail::decode(&raw[..length]);
+            assert_eq!(SimulatedDetail::states(&raw[..length]).count(), 0, "its length is beyond the payload");
+        }
     }
 }

@@ -1,0 +1,240 @@
+//! What the addresses of a profiled program were at the time: the notes `hardmeter.data.objects` beside a capture.
+//!
+//! Whoever knows a server (the room `objects`) writes them while recording; `analysis` joins samples to them. They are
+//! made of names, ranges and times alone, so that what a PostgreSQL is need not be known by whoever reads them:
+//!
+//! ```text
+//!   class               name                           instance          part
+//!   "index"             "public.pgbench_accounts_pkey" "main block 1"    "line pointers"
+//!   "buffer descriptor" "public.pgbench_branches"      "main block 0"    "field state"
+//!   "lightweight lock"  "WALInsert"                    "3"               "field state"
+//!   "memory context"    "CacheMemoryContext/CatCache"  "catalog pg_proc" ""
+//! ```
+//!
+//! A fact holds for a range of addresses and a span of time. Where the server's memory changed hands between two looks
+//! at it, a sample in between is *not stable*: views say what share of samples that is.
+
+use crate::model::{ByteCount, Pid, StateId, Timestamp, VirtualAddress};
+use crate::sidecar::{store_whole, SidecarError};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Number of a text in [`ObjectNotes::texts`]; texts repeat, and there may be a hundred thousand facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TextId(pub u32);
+
+/// What an object is called, from general to particular; an empty text where a level says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectPath {
+    /// What kind of thing: "table", "index", "buffer descriptor", "lightweight lock", "memory context", "stack" ...
+    pub class: TextId,
+    /// Which one: a relation, a lock, a context.
+    pub name: TextId,
+    /// Which of several of that name: a block, a partition, a slot.
+    pub instance: TextId,
+    /// Which part of it: "line pointers", "column abalance", "field state".
+    pub part: TextId,
+}
+
+/// State of the server that a fact depends on: the bytes that a [`StateRule`](crate::model::StateRule) reads at a
+/// sample. A sample that carries other bytes under the same number is of another object, whatever the time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StateKey {
+    /// The rule.
+    pub id: StateId,
+    /// What it read.
+    pub bytes: Vec<u8>,
+}
+
+/// A range of addresses is an object, for a span of time. Ranges may overlap: the shortest that holds wins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectFact {
+    /// The process; `None`: shared memory, at the same address in all processes of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<Pid>,
+    /// First address.
+    pub start: VirtualAddress,
+    /// Bytes.
+    pub length: ByteCount,
+    /// When it was first and last seen to be so (`CLOCK_MONOTONIC`).
+    pub seen: (Timestamp, Timestamp),
+    /// The state it depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateKey>,
+    /// Its names.
+    pub path: ObjectPath,
+    /// Where the whole object begins of which this is a part: the page of a line pointer.
+    pub origin: VirtualAddress,
+}
+
+/// What a process was to its server, for example "client backend", "checkpointer".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessRole {
+    /// The process.
+    pub pid: Pid,
+    /// Its role.
+    pub role: TextId,
+}
+
+/// What a stretch of code is to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeMarkKind {
+    /// An operator of an executed plan: "Seq Scan".
+    Operator,
+    /// A phase of a transaction: "parse", "plan", "execute", "commit".
+    Phase,
+}
+
+/// Code whose presence on the call chain says what a process is doing. Addresses are those of the image's own
+/// numbering, as `objdump` prints them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeMark {
+    /// The image's path.
+    pub image: TextId,
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// What it says.
+    pub kind: CodeMarkKind,
+    /// Its name.
+    pub name: TextId,
+}
+
+/// The part of a page layout that is the same for all pages of a relation, for drawing one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageKind {
+    /// The relation, as in [`ObjectPath::name`].
+    pub relation: TextId,
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// What the relation is: "table", "btree index" ...
+    pub kind: TextId,
+}
+
+/// The notes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObjectNotes {
+    /// Version of this format: [`ObjectNotes::VERSION`] when written here.
+    pub version: u32,
+    /// What was looked into, for example "PostgreSQL 15.18 (process 4711)".
+    pub server: String,
+    /// Texts, each once; the first is empty.
+    pub texts: Vec<String>,
+    /// What addresses were.
+    pub facts: Vec<ObjectFact>,
+    /// What processes were.
+    #[serde(default)]
+    pub roles: Vec<ProcessRole>,
+    /// What code is.
+    #[serde(default)]
+    pub marks: Vec<CodeMark>,
+    /// Relations with pages.
+    #[serde(default)]
+    pub pages: Vec<PageKind>,
+    /// What could not be found out, and why.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+}
+
+/// Larger notes are not ours.
+const SIZE_LIMIT: u64 = 1 << 30;
+
+impl ObjectNotes {
+    /// The version written here.
+    pub const VERSION: u32 = 1;
+
+    /// Notes without facts.
+    pub fn new(server: impl Into<String>) -> ObjectNotes {
+        ObjectNotes {
+            version: Self::VERSION,
+            server: server.into(),
+            texts: vec![String::new()],
+            facts: Vec::new(),
+            roles: Vec::new(),
+            marks: Vec::new(),
+            pages: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// A text by its number; empty for a number that does not exist.
+    pub fn text(&self, id: TextId) -> &str {
+        self.texts.get(id.0 as usize).map_or("", String::as_str)
+    }
+
+    /// Where the notes of a capture lie: its name with `.objects` appended.
+    pub fn path_for(capture: &Path) -> PathBuf {
+        let mut name = capture.as_os_str().to_os_string();
+        name.push(".objects");
+        PathBuf::from(name)
+    }
+
+    /// Reads the notes beside a capture; `None` if there are none.
+    pub fn load(capture: &Path) -> Result<Option<ObjectNotes>, SidecarError> {
+        let path = Self::path_for(capture);
+        let mut text = Vec::new();
+        match File::open(&path).and_then(|file| file.take(SIZE_LIMIT).read_to_end(&mut text)) {
+            Ok(_) => Self::parse(&path, &text).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(SidecarError::Io { path, source }),
+        }
+    }
+
+    fn parse(path: &Path, text: &[u8]) -> Result<ObjectNotes, SidecarError> {
+        /// The version first: a newer file may have fields of other types.
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        let damaged =
+            |error: serde_json::Error| SidecarError::Damaged { path: path.into(), reason: error.to_string() };
+        let version: Version = serde_json::from_slice(text).map_err(damaged)?;
+        if version.version > Self::VERSION.into() {
+            let (found, known) = (version.version, Self::VERSION);
+            return Err(SidecarError::Newer { path: path.into(), found, known });
+        }
+        serde_json::from_slice(text).map_err(damaged)
+    }
+
+    /// Writes the notes beside a capture: whole or not at all.
+    pub fn store(&self, capture: &Path) -> Result<(), SidecarError> {
+        let path = Self::path_for(capture);
+        store_whole(&path, |file| serde_json::to_writer(file, self)).map_err(|source| SidecarError::Io { path, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_back_and_a_newer_version_is_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let capture = folder.path().join("hardmeter.data");
+        assert!(ObjectNotes::load(&capture).expect("no notes").is_none());
+        let mut notes = ObjectNotes::new("PostgreSQL 15.18 (process 4711)");
+        notes.texts.extend(["index".to_string(), "public.t_pkey".to_string()]);
+        let none = TextId(0);
+        notes.facts.push(ObjectFact {
+            pid: None,
+            start: VirtualAddress(0x7f00_0000_2000),
+            length: ByteCount(24),
+            seen: (Timestamp(5), Timestamp(9)),
+            state: Some(StateKey { id: StateId(1), bytes: vec![1, 2, 3] }),
+            path: ObjectPath { class: TextId(1), name: TextId(2), instance: none, part: none },
+            origin: VirtualAddress(0x7f00_0000_2000),
+        });
+        notes.store(&capture).expect("written");
+        assert_eq!(ObjectNotes::load(&capture).expect("read"), Some(notes));
+        std::fs::write(ObjectNotes::path_for(&capture), r#"{"version": 2, "facts": 7}"#).expect("written");
+        let newer = ObjectNotes::load(&capture);
+        assert!(matches!(newer, Err(SidecarError::Newer { found: 2, .. })), "{newer:?}");
+        std::fs::write(ObjectNotes::path_for(&capture), b"\xff\x00{").expect("written");
+        assert!(matches!(ObjectNotes::load(&capture), Err(SidecarError::Damaged { .. })));
+    }
+}
