@@ -128,9 +128,9 @@ def interleaved(kinds: Sequence[str], chance: random.Random) -> List[str]:
     return order + order[::-1]
 
 
-def as_json(figures: Sequence[Figure], machine: dict, quick: bool, not_measured: Sequence[str]) -> str:
+def as_json(name: str, figures: Sequence[Figure], machine: dict, quick: bool, not_measured: Sequence[str]) -> str:
     report = {
-        "format": "hardmeter-bench-measure",
+        "format": f"hardmeter-bench-{name}",
         "version": 1,
         "quick": quick,
         "machine": machine,

@@ -1,0 +1,103 @@
+"""What every `bench/PART/run` does: arguments, the table, the verdict, the exit status.
+
+A part of the bench is a function of a playground, `quick` (few repetitions), and `say` (progress), that returns figures.
+"""
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import time
+from typing import Callable, Dict, List
+
+import figure
+from figure import Figure
+from processes import Trouble
+from servers import HARDMETER, Playground
+
+Part = Callable[[Playground, bool, Callable[[str], None]], List[Figure]]
+
+
+def run(name: str, documentation: str, parts: Dict[str, Part]) -> int:
+    """Measures what the command line asks for and prints it; returns the exit status."""
+    try:
+        return _measure(name, documentation, parts)
+    except KeyboardInterrupt:
+        print("bench: interrupted; everything is cleared away", file=sys.stderr)
+        return 130
+
+
+def _measure(name: str, documentation: str, parts: Dict[str, Part]) -> int:
+    arguments = _parse(documentation, parts)
+    if not os.access(HARDMETER, os.X_OK):
+        print(f"bench: there is no {HARDMETER}\n  remedy: make build", file=sys.stderr)
+        return 2
+    # A request to end takes the way of Ctrl-C: what is running is cleared away.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, signal.default_int_handler)
+    started, figures, broken = time.monotonic(), [], []
+
+    def say(what: str) -> None:
+        print(f"[{time.monotonic() - started:5.0f} s] {what}", file=sys.stderr, flush=True)
+
+    if arguments.format == "text":
+        print(describe(machine(), arguments.quick), flush=True)
+        print(figure.HEADING, flush=True)
+    with Playground() as playground:
+        for part in arguments.only or parts:
+            try:
+                measured = parts[part](playground, arguments.quick, say)
+            except (Trouble, OSError) as error:
+                broken.append(part)
+                print(f"bench: {part} could not be measured: {error}", file=sys.stderr)
+                continue
+            figures += measured
+            if arguments.format == "text":
+                for one in measured:
+                    print(one.as_line(), flush=True)
+    short = [one for one in figures if one.verdict == "short"]
+    if arguments.format == "json":
+        print(figure.as_json(name, figures, machine(), arguments.quick, broken))
+    else:
+        barred = sum(one.bar is not None for one in figures)
+        missing = f"; not measured: {', '.join(broken)}" if broken else ""
+        print(f"{barred - len(short)} of {barred} bars held{missing}")
+    return 2 if broken else 1 if short else 0
+
+
+def _parse(documentation: str, parts: Dict[str, Part]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=documentation.splitlines()[0],
+        epilog=documentation,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    parser.add_argument(
+        "--quick", action="store_true", default=quick, help="few repetitions, a small file: does it work? (or QUICK=1)"
+    )
+    parser.add_argument("--only", action="append", choices=parts, metavar="PART", help="only this part; several times")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print")
+    return parser.parse_args()
+
+
+def machine() -> dict:
+    """What the figures were taken on."""
+    processor = "unknown processor"
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                processor = line.split(":", 1)[1].strip()
+                break
+    return {
+        "processor": processor,
+        "processors": os.cpu_count(),
+        "kernel": platform.release(),
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def describe(found: dict, quick: bool) -> str:
+    line = "on {processors} x {processor}, kernel {kernel}, load {load_average:.1f}".format(**found)
+    return line + (": QUICK, too few repetitions to judge by" if quick else "")
