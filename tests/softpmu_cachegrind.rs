@@ -13,7 +13,7 @@
 //! Half a per cent is the bound where nothing else is said, or 64 misses, for the written pages. Instructions, which no
 //! cache decides about, must be equal.
 
-#[path = "support/simulated.rs"]
+#[path = "common/counting.rs"]
 mod simulated;
 
 use simulated::{compile, count, tests_folder, tool_folder, valgrind_is_there};

@@ -16,7 +16,7 @@
 //! One rule explains most numbers. Under LRU, a set of W ways that is gone over in the same order again and again
 //! keeps up to W lines for ever; of W + 1 lines or more it keeps none, for each goes just before it is needed.
 
-#[path = "support/simulated.rs"]
+#[path = "common/counting.rs"]
 mod simulated;
 
 use simulated::{compile, count, tests_folder, valgrind_is_there, Counts};
