@@ -39,7 +39,25 @@ enum hm_kind { HM_LOAD, HM_STORE, HM_MODIFY, HM_FETCH, HM_BRANCH };
 enum hm_level { HM_LEVEL_NONE, HM_LEVEL_L1, HM_LEVEL_L2, HM_LEVEL_L3, HM_LEVEL_MEMORY };
 enum hm_translation { HM_TLB_NONE, HM_TLB_L1, HM_TLB_STLB, HM_TLB_WALK };
 /* As samples::model::MissCause. */
-enum hm_cause { HM_CAUSE_UNKNOWN, HM_CAUSE_COLD, HM_CAUSE_CAPACITY, HM_CAUSE_CONFLICT };
+enum hm_cause {
+  HM_CAUSE_UNKNOWN,
+  HM_CAUSE_COLD,
+  HM_CAUSE_CAPACITY,
+  HM_CAUSE_CONFLICT,
+  HM_CAUSE_COHERENCE
+};
+/* As samples::model::SharingVerdict. */
+enum hm_verdict { HM_VERDICT_UNKNOWN, HM_VERDICT_TRUE, HM_VERDICT_FALSE };
+
+/* The other side of a coherence miss or of an invalidation: samples::model::Sharing. */
+struct hm_sharing {
+  uint8_t verdict; /* enum hm_verdict; unknown for an invalidation */
+  uint8_t offset;  /* where on the line the other accessed it */
+  uint8_t size;    /* how many bytes */
+  uint8_t stored;  /* 1: it stored, 0: it loaded */
+  uint32_t pid;    /* 0: nobody is known */
+  uint64_t ip;
+};
 
 /* An access site, packed into the one constant the generated code passes. */
 #define HM_SITE_IP(site) ((site)&0x7fffffffffffull)
@@ -58,8 +76,30 @@ struct hm_access {
   uint32_t events; /* a bit per hm_event that happened */
   uint8_t level, translation;
   uint8_t cause[3]; /* of the miss in L1, L2, L3 */
+  /* Another core's cache served it, from a modified line (a processor says HITM).  The
+   * level is then L3, or memory on a machine without one: a remote cache, to perf. */
+  uint8_t modified_elsewhere;
   uint32_t set[3];
+  struct hm_sharing lost_to;    /* of a coherence miss: the write that took the line */
+  struct hm_sharing taken_from; /* of an invalidation: the latest access by who lost it */
 };
+
+/* The cache level that an event is about: index of hm_access.cause and .set. */
+static inline uint32_t hm_level_of(enum hm_event event) {
+  return event == HM_L2_MISS ? 1 : event == HM_L3_MISS ? 2 : 0;
+}
+
+/* What a sample of this event tells about its access. */
+static inline uint8_t hm_cause_of(const struct hm_access *access, enum hm_event event) {
+  return event == HM_COHERENCE_MISS ? HM_CAUSE_COHERENCE : access->cause[hm_level_of(event)];
+}
+
+static inline const struct hm_sharing *hm_sharing_of(const struct hm_access *access,
+                                                     enum hm_event event) {
+  const struct hm_sharing *other =
+      event == HM_INVALIDATION ? &access->taken_from : &access->lost_to;
+  return other->pid != 0 ? other : 0;
+}
 
 /* What the simulator tells its host when a counter expires. */
 struct hm_sample {
