@@ -2,6 +2,7 @@
 
 use crate::code::{CodeMap, Place};
 use crate::filter::Filter;
+use crate::objects::{DataMap, Object, ObjectIndex};
 use crate::totals::Totals;
 use hardmeter_samples::model::{CpuMode, Pid, Record, Sample, Tid, VirtualAddress};
 use rustc_hash::FxHashMap;
@@ -29,6 +30,7 @@ pub struct Pass<M> {
     threads: FxHashMap<Tid, ProcessNameId>,
     names: Vec<Arc<str>>,
     name_ids: FxHashMap<Arc<str>, ProcessNameId>,
+    objects: ObjectIndex,
 }
 
 impl<M: CodeMap> Pass<M> {
@@ -42,6 +44,7 @@ impl<M: CodeMap> Pass<M> {
             threads: FxHashMap::default(),
             names: Vec::new(),
             name_ids: FxHashMap::default(),
+            objects: ObjectIndex::new(None),
         };
         // The idle task is never announced; every tool knows it by this name.
         let idle = pass.name_id("swapper");
@@ -52,6 +55,12 @@ impl<M: CodeMap> Pass<M> {
     /// Leaves samples without their place: where no view needs code, no program needs to be opened.
     pub fn without_places(mut self) -> Self {
         self.with_places = false;
+        self
+    }
+
+    /// Names data by the notes beside the capture, too; without them, by symbols and mappings alone.
+    pub fn with_objects(mut self, objects: ObjectIndex) -> Self {
+        self.objects = objects;
         self
     }
 
@@ -73,6 +82,7 @@ impl<M: CodeMap> Pass<M> {
             _ => {}
         }
         self.map.observe(record);
+        self.objects.observe(record);
         None
     }
 
@@ -121,6 +131,20 @@ impl<M: CodeMap> Pass<M> {
     /// Where an address of the sample's process lies: for the frames of its call chain.
     pub fn place(&mut self, pid: Option<Pid>, address: VirtualAddress, mode: CpuMode) -> Place {
         self.map.place(pid, address, mode)
+    }
+
+    /// What the data address of a sample was; `None` if it has none. To be asked while the sample is at hand: what
+    /// is mapped there may change.
+    pub fn object(&mut self, sample: &Sample<'_>) -> Option<Object>
+    where
+        M: DataMap,
+    {
+        self.objects.of_sample(sample, &mut self.map)
+    }
+
+    /// The names of objects, and of the server's processes.
+    pub fn objects(&mut self) -> &mut ObjectIndex {
+        &mut self.objects
     }
 
     /// What was seen so far, whatever the filter.

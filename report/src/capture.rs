@@ -4,11 +4,14 @@ use crate::heading::Heading;
 use crate::number::counted;
 use crate::symbols::SymbolNames;
 use crate::ReportError;
-use hardmeter_analysis::{Filter, Located, NamedShare, Pass, Remark};
+use hardmeter_analysis::{Filter, Located, NamedShare, ObjectIndex, Pass, Remark};
 use hardmeter_attribution::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
 use hardmeter_samples::machine::{CacheGeometry, Machine, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample};
+use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::{CaptureReader, ReadSummary, RecordOrder, SkipReason};
+use hardmeter_samples::sidecar::{Sidecar, SidecarError};
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +20,8 @@ use std::sync::Arc;
 pub struct Capture {
     reader: CaptureReader,
     path: PathBuf,
+    /// The notes on objects, once they were asked for.
+    objects: OnceCell<Result<Option<ObjectNotes>, SidecarError>>,
 }
 
 /// What a walk over all records left behind.
@@ -47,7 +52,28 @@ const PROGRESS_STEP: u64 = 1 << 16;
 impl Capture {
     /// Opens a capture.
     pub fn open(path: &Path) -> Result<Capture, ReportError> {
-        Ok(Capture { reader: CaptureReader::open(path)?, path: path.to_path_buf() })
+        let reader = CaptureReader::open(path)?;
+        Ok(Capture { reader, path: path.to_path_buf(), objects: OnceCell::new() })
+    }
+
+    /// The notes beside it, if there are any that can be read.
+    pub fn sidecar(&self) -> Option<&Sidecar> {
+        self.reader.sidecar()
+    }
+
+    /// The notes on the server's objects beside it, if there are any that can be read. They are read when first asked
+    /// for.
+    pub fn object_notes(&self) -> Option<&ObjectNotes> {
+        self.load_objects().as_ref().ok()?.as_ref()
+    }
+
+    /// Why notes on objects that exist cannot be used, if they were asked for.
+    pub fn object_notes_problem(&self) -> Option<&SidecarError> {
+        self.objects.get()?.as_ref().err()
+    }
+
+    fn load_objects(&self) -> &Result<Option<ObjectNotes>, SidecarError> {
+        self.objects.get_or_init(|| ObjectNotes::load(&self.path))
     }
 
     /// Its events.
@@ -162,6 +188,7 @@ impl Capture {
             heading.limits.push("the recorder was killed before it finished the file".to_string());
         }
         heading.limits.extend(self.reader.sidecar_problem().map(|problem| problem.to_string()));
+        heading.limits.extend(self.object_notes_problem().map(|problem| problem.to_string()));
         heading
     }
 
@@ -190,12 +217,30 @@ impl Capture {
 
     /// Walks over all records in order of time and hands every sample that passes to `visit`.
     pub fn walk(&self, options: WalkOptions<'_>, visit: &mut Visitor<'_>) -> Result<Walk, ReportError> {
+        self.walk_by(ObjectIndex::new(None), options, visit)
+    }
+
+    /// As [`walk`](Capture::walk); data is named by the notes on objects, too ([`Pass::object`]).
+    pub fn walk_with_objects(
+        &self,
+        options: WalkOptions<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Walk, ReportError> {
+        self.walk_by(ObjectIndex::new(self.object_notes()), options, visit)
+    }
+
+    fn walk_by(
+        &self,
+        objects: ObjectIndex,
+        options: WalkOptions<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Walk, ReportError> {
         let with_places = options.symbols.is_some();
         let mut symbolizer = Symbolizer::new(options.symbols.unwrap_or_default());
         let builds = self.reader.header().build_ids.iter();
         symbolizer
             .expect_builds(builds.filter_map(|build| Some((build.path.clone(), BuildId::new(&build.id)?))));
-        let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter);
+        let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter).with_objects(objects);
         if !with_places {
             pass = pass.without_places();
         }

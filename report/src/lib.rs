@@ -19,6 +19,7 @@
 //! * *All or nothing.* A result file appears under its final name when it is complete, see [`write_file`].
 
 mod capture;
+mod data_names;
 mod error;
 mod firefox;
 mod folded;

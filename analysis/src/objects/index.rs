@@ -1,0 +1,390 @@
+//! Facts of the notes, found by address, state and time; and what to say where there is none.
+
+use super::data_map::{DataArea, DataMap};
+use super::processes::ServerProcesses;
+use super::range_tree::RangeTree;
+use super::texts::Texts;
+use super::{Object, ObjectSource};
+use hardmeter_samples::model::{
+    MemoryOperation, Pid, Record, Register, Sample, SimulatedDetail, StateId, Timestamp, VirtualAddress,
+};
+use hardmeter_samples::object_notes::{ObjectNotes, ObjectPath, TextId};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// A fact of the notes, its texts renumbered.
+#[derive(Clone, Debug)]
+struct Fact {
+    length: u64,
+    seen: (Timestamp, Timestamp),
+    state: Option<(StateId, Box<[u8]>)>,
+    path: ObjectPath,
+    origin: VirtualAddress,
+}
+
+impl Fact {
+    fn object(&self, stable: bool) -> Object {
+        Object { path: self.path, origin: self.origin, source: ObjectSource::Notes, stable }
+    }
+}
+
+/// What tells that a fact held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ToldBy {
+    /// The server's state, read with the sample.
+    State,
+    /// The looks before and after.
+    Time,
+}
+
+/// How a fact stands to the moment of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// The server's state, read with the sample, is another.
+    Refuted,
+    /// It held.
+    Holds(ToldBy),
+    /// It was seen so many nanoseconds before or after.
+    Apart(u64),
+}
+
+/// So many answers are remembered before the memory is emptied: more addresses than a capture is hot on.
+const REMEMBERED: usize = 1 << 18;
+
+/// Leaf functions use this much below the stack pointer (System V ABI, AMD64: the red zone).
+const RED_ZONE: u64 = 128;
+/// A stack is not larger than this, the usual `ulimit -s`.
+const STACK_AT_MOST: u64 = 8 << 20;
+
+/// Classes that say how memory was mapped and no more; with a name ("shared memory" "XLOG Ctl") they do.
+const UNSPECIFIC: [&str; 6] =
+    ["shared memory", "heap", "anonymous memory", "private memory", "memory", "unknown"];
+
+/// Names the objects of a capture. Feed it all records in order; ask between them.
+#[derive(Clone, Debug)]
+pub struct ObjectIndex {
+    texts: Texts,
+    facts: Vec<Fact>,
+    shared: RangeTree,
+    private: FxHashMap<Pid, RangeTree>,
+    processes: ServerProcesses,
+    /// Facts by process and address, shortest first.
+    remembered: FxHashMap<(Pid, u64), Box<[u32]>>,
+    has_notes: bool,
+}
+
+impl ObjectIndex {
+    /// An index over notes; without them, symbols and mappings answer.
+    pub fn new(notes: Option<&ObjectNotes>) -> Self {
+        let mut index = ObjectIndex {
+            texts: Texts::new(),
+            facts: Vec::new(),
+            shared: RangeTree::default(),
+            private: FxHashMap::default(),
+            processes: ServerProcesses::default(),
+            remembered: FxHashMap::default(),
+            has_notes: notes.is_some(),
+        };
+        if let Some(notes) = notes {
+            index.take(notes);
+        }
+        index
+    }
+
+    fn take(&mut self, notes: &ObjectNotes) {
+        let numbers: Vec<TextId> = notes.texts.iter().map(|text| self.texts.number(text)).collect();
+        // Notes are foreign: a number beyond the texts is the empty text.
+        let number = |id: TextId| numbers.get(id.0 as usize).copied().unwrap_or(TextId(0));
+        let mut shared = Vec::new();
+        let mut private: FxHashMap<Pid, Vec<(u64, u64, u32)>> = FxHashMap::default();
+        for fact in &notes.facts {
+            let end = fact.start.0.saturating_add(fact.length.0);
+            if end == fact.start.0 {
+                continue;
+            }
+            let range = (fact.start.0, end, self.facts.len() as u32);
+            match fact.pid {
+                Some(pid) => private.entry(pid).or_default().push(range),
+                None => shared.push(range),
+            }
+            self.facts.push(Fact {
+                length: fact.length.0,
+                seen: fact.seen,
+                state: fact.state.as_ref().map(|state| (state.id, state.bytes.clone().into())),
+                path: ObjectPath {
+                    class: number(fact.path.class),
+                    name: number(fact.path.name),
+                    instance: number(fact.path.instance),
+                    part: number(fact.path.part),
+                },
+                origin: fact.origin,
+            });
+        }
+        self.shared = RangeTree::new(shared);
+        private.keys().for_each(|pid| self.processes.name(*pid, None));
+        self.private = private.into_iter().map(|(pid, ranges)| (pid, RangeTree::new(ranges))).collect();
+        for role in &notes.roles {
+            self.processes.name(role.pid, Some(number(role.role)));
+        }
+    }
+
+    /// Whether somebody who knew the server looked while recording.
+    pub fn has_notes(&self) -> bool {
+        self.has_notes
+    }
+
+    /// Takes note of a record: which processes are of the server.
+    pub fn observe(&mut self, record: &Record<'_>) {
+        self.processes.observe(record);
+    }
+
+    /// A text by its number.
+    pub fn text(&self, id: TextId) -> &Arc<str> {
+        self.texts.text(id)
+    }
+
+    /// The number of a text, if any object was ever called so.
+    pub fn find_text(&self, text: &str) -> Option<TextId> {
+        self.texts.find(text)
+    }
+
+    /// Whether a process is of the server; without notes, every process may be.
+    pub fn is_of_server(&self, pid: Pid) -> bool {
+        self.processes.contains(pid)
+    }
+
+    /// What a process was to the server: "client backend", "checkpointer".
+    pub fn role(&self, pid: Pid) -> Option<&Arc<str>> {
+        self.processes.role(pid).map(|id| self.texts.text(id))
+    }
+
+    /// An object in one line: class, name, instance, part.
+    pub fn describe(&self, path: ObjectPath) -> String {
+        let levels = [path.class, path.name, path.instance, path.part];
+        let texts = levels.iter().map(|id| &**self.text(*id)).filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether an object says more than "shared memory", "heap" and the like.
+    pub fn is_specific(&self, path: ObjectPath) -> bool {
+        path.name != TextId(0) || !UNSPECIFIC.contains(&&**self.text(path.class))
+    }
+
+    /// What the data address of a sample was; `None` if it has none.
+    ///
+    /// `map` is asked for what the notes do not know.
+    pub fn of_sample<M: DataMap>(&mut self, sample: &Sample<'_>, map: &mut M) -> Option<Object> {
+        let address = sample.address?;
+        let raw = sample.raw.unwrap_or_default();
+        let detail = SimulatedDetail::decode(raw);
+        // A simulated sample's own time is simulated; facts are told by the wall clock.
+        let time = detail.map(|detail| detail.wall_time).or(sample.time);
+        let fact = sample.pid.and_then(|pid| {
+            let state = |wanted| SimulatedDetail::states(raw).find(|(id, _)| *id == wanted).map(|(_, b)| b);
+            self.find(pid, address, time, state)
+        });
+        if fact.is_some_and(|fact| self.is_specific(fact.path)) {
+            return fact;
+        }
+        if let Some(block) = detail.and_then(|detail| detail.heap_block) {
+            let site = map.allocation_site(sample.pid, block.site);
+            let offset = address.0.wrapping_sub(block.start.0);
+            let path = self.path("heap block", &site, &format!("{} bytes", block.size), &plus(offset));
+            return Some(Object {
+                path,
+                origin: block.start,
+                source: ObjectSource::Allocation,
+                stable: true,
+            });
+        }
+        if sample.data_source.is_some_and(|source| source.operation() == MemoryOperation::Execute) {
+            let routine = map.code(sample.pid, address);
+            let path = self.path("code", &routine, "", "");
+            return Some(Object { path, origin: address, source: ObjectSource::Symbols, stable: true });
+        }
+        let area = match map.data(sample.pid, address) {
+            // The software PMU records the mappings of files and of shared memory: what is in none of them is private.
+            DataArea::Unknown if detail.is_some() => DataArea::Anonymous,
+            area => area,
+        };
+        let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
+        let by_mapping = match area {
+            _ if nameless && near_stack(sample, address) => self.of_area(address, DataArea::Stack),
+            // The notes knew it as well, and at the time.
+            DataArea::Anonymous | DataArea::Unknown | DataArea::Heap | DataArea::SharedMemory { .. }
+                if fact.is_some() =>
+            {
+                return fact
+            }
+            area => self.of_area(address, area),
+        };
+        Some(by_mapping)
+    }
+
+    /// What an address was by the notes alone: `state` gives what a rule read at the sample.
+    pub fn lookup(
+        &mut self,
+        pid: Pid,
+        address: VirtualAddress,
+        time: Option<Timestamp>,
+        states: &[(StateId, &[u8])],
+    ) -> Option<Object> {
+        let state = |wanted| states.iter().find(|(id, _)| *id == wanted).map(|(_, bytes)| *bytes);
+        self.find(pid, address, time, state)
+    }
+
+    /// The shortest range that holds. One that was seen only at another time still names the address, but not
+    /// against a longer one that was seen at the time, if the two were never seen together:
+    ///
+    /// ```text
+    ///   time      5 ... 9            100 .. 150 .. 200
+    ///   [chunk A ........]                              sample at 150: B. The block was freed, and is another's
+    ///   [              chunk B        ................]
+    ///   [..............  buffer pool  ................] would not decide against A: it held A, and holds it still
+    /// ```
+    fn find<'s>(
+        &mut self,
+        pid: Pid,
+        address: VirtualAddress,
+        time: Option<Timestamp>,
+        state: impl Fn(StateId) -> Option<&'s [u8]>,
+    ) -> Option<Object> {
+        if self.facts.is_empty() {
+            return None;
+        }
+        self.remember(pid, address);
+        let candidates = &self.remembered[&(pid, address.0)];
+        let mut facts = candidates.iter().map(|number| &self.facts[*number as usize]);
+        let mut nearest: Option<(&Fact, u64)> = None;
+        while let Some(fact) = facts.next() {
+            match standing(fact, time, &state) {
+                Standing::Refuted => {}
+                Standing::Holds(_) if nearest.is_some_and(|(near, _)| names_better(near, fact)) => break,
+                Standing::Holds(told_by) => {
+                    // Two names for one range at one time, and no state to decide between them.
+                    let mut rivals = facts.by_ref().take_while(|rival| rival.length == fact.length);
+                    let disputed = told_by == ToldBy::Time
+                        && rivals.any(|rival| {
+                            rival.path != fact.path
+                                && matches!(standing(rival, time, &state), Standing::Holds(_))
+                        });
+                    return Some(fact.object(!disputed));
+                }
+                Standing::Apart(distance) => {
+                    let nearer = |(best, least): (&Fact, u64)| fact.length == best.length && distance < least;
+                    if nearest.is_none_or(nearer) {
+                        nearest = Some((fact, distance));
+                    }
+                }
+            }
+        }
+        nearest.map(|(fact, _)| fact.object(false))
+    }
+
+    /// Makes sure that the facts about an address are remembered, shortest first.
+    fn remember(&mut self, pid: Pid, address: VirtualAddress) {
+        if self.remembered.contains_key(&(pid, address.0)) {
+            return;
+        }
+        let mut found = Vec::new();
+        if let Some(private) = self.private.get(&pid) {
+            private.containing(address.0, &mut found);
+        }
+        if self.processes.contains(pid) {
+            self.shared.containing(address.0, &mut found);
+        }
+        found.sort_unstable_by_key(|number| (self.facts[*number as usize].length, *number));
+        if self.remembered.len() >= REMEMBERED {
+            self.remembered.clear();
+        }
+        self.remembered.insert((pid, address.0), found.into());
+    }
+
+    fn of_area(&mut self, address: VirtualAddress, area: DataArea) -> Object {
+        let mut origin = address;
+        let mut source = ObjectSource::Mapping;
+        let mut stable = true;
+        let path = match area {
+            DataArea::Variable { name, image, offset, field } => {
+                origin = VirtualAddress(address.0.wrapping_sub(offset));
+                source = ObjectSource::Symbols;
+                let part = field.map_or_else(|| plus(offset), |field| format!("field {field}"));
+                self.path("global variable", &name, file_name(&image), &part)
+            }
+            DataArea::Section { name, image } => {
+                source = ObjectSource::Symbols;
+                self.path("static data", &format!("{} {name}", file_name(&image)), "", "")
+            }
+            DataArea::Stack => self.path("stack", "", "", ""),
+            DataArea::Heap => self.path("heap", "", "", ""),
+            DataArea::SharedMemory { name } => self.path("shared memory", "", &name, ""),
+            DataArea::File { path } => self.path("file", &path, "", ""),
+            DataArea::Anonymous => self.path("anonymous memory", "", "", ""),
+            DataArea::Kernel { name } => self.path("kernel", name.as_deref().unwrap_or_default(), "", ""),
+            DataArea::Unknown => {
+                stable = false;
+                self.path("unknown", "", "", "")
+            }
+        };
+        Object { path, origin, source, stable }
+    }
+
+    fn path(&mut self, class: &str, name: &str, instance: &str, part: &str) -> ObjectPath {
+        let mut number = |text| self.texts.number(text);
+        ObjectPath {
+            class: number(class),
+            name: number(name),
+            instance: number(instance),
+            part: number(part),
+        }
+    }
+}
+
+fn standing<'s>(
+    fact: &Fact,
+    time: Option<Timestamp>,
+    state: &impl Fn(StateId) -> Option<&'s [u8]>,
+) -> Standing {
+    if let Some((id, bytes)) = &fact.state {
+        match state(*id) {
+            Some(read) if *read == **bytes => return Standing::Holds(ToldBy::State),
+            Some(_) => return Standing::Refuted,
+            None => {}
+        }
+    }
+    let (first, last) = fact.seen;
+    match time {
+        Some(time) if time < first => Standing::Apart(first.0 - time.0),
+        Some(time) if time > last => Standing::Apart(time.0 - last.0),
+        Some(_) => Standing::Holds(ToldBy::Time),
+        None => Standing::Apart(0),
+    }
+}
+
+/// Whether a fact seen at another time still names an address better than a longer one that holds: the two were seen
+/// together once, so the longer one only says it less exactly.
+fn names_better(near: &Fact, holding: &Fact) -> bool {
+    let together = near.seen.0 <= holding.seen.1 && holding.seen.0 <= near.seen.1;
+    near.length < holding.length && together
+}
+
+/// Whether an address lies on the stack of the sample's thread, by its stack pointer.
+fn near_stack(sample: &Sample<'_>, address: VirtualAddress) -> bool {
+    let registers = sample.registers.as_ref().or(sample.user_registers.as_ref());
+    let pointer = registers.and_then(|registers| registers.get(Register::Rsp));
+    pointer.is_some_and(|pointer| {
+        address.0 >= pointer.saturating_sub(RED_ZONE) && address.0 - pointer.min(address.0) < STACK_AT_MOST
+    })
+}
+
+fn plus(offset: u64) -> String {
+    if offset == 0 {
+        String::new()
+    } else {
+        format!("+{offset:#x}")
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

@@ -1,0 +1,78 @@
+//! Which processes are of the server, and what they are to it.
+
+use hardmeter_samples::model::{Pid, Record};
+use hardmeter_samples::object_notes::TextId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The server's processes: those that the notes name, and what they fork while recording. A process that starts
+/// another program (`archive_command`) leaves the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerProcesses {
+    named: FxHashSet<Pid>,
+    roles: FxHashMap<Pid, TextId>,
+    /// Children seen to be forked by a member, until they start another program.
+    children: FxHashSet<Pid>,
+}
+
+impl ServerProcesses {
+    /// Takes in a process that the notes name.
+    pub(super) fn name(&mut self, pid: Pid, role: Option<TextId>) {
+        self.named.insert(pid);
+        if let Some(role) = role {
+            self.roles.insert(pid, role);
+        }
+    }
+
+    /// Takes note of a fork, or of a new program.
+    pub(super) fn observe(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Fork(fork) if fork.pid != fork.parent_pid => {
+                if self.contains(fork.parent_pid) {
+                    self.children.insert(fork.pid);
+                } else {
+                    // The number of a process that ended may be given out again.
+                    self.children.remove(&fork.pid);
+                }
+            }
+            Record::Comm(comm) if comm.exec => {
+                self.children.remove(&comm.pid);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a process is of the server. Where the notes name none, every process may be.
+    pub(super) fn contains(&self, pid: Pid) -> bool {
+        self.named.is_empty() || self.named.contains(&pid) || self.children.contains(&pid)
+    }
+
+    /// What a process is to the server.
+    pub(super) fn role(&self, pid: Pid) -> Option<TextId> {
+        self.roles.get(&pid).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{comm, fork};
+
+    #[test]
+    fn forked_backends_belong_and_other_programs_do_not() {
+        let mut server = ServerProcesses::default();
+        assert!(server.contains(Pid(7)), "nobody told which");
+        server.name(Pid(100), Some(TextId(1)));
+        for record in [fork(1, 50), fork(100, 101), fork(101, 102), fork(50, 51)] {
+            server.observe(&record);
+        }
+        let members = [50, 51, 100, 101, 102].map(|pid| server.contains(Pid(pid)));
+        assert_eq!(members, [false, false, true, true, true]);
+        assert_eq!((server.role(Pid(100)), server.role(Pid(101))), (Some(TextId(1)), None));
+        let Record::Comm(mut exec) = comm(102, "sh") else { unreachable!() };
+        exec.exec = true;
+        server.observe(&Record::Comm(exec));
+        assert!(!server.contains(Pid(102)), "it runs another program");
+        server.observe(&fork(50, 101));
+        assert!(!server.contains(Pid(101)), "its number was given to another");
+    }
+}

@@ -1,0 +1,43 @@
+//! Texts by number, each once.
+
+use hardmeter_samples::object_notes::TextId;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Texts by number; number 0 is the empty text.
+#[derive(Clone, Debug)]
+pub(super) struct Texts {
+    texts: Vec<Arc<str>>,
+    numbers: FxHashMap<Arc<str>, TextId>,
+}
+
+impl Texts {
+    /// The empty text alone.
+    pub(super) fn new() -> Self {
+        let mut texts = Texts { texts: Vec::new(), numbers: FxHashMap::default() };
+        texts.number("");
+        texts
+    }
+
+    /// The number of a text.
+    pub(super) fn number(&mut self, text: &str) -> TextId {
+        if let Some(id) = self.numbers.get(text) {
+            return *id;
+        }
+        let id = TextId(u32::try_from(self.texts.len()).expect("memory ends before 2^32 texts"));
+        let text: Arc<str> = text.into();
+        self.texts.push(text.clone());
+        self.numbers.insert(text, id);
+        id
+    }
+
+    /// The number of a text that is known already.
+    pub(super) fn find(&self, text: &str) -> Option<TextId> {
+        self.numbers.get(text).copied()
+    }
+
+    /// A text by its number, which must be of this table.
+    pub(super) fn text(&self, id: TextId) -> &Arc<str> {
+        &self.texts[id.0 as usize]
+    }
+}
