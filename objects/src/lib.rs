@@ -25,6 +25,10 @@
 //!   bounded, and pointers are followed only into memory that is mapped.
 //! * *One interface.* [`ServerObjects`] knows nothing of PostgreSQL; MariaDB's InnoDB can be a second implementation.
 
+pub mod postgres;
+pub mod process_memory;
+pub mod program;
+
 use hardmeter_samples::model::{Pid, StateId, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::ObjectNotes;
 

@@ -1,0 +1,5 @@
+//! PostgreSQL, looked into from outside.
+
+pub(crate) mod found;
+pub mod layout;
+pub(crate) mod private;

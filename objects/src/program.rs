@@ -1,0 +1,309 @@
+//! The executable of a running process: what it exports, and where it was loaded.
+//!
+//! ```text
+//!   /proc/PID/maps:  55d0c0a00000-...  00000000  /usr/lib/postgresql/15/bin/postgres
+//!   load bias        55d0c0a00000 (of the first byte of the file; 0 for an executable that is not relocated)
+//!   symbol           NBuffers 875f7c (the image's own numbering, as objdump prints)  ->  55d0c1275f7c
+//! ```
+//!
+//! A distribution's server is stripped; but it exports its functions and variables to extensions, so `.dynsym` has
+//! thousands of names. What an unstripped one has in `.symtab` is read too.
+//!
+//! Not found by `/proc/PID/exe`: under the software PMU that is the simulator, and the server is a file that it mapped.
+
+use crate::process_memory::{Mapping, Mappings, MemoryError, ProcessMemory};
+use hardmeter_samples::model::{ByteCount, VirtualAddress};
+use object::read::elf::FileHeader;
+use object::{elf, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a program could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// The process could not be read.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// No mapped executable exports what is looked for.
+    #[error("process {pid} is not a {wanted}: none of its executables exports {missing}")]
+    NotThis {
+        /// The process.
+        pid: hardmeter_samples::model::Pid,
+        /// What was expected.
+        wanted: &'static str,
+        /// A symbol that none has.
+        missing: String,
+    },
+    /// The file could not be read.
+    #[error("{} cannot be read: {source}; the server's program must be readable", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What a symbol names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolClass {
+    /// Code.
+    Function,
+    /// A variable.
+    Variable,
+}
+
+/// A symbol of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramSymbol {
+    /// Its name.
+    pub name: String,
+    /// Its address in the image's own numbering.
+    pub address: u64,
+    /// Its size; 0 where the file does not say.
+    pub size: u64,
+    /// What it is.
+    pub class: SymbolClass,
+}
+
+/// A section that variables lie in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataSection {
+    /// Its name: `.data`, `.bss`, `.data.rel.ro`, `.rodata`, `.got` ...
+    pub name: String,
+    /// First address in the image's own numbering.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+}
+
+/// The contents of one executable file.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// Sorted by address.
+    symbols: Vec<ProgramSymbol>,
+    /// By name; of several of one name, the first that has a size.
+    by_name: HashMap<String, usize>,
+    /// All that is loaded and is no code.
+    pub sections: Vec<DataSection>,
+    /// The code, in the image's own numbering.
+    pub text: std::ops::Range<u64>,
+    /// Whether it has `.symtab`, that is, names of static functions and variables too.
+    pub has_static_names: bool,
+    /// Where each loaded segment of the file begins: file offset and address.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+/// Executables of servers are tens of megabytes; with debug information, a few hundred.
+const FILE_LIMIT: u64 = 2 << 30;
+
+impl Image {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Image, ProgramError> {
+        let fault = |source| ProgramError::File { path: path.to_owned(), source };
+        let size = fs::metadata(path).map_err(fault)?.len();
+        if size > FILE_LIMIT {
+            return Err(fault(io::Error::other("it is larger than any executable")));
+        }
+        let bytes = fs::read(path).map_err(fault)?;
+        Image::parse(&bytes).map_err(|error| fault(io::Error::new(io::ErrorKind::InvalidData, error)))
+    }
+
+    /// Reads an ELF file from memory.
+    pub fn parse(bytes: &[u8]) -> Result<Image, object::Error> {
+        // Only what runs here: other machines' layouts would need other tables.
+        elf::FileHeader64::<object::LittleEndian>::parse(bytes)?;
+        let file = object::File::parse(bytes)?;
+        let mut image = Image { has_static_names: file.symbols().next().is_some(), ..Image::default() };
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let class = match symbol.kind() {
+                SymbolKind::Text => SymbolClass::Function,
+                SymbolKind::Data => SymbolClass::Variable,
+                _ => continue,
+            };
+            let Ok(name) = symbol.name() else { continue };
+            if symbol.is_undefined() || symbol.address() == 0 {
+                continue;
+            }
+            let name = name.split('@').next().unwrap_or(name).to_string();
+            image.symbols.push(ProgramSymbol { name, address: symbol.address(), size: symbol.size(), class });
+        }
+        image.symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+        image.symbols.dedup();
+        for (index, symbol) in image.symbols.iter().enumerate() {
+            let known = image.by_name.entry(symbol.name.clone()).or_insert(index);
+            if image.symbols[*known].size == 0 {
+                *known = index;
+            }
+        }
+        for section in file.sections() {
+            let (start, end) = (section.address(), section.address().saturating_add(section.size()));
+            if start == 0 || section.kind() == SectionKind::Tls {
+                continue;
+            }
+            let name = section.name().unwrap_or("").to_string();
+            if section.kind() != SectionKind::Text {
+                image.sections.push(DataSection { name, start, end });
+            } else if name == ".text" {
+                image.text = start..end;
+            }
+        }
+        image.segments = file
+            .segments()
+            .map(|segment| (segment.file_range().0, segment.address(), segment.size()))
+            .collect();
+        Ok(image)
+    }
+
+    /// A symbol by its name.
+    pub fn symbol(&self, name: &str) -> Option<&ProgramSymbol> {
+        self.by_name.get(name).map(|index| &self.symbols[*index])
+    }
+
+    /// All symbols, in the order of their addresses.
+    pub fn symbols(&self) -> &[ProgramSymbol] {
+        &self.symbols
+    }
+
+    /// The variable or function whose bytes hold an address of the image's own numbering.
+    pub fn symbol_at(&self, address: u64) -> Option<&ProgramSymbol> {
+        let after = self.symbols.partition_point(|symbol| symbol.address <= address);
+        // Aliases begin at the same address; a small one may lie inside a large one: look a little way back.
+        self.symbols[..after].iter().rev().take(16).find(|symbol| address - symbol.address < symbol.size)
+    }
+
+    /// The section that holds an address of the image's own numbering.
+    pub fn section_at(&self, address: u64) -> Option<&DataSection> {
+        self.sections.iter().find(|section| (section.start..section.end).contains(&address))
+    }
+
+    /// What was added to the image's own addresses, by one mapping of its file.
+    fn bias(&self, mapping: &Mapping) -> Option<u64> {
+        // Segments are mapped by whole pages: a mapping begins up to a page before the segment.
+        const PAGE: u64 = 4096;
+        let offset = mapping.offset.0;
+        self.segments.iter().find_map(|(file, address, _)| {
+            (file / PAGE * PAGE == offset).then(|| mapping.start.0.wrapping_sub(address / PAGE * PAGE))
+        })
+    }
+}
+
+/// An executable as loaded into a process.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The path that the process has it by.
+    pub path: PathBuf,
+    /// What is in it.
+    pub image: Image,
+    /// What was added to the image's own addresses.
+    pub bias: u64,
+}
+
+impl Program {
+    /// The executable in a process that exports all of `symbols`; `wanted` says what that would be.
+    pub fn find(
+        memory: &ProcessMemory,
+        mappings: &Mappings,
+        wanted: &'static str,
+        symbols: &[&str],
+    ) -> Result<Program, ProgramError> {
+        let mut fault = None;
+        let mut seen: Vec<&Path> = Vec::new();
+        for mapping in mappings.iter() {
+            let Some(path) = mapping.file() else { continue };
+            // Libraries are many and large, and none is a server.
+            if seen.contains(&path) || path.to_string_lossy().contains(".so") {
+                continue;
+            }
+            seen.push(path);
+            let file = memory.file(path);
+            let replaced = mapping.name.ends_with(" (deleted)");
+            let own = PathBuf::from(format!("/proc/{}/exe", memory.pid()));
+            // After an upgrade another file lies under the path; the one that runs can still be had from the kernel.
+            let file = if replaced || !file.exists() { own } else { file };
+            if !is_elf(&file) {
+                continue;
+            }
+            let image = match Image::read(&file) {
+                Ok(image) => image,
+                Err(error) => {
+                    fault = Some(error);
+                    continue;
+                }
+            };
+            if symbols.iter().all(|name| image.symbol(name).is_some()) {
+                if let Some(bias) = mappings
+                    .iter()
+                    .filter(|mapping| mapping.file() == Some(path))
+                    .find_map(|map| image.bias(map))
+                {
+                    return Ok(Program { path: path.to_owned(), image, bias });
+                }
+            }
+        }
+        let missing = symbols.first().copied().unwrap_or("anything").to_string();
+        Err(fault.unwrap_or(ProgramError::NotThis { pid: memory.pid(), wanted, missing }))
+    }
+
+    /// Where a symbol lies in the process.
+    pub fn address(&self, name: &str) -> Option<VirtualAddress> {
+        self.image.symbol(name).map(|symbol| self.loaded(symbol.address))
+    }
+
+    /// Where a symbol lies in the process, and its size.
+    pub fn extent(&self, name: &str) -> Option<(VirtualAddress, ByteCount)> {
+        self.image.symbol(name).map(|symbol| (self.loaded(symbol.address), ByteCount(symbol.size)))
+    }
+
+    /// From the image's own numbering to the process's.
+    pub fn loaded(&self, address: u64) -> VirtualAddress {
+        VirtualAddress(address.wrapping_add(self.bias))
+    }
+
+    /// From the process's numbering to the image's own.
+    pub fn own(&self, address: VirtualAddress) -> u64 {
+        address.0.wrapping_sub(self.bias)
+    }
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    // A device that is mapped must not be opened for reading.
+    fs::metadata(path).is_ok_and(|data| data.is_file())
+        && fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut magic)).is_ok()
+        && magic == elf::ELFMAG
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hardmeter_samples::model::Pid;
+
+    /// A function whose address tells whether the load bias is right.
+    #[no_mangle]
+    pub extern "C" fn hardmeter_objects_landmark() {}
+
+    #[test]
+    fn our_own_program_is_found_and_its_load_address_is_right() {
+        let memory = ProcessMemory::open(Pid(std::process::id() as i32)).expect("we run");
+        let mappings = memory.mappings().expect("maps");
+        let program =
+            Program::find(&memory, &mappings, "test", &["hardmeter_objects_landmark"]).expect("found");
+        let landmark = hardmeter_objects_landmark as *const () as u64;
+        assert_eq!(program.address("hardmeter_objects_landmark"), Some(VirtualAddress(landmark)));
+        let own = program.own(VirtualAddress(landmark));
+        assert!(program.image.text.contains(&own));
+        assert_eq!(program.image.symbol_at(own).map(|symbol| symbol.class), Some(SymbolClass::Function));
+        let missing = Program::find(&memory, &mappings, "PostgreSQL", &["no_such_symbol"]);
+        assert!(matches!(missing, Err(ProgramError::NotThis { .. })));
+    }
+
+    #[test]
+    fn what_is_no_executable_is_refused() {
+        assert!(Image::parse(b"").is_err());
+        assert!(Image::parse(b"\x7fELF\x02\x01\x01").is_err());
+        assert!(Image::parse(&[0x55; 4096]).is_err());
+    }
+}
