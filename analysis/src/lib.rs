@@ -30,6 +30,7 @@ mod objects;
 mod pass;
 mod remark;
 mod stacks;
+mod statements;
 mod top;
 mod totals;
 
@@ -45,9 +46,13 @@ pub use column::{Dimension, Measure, SortBy, UnknownColumn};
 pub use estimate::{count_interval, Interval, Share};
 pub use filter::{Filter, ModeFilter};
 pub use latency::{Latencies, LatencySummary};
-pub use objects::{DataArea, DataMap, Object, ObjectIndex, ObjectSource};
+pub use objects::{
+    DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
+    ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable,
+};
 pub use pass::{Located, Pass, ProcessNameId};
 pub use remark::Remark;
 pub use stacks::{StackCount, StackId, Stacks};
+pub use statements::Statements;
 pub use top::{Row, Table, Top, TopOptions, Value};
 pub use totals::{EventTotals, NamedShare, Totals};

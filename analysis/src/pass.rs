@@ -3,6 +3,7 @@
 use crate::code::{CodeMap, Place};
 use crate::filter::Filter;
 use crate::objects::{DataMap, Object, ObjectIndex};
+use crate::statements::Statements;
 use crate::totals::Totals;
 use hardmeter_samples::model::{CpuMode, Pid, Record, Sample, Tid, VirtualAddress};
 use rustc_hash::FxHashMap;
@@ -31,6 +32,7 @@ pub struct Pass<M> {
     names: Vec<Arc<str>>,
     name_ids: FxHashMap<Arc<str>, ProcessNameId>,
     objects: ObjectIndex,
+    statements: Statements,
 }
 
 impl<M: CodeMap> Pass<M> {
@@ -45,6 +47,7 @@ impl<M: CodeMap> Pass<M> {
             names: Vec::new(),
             name_ids: FxHashMap::default(),
             objects: ObjectIndex::new(None),
+            statements: Statements::default(),
         };
         // The idle task is never announced; every tool knows it by this name.
         let idle = pass.name_id("swapper");
@@ -61,6 +64,12 @@ impl<M: CodeMap> Pass<M> {
     /// Names data by the notes beside the capture, too; without them, by symbols and mappings alone.
     pub fn with_objects(mut self, objects: ObjectIndex) -> Self {
         self.objects = objects;
+        self
+    }
+
+    /// Knows the texts of statements.
+    pub fn with_statements(mut self, statements: Statements) -> Self {
+        self.statements = statements;
         self
     }
 
@@ -83,6 +92,7 @@ impl<M: CodeMap> Pass<M> {
         }
         self.map.observe(record);
         self.objects.observe(record);
+        self.statements.observe(record);
         None
     }
 
@@ -140,6 +150,11 @@ impl<M: CodeMap> Pass<M> {
         M: DataMap,
     {
         self.objects.of_sample(sample, &mut self.map)
+    }
+
+    /// What the process of a sample executed, and how statements read.
+    pub fn statements(&self) -> &Statements {
+        &self.statements
     }
 
     /// The names of objects, and of the server's processes.

@@ -4,10 +4,10 @@ use crate::heading::Heading;
 use crate::number::counted;
 use crate::symbols::SymbolNames;
 use crate::ReportError;
-use hardmeter_analysis::{Filter, Located, NamedShare, ObjectIndex, Pass, Remark};
+use hardmeter_analysis::{Filter, Located, NamedShare, ObjectIndex, Pass, Remark, Statements};
 use hardmeter_attribution::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
 use hardmeter_samples::machine::{CacheGeometry, Machine, LINE_SIZE};
-use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample};
+use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::{CaptureReader, ReadSummary, RecordOrder, SkipReason};
 use hardmeter_samples::sidecar::{Sidecar, SidecarError};
@@ -123,10 +123,13 @@ impl Capture {
         serde_json::from_value(self.reader.sidecar()?.machine.clone()?).ok()
     }
 
-    /// Whether an event exists only to carry other records (perf's "dummy").
+    /// Whether an event exists only to carry other records (perf's "dummy", the marks of statements).
     pub fn is_carrier(&self, event: EventIndex) -> bool {
         const SOFTWARE_DUMMY: (u32, u64) = (1, 9);
-        self.events().get(event.0).is_some_and(|event| (event.attr_type, event.attr_config) == SOFTWARE_DUMMY)
+        self.events().get(event.0).is_some_and(|event| {
+            (event.attr_type, event.attr_config) == SOFTWARE_DUMMY
+                || StatementProbe::of_event(&event.name).is_some()
+        })
     }
 
     /// Bytes of a cache line of the recorded machine; 64 where it is not told.
@@ -240,7 +243,10 @@ impl Capture {
         let builds = self.reader.header().build_ids.iter();
         symbolizer
             .expect_builds(builds.filter_map(|build| Some((build.path.clone(), BuildId::new(&build.id)?))));
-        let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter).with_objects(objects);
+        let statements = Statements::new(self.sidecar().map_or(&[], |notes| &notes.statements));
+        let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter)
+            .with_objects(objects)
+            .with_statements(statements);
         if !with_places {
             pass = pass.without_places();
         }

@@ -14,16 +14,20 @@
 //! no server: everything is classes, names and ranges.
 
 mod data_map;
+mod formula;
 mod index;
 mod processes;
 mod range_tree;
+mod table;
 mod texts;
 
 #[cfg(test)]
 mod tests;
 
 pub use data_map::{DataArea, DataMap};
+pub use formula::{Formula, FormulaError};
 pub use index::ObjectIndex;
+pub use table::{ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable};
 
 use hardmeter_samples::model::VirtualAddress;
 use hardmeter_samples::object_notes::ObjectPath;

@@ -1,0 +1,470 @@
+//! Samples counted by the object of their data address.
+
+use super::{Formula, Object, ObjectIndex, ObjectSource};
+use crate::estimate::Share;
+use crate::key_table::KeyTable;
+use crate::latency::LatencySummary;
+use hardmeter_samples::model::{
+    CpuMode, Cycles, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementHash,
+};
+use hardmeter_samples::object_notes::{ObjectPath, TextId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Which of an object's names samples are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectLevel {
+    /// What kind of thing.
+    Class,
+    /// Which one; stands beside its class.
+    Name,
+    /// Which of several of that name; stands beside its name.
+    Instance,
+    /// Which part; stands beside its name, of all instances together unless they are asked for.
+    Part,
+}
+
+impl ObjectLevel {
+    /// Every level with its name on the command line, from general to particular.
+    pub const ALL: [(ObjectLevel, &'static str); 4] = [
+        (ObjectLevel::Class, "class"),
+        (ObjectLevel::Name, "name"),
+        (ObjectLevel::Instance, "instance"),
+        (ObjectLevel::Part, "part"),
+    ];
+
+    /// The name on the command line and in the table's head.
+    pub fn name(self) -> &'static str {
+        ObjectLevel::ALL[self as usize].1
+    }
+
+    /// The levels that make sense of those asked for: a name needs its class beside it.
+    pub fn complete(wanted: &[ObjectLevel]) -> Vec<ObjectLevel> {
+        let most = wanted.iter().copied().max().unwrap_or(ObjectLevel::Part);
+        let levels = ObjectLevel::ALL.iter().map(|(level, _)| *level);
+        levels
+            .filter(|level| wanted.contains(level) || (*level <= ObjectLevel::Name && *level <= most))
+            .collect()
+    }
+}
+
+/// Samples of data, and how well they could be named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ObjectCoverage {
+    /// Samples with a data address.
+    pub with_address: u64,
+    /// Samples without one.
+    pub without_address: u64,
+    /// Of those with an address, named by the notes.
+    pub noted: u64,
+    /// Of those named by the notes, surely so at the moment of the sample.
+    pub stable: u64,
+    /// Samples of data (not of code) in user mode.
+    pub user_data: u64,
+    /// Of those, named more specifically than "shared memory" or "heap".
+    pub specific: u64,
+}
+
+impl ObjectCoverage {
+    /// Samples named by the notes whose name was surely so at their moment.
+    pub fn stable_share(&self) -> Share {
+        Share { count: self.stable, total: self.noted }
+    }
+
+    /// User-mode samples of data with a name that says more than the kind of memory.
+    pub fn specific_share(&self) -> Share {
+        Share { count: self.specific, total: self.user_data }
+    }
+}
+
+/// One row: the samples of an object, or of all objects that are alike in the columns chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ObjectRow {
+    /// Its name at each of the table's levels; empty where a level says nothing.
+    pub names: Vec<Arc<str>>,
+    /// The value of each formula of the user.
+    pub defined: Vec<Option<i64>>,
+    /// Its samples, of all with an address.
+    pub share: Share,
+    /// Of them, those that surely were of it.
+    pub stable: Share,
+    /// Events they stand for.
+    pub events: Period,
+    /// Their latencies.
+    pub latency: LatencySummary,
+}
+
+/// What is to be said of one of the objects with most samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ObjectFinding {
+    /// What kind of thing.
+    pub class: Arc<str>,
+    /// Which one.
+    pub name: Arc<str>,
+    /// Its samples, of all with an address.
+    pub share: Share,
+    /// The part with most of them.
+    pub part: Option<(Arc<str>, Share)>,
+    /// The cause of most of them, where a simulator told.
+    pub cause: Option<(MissCause, Share)>,
+    /// The statement that took most of them.
+    pub statement: Option<(StatementHash, Share)>,
+}
+
+/// The samples of one event by object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ObjectTable {
+    /// The event.
+    pub event: EventIndex,
+    /// The columns.
+    pub levels: Vec<ObjectLevel>,
+    /// How well its samples could be named.
+    pub coverage: ObjectCoverage,
+    /// The rows, those with most samples first.
+    pub rows: Vec<ObjectRow>,
+    /// Rows not kept.
+    pub more_rows: u64,
+    /// Samples in rows not kept.
+    pub more_samples: u64,
+    /// The objects with most samples, class and name, whatever the columns.
+    pub findings: Vec<ObjectFinding>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: u64,
+    stable: u64,
+    events: u64,
+    latency_samples: u64,
+    latency_sum: u64,
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Tally) {
+        self.count += other.count;
+        self.stable += other.stable;
+        self.events = self.events.saturating_add(other.events);
+        self.latency_samples += other.latency_samples;
+        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+    }
+}
+
+/// The packed form of "no value".
+const ABSENT: i64 = i64::MIN;
+
+// The packed key:   event | class | name | instance | part | one word per formula
+const NAMES: usize = 1;
+const FORMULAS: usize = 5;
+
+/// Counts samples by object.
+#[derive(Debug)]
+pub struct ObjectCount {
+    formulas: Vec<Formula>,
+    line_size: u32,
+    keys: KeyTable,
+    tallies: Vec<Tally>,
+    coverage: Vec<ObjectCoverage>,
+    /// Samples by event, class, name, cause.
+    causes: FxHashMap<(usize, TextId, TextId, MissCause), u64>,
+    /// Samples by event, class, name, statement.
+    statements: FxHashMap<(usize, TextId, TextId, StatementHash), u64>,
+    scratch: Vec<u64>,
+}
+
+impl ObjectCount {
+    /// An empty count, with formulas of the user as additional columns. `line_size` is a power of two.
+    pub fn new(formulas: Vec<Formula>, line_size: u32) -> Self {
+        ObjectCount {
+            keys: KeyTable::new(FORMULAS + formulas.len()),
+            formulas,
+            line_size,
+            tallies: Vec::new(),
+            coverage: Vec::new(),
+            causes: FxHashMap::default(),
+            statements: FxHashMap::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Counts one sample: `object` is that of its data address, `statement` what its process executed.
+    pub fn add(
+        &mut self,
+        sample: &Sample<'_>,
+        object: Option<Object>,
+        statement: Option<StatementHash>,
+        index: &ObjectIndex,
+    ) {
+        let event = sample.event.0;
+        if event >= self.coverage.len() {
+            self.coverage.resize(event + 1, ObjectCoverage::default());
+        }
+        let coverage = &mut self.coverage[event];
+        let Some(object) = object else {
+            coverage.without_address += 1;
+            return;
+        };
+        coverage.with_address += 1;
+        let noted = object.source == ObjectSource::Notes;
+        coverage.noted += u64::from(noted);
+        coverage.stable += u64::from(noted && object.stable);
+        let code = sample.data_source.is_some_and(|source| source.operation() == MemoryOperation::Execute);
+        if !code && matches!(sample.mode, CpuMode::User | CpuMode::GuestUser) {
+            coverage.user_data += 1;
+            coverage.specific += u64::from(index.is_specific(object.path));
+        }
+        let ObjectPath { class, name, instance, part } = object.path;
+        self.scratch.clear();
+        self.scratch.push(event as u64);
+        self.scratch.extend([class, name, instance, part].map(|id| u64::from(id.0)));
+        for formula in &self.formulas {
+            let value = formula.evaluate(sample, self.line_size).and_then(|value| i64::try_from(value).ok());
+            self.scratch.push(value.unwrap_or(ABSENT) as u64);
+        }
+        let row = self.keys.number(&self.scratch);
+        if row == self.tallies.len() {
+            self.tallies.push(Tally::default());
+        }
+        let tally = &mut self.tallies[row];
+        tally.count += 1;
+        tally.stable += u64::from(object.stable);
+        tally.events = tally.events.saturating_add(sample.period.0);
+        if let Some(weight) = sample.weight {
+            tally.latency_samples += 1;
+            tally.latency_sum = tally.latency_sum.saturating_add(weight.latency.0);
+        }
+        if let Some(cause) = sample.simulated().and_then(|detail| detail.cause) {
+            *self.causes.entry((event, class, name, cause)).or_default() += 1;
+        }
+        if let Some(statement) = statement {
+            *self.statements.entry((event, class, name, statement)).or_default() += 1;
+        }
+    }
+
+    /// How well the samples of all events could be named.
+    pub fn coverage(&self) -> ObjectCoverage {
+        self.coverage.iter().fold(ObjectCoverage::default(), |a, b| ObjectCoverage {
+            with_address: a.with_address + b.with_address,
+            without_address: a.without_address + b.without_address,
+            noted: a.noted + b.noted,
+            stable: a.stable + b.stable,
+            user_data: a.user_data + b.user_data,
+            specific: a.specific + b.specific,
+        })
+    }
+
+    /// The table of an event, by `levels` and the formulas; at most `limit` rows.
+    pub fn table(
+        &self,
+        event: EventIndex,
+        levels: &[ObjectLevel],
+        limit: Option<usize>,
+        index: &ObjectIndex,
+    ) -> ObjectTable {
+        let coverage = self.coverage.get(event.0).copied().unwrap_or_default();
+        let mut groups = KeyTable::new(levels.len() + self.formulas.len() + 1);
+        let mut tallies: Vec<Tally> = Vec::new();
+        for row in self.rows_of(event) {
+            let key = self.keys.key(row);
+            let mut group: Vec<u64> = levels.iter().map(|level| key[NAMES + *level as usize]).collect();
+            group.extend(&key[FORMULAS..]);
+            group.push(0); // a key has a word even where there is no column
+            let number = groups.number(&group);
+            if number == tallies.len() {
+                tallies.push(Tally::default());
+            }
+            tallies[number].merge(&self.tallies[row]);
+        }
+        let total = coverage.with_address;
+        let texts = |group: usize| -> Vec<Arc<str>> {
+            let words = &groups.key(group)[..levels.len()];
+            words.iter().map(|word| index.text(TextId(*word as u32)).clone()).collect()
+        };
+        let mut order: Vec<(usize, Vec<Arc<str>>)> =
+            (0..groups.len()).map(|group| (group, texts(group))).collect();
+        // Ties by name, so that the order never changes between runs.
+        order.sort_by(|(a, names), (b, others)| {
+            let (x, y) = (&tallies[*a], &tallies[*b]);
+            y.count
+                .cmp(&x.count)
+                .then_with(|| names.cmp(others))
+                .then_with(|| groups.key(*a).cmp(groups.key(*b)))
+        });
+        let more = order.split_off(limit.unwrap_or(usize::MAX).min(order.len()));
+        let rows = order.into_iter().map(|(group, names)| {
+            let tally = &tallies[group];
+            let formulas = &groups.key(group)[levels.len()..levels.len() + self.formulas.len()];
+            ObjectRow {
+                names,
+                defined: formulas
+                    .iter()
+                    .map(|word| Some(*word as i64).filter(|value| *value != ABSENT))
+                    .collect(),
+                share: Share { count: tally.count, total },
+                stable: Share { count: tally.stable, total: tally.count },
+                events: Period(tally.events),
+                latency: LatencySummary {
+                    samples: tally.latency_samples,
+                    sum: Cycles(tally.latency_sum),
+                    median: None,
+                },
+            }
+        });
+        ObjectTable {
+            event,
+            levels: levels.to_vec(),
+            coverage,
+            rows: rows.collect(),
+            more_rows: more.len() as u64,
+            more_samples: more.iter().map(|(group, _)| tallies[*group].count).sum(),
+            findings: self.findings(event, total, index),
+        }
+    }
+
+    fn rows_of(&self, event: EventIndex) -> impl Iterator<Item = usize> + '_ {
+        (0..self.keys.len()).filter(move |row| self.keys.key(*row)[0] == event.0 as u64)
+    }
+
+    /// The three objects with most samples, if they have 5 % at least: less is rarely worth a sentence.
+    fn findings(&self, event: EventIndex, total: u64, index: &ObjectIndex) -> Vec<ObjectFinding> {
+        const MOST: usize = 3;
+        let mut objects: FxHashMap<(TextId, TextId), FxHashMap<TextId, u64>> = FxHashMap::default();
+        for row in self.rows_of(event) {
+            let id = |level: ObjectLevel| TextId(self.keys.key(row)[NAMES + level as usize] as u32);
+            let parts = objects.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default();
+            *parts.entry(id(ObjectLevel::Part)).or_default() += self.tallies[row].count;
+        }
+        let share = |parts: &FxHashMap<TextId, u64>| Share { count: parts.values().sum(), total };
+        let mut order: Vec<_> = objects.iter().filter(|(_, parts)| share(parts).fraction() >= 0.05).collect();
+        order.sort_by(|(a, x), (b, y)| {
+            let texts = |(class, name): (TextId, TextId)| (index.text(class), index.text(name));
+            share(y).count.cmp(&share(x).count).then_with(|| texts(**a).cmp(&texts(**b)))
+        });
+        order.truncate(MOST);
+        let finding = |((class, name), parts): (&(TextId, TextId), &FxHashMap<TextId, u64>)| {
+            let share = share(parts);
+            let here = |(e, c, n): (usize, TextId, TextId)| (e, c, n) == (event.0, *class, *name);
+            let of = |count: u64| Share { count, total: share.count };
+            let parts = parts.iter().filter(|(part, _)| **part != TextId(0));
+            let part = parts.map(|(part, count)| (*count, index.text(*part).clone())).max();
+            let causes = self.causes.iter().filter(|((e, c, n, _), _)| here((*e, *c, *n)));
+            let cause = causes.map(|((.., cause), count)| (*count, *cause)).max();
+            let statements = self.statements.iter().filter(|((e, c, n, _), _)| here((*e, *c, *n)));
+            let statement = statements.map(|((.., statement), count)| (*count, *statement)).max();
+            ObjectFinding {
+                class: index.text(*class).clone(),
+                name: index.text(*name).clone(),
+                share,
+                part: part.map(|(count, part)| (part, of(count))),
+                cause: cause.map(|(count, cause)| (cause, of(count))),
+                statement: statement.map(|(count, statement)| (statement, of(count))),
+            }
+        };
+        order.into_iter().map(finding).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sample;
+    use hardmeter_samples::model::{Pid, Timestamp, VirtualAddress};
+    use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
+
+    /// Table t: 0x1000..0x1100 is part p of block 1, 0x1100..0x1200 part q of block 1, 0x1200..0x1300 part p of
+    /// block 2. 0x2000..0x3000 is "heap". Seen 0..10.
+    fn index() -> ObjectIndex {
+        let mut notes = ObjectNotes::new("a server");
+        notes.texts.extend(["table", "t", "1", "2", "p", "q", "heap"].map(String::from));
+        let path = |class, name, instance, part| ObjectPath {
+            class: TextId(class),
+            name: TextId(name),
+            instance: TextId(instance),
+            part: TextId(part),
+        };
+        for (start, length, path) in [
+            (0x1000, 0x100, path(1, 2, 3, 5)),
+            (0x1100, 0x100, path(1, 2, 3, 6)),
+            (0x1200, 0x100, path(1, 2, 4, 5)),
+            (0x2000, 0x1000, path(7, 0, 0, 0)),
+        ] {
+            let length = hardmeter_samples::model::ByteCount(length);
+            let (start, seen) = (VirtualAddress(start), (Timestamp(0), Timestamp(10)));
+            notes.facts.push(ObjectFact { pid: None, start, length, seen, state: None, path, origin: start });
+        }
+        ObjectIndex::new(Some(&notes))
+    }
+
+    fn counted(formulas: &[&str]) -> (ObjectCount, ObjectIndex) {
+        let formulas = formulas.iter().map(|text| text.parse().expect("a formula")).collect();
+        let (mut count, mut index) = (ObjectCount::new(formulas, 64), index());
+        // Three on part p (two blocks), one on q, two on the heap, the last of them after the last look; one without
+        // an address.
+        let samples = [(0x1000, 1), (0x1008, 1), (0x1200, 1), (0x1100, 1), (0x2000, 1), (0x2040, 20), (0, 1)];
+        for (address, time) in samples {
+            let mut sample = sample(0, 10, 0x400);
+            sample.time = Some(Timestamp(time));
+            sample.address = Some(VirtualAddress(address)).filter(|address| address.0 != 0);
+            let object = sample.address.and_then(|address| index.lookup(Pid(10), address, sample.time, &[]));
+            let statement = (address == 0x1008).then_some(StatementHash(7));
+            count.add(&sample, object, statement, &index);
+        }
+        (count, index)
+    }
+
+    fn rows(table: &ObjectTable) -> Vec<(String, u64)> {
+        let text = |row: &ObjectRow| (row.names.join("/"), row.share.count);
+        table.rows.iter().map(text).collect()
+    }
+
+    #[test]
+    fn each_level_folds_those_below_it() {
+        let (count, index) = counted(&[]);
+        let table =
+            |wanted: &[ObjectLevel]| count.table(EventIndex(0), &ObjectLevel::complete(wanted), None, &index);
+        let own = |rows: &[(&str, u64)]| -> Vec<(String, u64)> {
+            rows.iter().map(|(text, count)| (text.to_string(), *count)).collect()
+        };
+        use ObjectLevel::{Class, Instance, Name, Part};
+        assert_eq!(rows(&table(&[Class])), own(&[("table", 4), ("heap", 2)]));
+        assert_eq!(rows(&table(&[Name])), own(&[("table/t", 4), ("heap/", 2)]));
+        assert_eq!(rows(&table(&[Instance])), own(&[("table/t/1", 3), ("heap//", 2), ("table/t/2", 1)]));
+        assert_eq!(rows(&table(&[Part])), own(&[("table/t/p", 3), ("heap//", 2), ("table/t/q", 1)]));
+        let all = table(&[Instance, Part]);
+        assert_eq!(
+            rows(&all),
+            own(&[("heap///", 2), ("table/t/1/p", 2), ("table/t/1/q", 1), ("table/t/2/p", 1)])
+        );
+        assert_eq!(all.rows[0].share, Share { count: 2, total: 6 }, "of all with an address");
+        assert_eq!(all.rows[0].stable, Share { count: 1, total: 2 }, "one was after the last look");
+        assert_eq!(all.rows[1].latency.sum, Cycles(20));
+    }
+
+    #[test]
+    fn coverage_and_findings_by_hand() {
+        let (count, index) = counted(&[]);
+        let coverage = count.coverage();
+        assert_eq!((coverage.with_address, coverage.without_address), (6, 1));
+        assert_eq!(coverage.stable_share(), Share { count: 5, total: 6 });
+        assert_eq!(coverage.specific_share(), Share { count: 4, total: 6 });
+        let table = count.table(EventIndex(0), &[ObjectLevel::Class], Some(1), &index);
+        assert_eq!((table.rows.len(), table.more_rows, table.more_samples), (1, 1, 2));
+        let first = &table.findings[0];
+        assert_eq!((&*first.class, &*first.name, first.share.count), ("table", "t", 4));
+        assert_eq!(first.part, Some(("p".into(), Share { count: 3, total: 4 })));
+        assert_eq!(first.statement, Some((StatementHash(7), Share { count: 1, total: 4 })));
+        assert_eq!(first.cause, None, "no simulator told");
+        assert_eq!(count.table(EventIndex(3), &[ObjectLevel::Class], None, &index).rows, []);
+    }
+
+    #[test]
+    fn a_formula_is_a_column() {
+        let (count, index) = counted(&["slot=(addr - 0x1008) / 8", "frame=phys"]);
+        let table = count.table(EventIndex(0), &[ObjectLevel::Class], None, &index);
+        let slots: Vec<_> = table.rows.iter().map(|row| row.defined.clone()).collect();
+        assert!(slots.contains(&vec![Some(-1), None]), "{slots:?}");
+        assert!(slots.contains(&vec![Some((0x1200 - 0x1008) / 8), None]), "{slots:?}");
+        assert_eq!(slots.len(), 6);
+    }
+}

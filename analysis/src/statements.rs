@@ -1,0 +1,60 @@
+//! What a process executed at the moment of a sample, and how the statements read.
+
+use hardmeter_samples::model::{Record, Sample, StatementHash};
+use hardmeter_samples::sidecar::Statement;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The statements of a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Statements {
+    texts: FxHashMap<StatementHash, Arc<str>>,
+}
+
+impl Statements {
+    /// Statements whose texts are known from the notes beside the capture.
+    pub fn new(texts: &[Statement]) -> Self {
+        let text = |statement: &Statement| (statement.hash, statement.text.as_str().into());
+        Statements { texts: texts.iter().map(text).collect() }
+    }
+
+    /// Takes note of a record that tells of statements.
+    pub fn observe(&mut self, _record: &Record<'_>) {}
+
+    /// What the process of a sample executed, where that is known.
+    pub fn of_sample(&self, sample: &Sample<'_>) -> Option<StatementHash> {
+        sample.simulated()?.statement
+    }
+
+    /// A statement's text without constants; its number where the text is not known.
+    pub fn text(&self, statement: StatementHash) -> Arc<str> {
+        let number = || format!("statement {:016x}", statement.0).into();
+        self.texts.get(&statement).cloned().unwrap_or_else(number)
+    }
+
+    /// Whether the capture tells of any statement.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sample;
+
+    #[test]
+    fn a_simulated_sample_names_its_statement() {
+        let text = "UPDATE t SET a = $1".to_string();
+        let statements = Statements::new(&[Statement { hash: StatementHash(7), text }]);
+        let mut raw = b"HMs1\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+        raw.extend([2, 0, 8, 0, 0, 0, 0, 0]);
+        raw.extend(7u64.to_le_bytes());
+        let mut sample = sample(0, 1, 0x1000);
+        assert_eq!(statements.of_sample(&sample), None);
+        sample.raw = Some(&raw);
+        let found = statements.of_sample(&sample).expect("section 2");
+        assert_eq!(&*statements.text(found), "UPDATE t SET a = $1");
+        assert_eq!(&*statements.text(StatementHash(255)), "statement 00000000000000ff");
+    }
+}
