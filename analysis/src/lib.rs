@@ -29,6 +29,7 @@ mod latency;
 mod objects;
 mod pass;
 mod remark;
+mod sharing;
 mod stacks;
 mod statements;
 mod top;
@@ -52,6 +53,10 @@ pub use objects::{
 };
 pub use pass::{Located, Pass, ProcessNameId};
 pub use remark::Remark;
+pub use sharing::{
+    Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,
+    LineCensus, LineCounts, LineDetail, LineId, LineStudy, LineVerdict, OtherSide, Role, Roles, SharingKind,
+};
 pub use stacks::{StackCount, StackId, Stacks};
 pub use statements::Statements;
 pub use top::{Row, Table, Top, TopOptions, Value};

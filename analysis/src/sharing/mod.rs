@@ -1,0 +1,34 @@
+//! Cache lines that several cores fight for: which, by whom, over which bytes, and what another layout would bring.
+//!
+//! ```text
+//!  samples ──> LineCensus   every contended line with its counts           (first walk: small, all lines)
+//!     └──────> LineStudy    the worst lines, access by access              (second walk: only those)
+//!                  ├─> verdict   true, false or mixed sharing, and how that is known
+//!                  ├─> pairs     which routine waits for which
+//!                  └─> layout    bytes that belong together; replay: the misses that another layout leaves
+//! ```
+//!
+//! Two walks, because a busy capture touches millions of lines and only a handful are worth a page: memory grows
+//! with the contended lines, not with the samples.
+//!
+//! What this is *not* for: naming lines and routines (`report` asks `attribution`), and misses that no other core
+//! caused (`why`).
+
+mod census;
+mod layout;
+mod line;
+mod replay;
+mod role;
+mod study;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use census::{LineCensus, LineCounts};
+pub use layout::{ByteRange, GroupKind, LayoutGroup};
+pub use line::LineId;
+pub use replay::{Basis, Effect};
+pub use role::{Role, Roles};
+pub use study::{Fight, InstructionAccess, LineAccess, LineDetail, LineStudy, OtherSide};
+pub use verdict::{Evidence, LineVerdict, SharingKind};

@@ -1,0 +1,199 @@
+//! The misses that another layout would leave: the line's own trace, played again with each group of bytes on a line
+//! of its own.
+//!
+//! Each group has the states of the MESI protocol as far as they cause misses: a core holds the line, or lost it to
+//! another core's write, or never had it. Caches are unbounded: a line that is fought for does not leave by age.
+//!
+//! ```text
+//!   trace      core 0 writes x   core 1 writes y   core 0 writes x
+//!   one line   (first touch)     takes the line    misses: it was taken
+//!   two lines  (first touch)     (first touch)     holds x still: no miss
+//! ```
+//!
+//! How far the answer can be trusted depends on the trace:
+//!
+//! * *All accesses* (`loads` and `stores` with period 1): exact.
+//! * *Misses and invalidations* (period 1): accesses that hit were not recorded. That a miss on bytes which another
+//!   core wrote (true sharing) stays is certain. That the others go is certain only as far as no unrecorded write
+//!   fell into their group, and where one miss brought in several groups, each may now cost one. So the misses that
+//!   vanish are a prediction, and where the groups have one writer each, a good one.
+//! * *A sample* of those: the same, of the sampled misses.
+
+use super::layout::{ByteRange, LayoutGroup};
+use hardmeter_samples::model::SharingVerdict;
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+/// An access of a line's trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TraceAccess {
+    /// The core.
+    pub core: u32,
+    /// The bytes.
+    pub range: ByteRange,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Whether it was recorded as a coherence miss.
+    pub miss: bool,
+    /// The simulator's verdict on the miss.
+    pub verdict: Option<SharingVerdict>,
+}
+
+/// What a prediction was computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Every load and store of the line.
+    AllAccesses,
+    /// Every coherence miss and invalidation of the line.
+    AllMisses,
+    /// One coherence miss in so many.
+    OneMissIn(u64),
+    /// Who was sampled on which bytes; nothing was played again.
+    Samples,
+}
+
+/// What another layout does to a line's coherence misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Effect {
+    /// Misses as it is.
+    pub before: u64,
+    /// Misses that are left.
+    pub after: u64,
+    /// What this was computed from.
+    pub basis: Basis,
+}
+
+impl Effect {
+    /// Misses that vanish; 0 where the layout makes it worse.
+    pub fn vanishing(&self) -> u64 {
+        self.before.saturating_sub(self.after)
+    }
+}
+
+/// Plays a trace again with each group on its own line. Returns the misses before, and after.
+///
+/// With `all_accesses` the misses before are computed as well, from the trace with all bytes on one line; otherwise
+/// they are those recorded.
+pub(super) fn replay(trace: &[TraceAccess], groups: &[LayoutGroup], all_accesses: bool) -> (u64, u64) {
+    if all_accesses {
+        let whole = [ByteRange { start: 0, end: u16::MAX }];
+        return (misses(trace, &[&whole]).0, misses(trace, &ranges(groups)).0);
+    }
+    let recorded = trace.iter().filter(|access| access.miss).count() as u64;
+    (recorded, misses(trace, &ranges(groups)).1)
+}
+
+fn ranges(groups: &[LayoutGroup]) -> Vec<&[ByteRange]> {
+    groups.iter().map(|group| group.ranges.as_slice()).collect()
+}
+
+/// The cores that hold a line, and those that lost it to a write.
+#[derive(Default)]
+struct Line {
+    hold: FxHashSet<u32>,
+    lost: FxHashSet<u32>,
+}
+
+impl Line {
+    /// Whether the access misses because of another core's write.
+    fn access(&mut self, core: u32, writes: bool) -> bool {
+        let missed = self.lost.remove(&core);
+        self.hold.insert(core);
+        if writes {
+            let others: Vec<u32> = self.hold.drain().filter(|other| *other != core).collect();
+            self.lost.extend(others);
+            self.hold.insert(core);
+        }
+        missed
+    }
+}
+
+/// Accesses that miss by the trace alone; those that miss given what was recorded of each.
+fn misses(trace: &[TraceAccess], groups: &[&[ByteRange]]) -> (u64, u64) {
+    let mut lines: Vec<Line> = groups.iter().map(|_| Line::default()).collect();
+    let (mut by_trace, mut by_record) = (0, 0);
+    for access in trace {
+        let mut missed = false;
+        for (line, ranges) in lines.iter_mut().zip(groups) {
+            if ranges.iter().any(|range| range.overlaps(access.range)) {
+                missed |= line.access(access.core, access.writes);
+            }
+        }
+        by_trace += u64::from(missed);
+        // The very bytes were written by another core: no layout parts them.
+        let stays = access.miss && access.verdict == Some(SharingVerdict::True);
+        by_record += u64::from(missed || stays);
+    }
+    (by_trace, by_record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sharing::GroupKind;
+
+    fn group(ranges: &[(u16, u16)]) -> LayoutGroup {
+        let ranges = ranges.iter().map(|(start, end)| ByteRange { start: *start, end: *end }).collect();
+        LayoutGroup { kind: GroupKind::OneThread, ranges }
+    }
+
+    fn access(core: u32, start: u16, what: &str) -> TraceAccess {
+        TraceAccess {
+            core,
+            range: ByteRange { start, end: start + 8 },
+            writes: what.contains('w'),
+            miss: what.contains('m'),
+            verdict: match what {
+                what if what.contains('t') => Some(SharingVerdict::True),
+                what if what.contains('f') => Some(SharingVerdict::False),
+                _ => None,
+            },
+        }
+    }
+
+    /// Two cores write a word each, in turns: on one line each write but the first two misses; on two, none.
+    #[test]
+    fn false_sharing_vanishes_when_each_word_has_its_line() {
+        let trace: Vec<_> = (0..10).map(|i| access(i % 2, (i % 2) as u16 * 8, "w")).collect();
+        let apart = [group(&[(0, 8)]), group(&[(8, 16)])];
+        assert_eq!(replay(&trace, &apart, true), (8, 0));
+        assert_eq!(replay(&trace, &[group(&[(0, 16)])], true), (8, 8), "together they fight on");
+    }
+
+    /// One core writes a word, the other reads it: each reading after a write misses. The writer loses nothing to a
+    /// reader.
+    #[test]
+    fn true_sharing_stays_and_readers_take_nothing_away() {
+        let trace: Vec<_> = (0..10).map(|i| access(i % 2, 0, if i % 2 == 0 { "w" } else { "r" })).collect();
+        // The reader's first touch is no coherence miss; its four others are.
+        assert_eq!(replay(&trace, &[group(&[(0, 8)])], true), (4, 4));
+    }
+
+    /// Core 1 reads word 0, which core 0 writes, and then word 8, which core 0 writes as well: one miss brought both.
+    #[test]
+    fn parting_what_is_used_together_costs_misses_which_only_the_full_trace_shows() {
+        let round = [access(0, 0, "w"), access(0, 8, "w"), access(1, 0, "r"), access(1, 8, "r")];
+        let trace: Vec<_> = (0..5).flat_map(|_| round).collect();
+        let apart = [group(&[(0, 8)]), group(&[(8, 16)])];
+        assert_eq!(replay(&trace, &apart, true), (4, 8), "rounds two to five");
+    }
+
+    /// What was recorded of ten turns of two writers on two words: a miss at each turn but the first two, each judged
+    /// false, and the first write of each turn took the line away.
+    #[test]
+    fn recorded_misses_alone_give_the_same_answer_where_each_word_has_one_writer() {
+        let trace: Vec<_> =
+            (0..10).map(|i| access(i % 2, (i % 2) as u16 * 8, if i < 2 { "w" } else { "wmf" })).collect();
+        assert_eq!(replay(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (8, 0));
+        let shared: Vec<_> = (0..10).map(|i| access(i % 2, 0, if i < 2 { "w" } else { "wmt" })).collect();
+        assert_eq!(replay(&shared, &[group(&[(0, 8)])], false), (8, 8));
+    }
+
+    /// The writer's first write was a hit and left no trace, but the simulator knows that the word was written.
+    #[test]
+    fn a_miss_by_true_sharing_stays_though_the_write_is_not_in_the_trace() {
+        let trace = [access(1, 0, "rmt"), access(1, 8, "rmf"), access(1, 0, "rmt")];
+        assert_eq!(replay(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (3, 2));
+    }
+}

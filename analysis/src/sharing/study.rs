@@ -1,0 +1,429 @@
+//! The lines worth a page, access by access: the second walk.
+
+use super::census::LineCounts;
+use super::layout::{groups, ByteRange, LayoutGroup, Use};
+use super::line::LineId;
+use super::replay::{replay, Basis, Effect, TraceAccess};
+use super::role::{Role, Roles};
+use super::verdict::LineVerdict;
+use crate::code::Place;
+use crate::estimate::Share;
+use hardmeter_samples::model::{
+    AccessSize, MemoryOperation, Pid, Sample, SharingVerdict, Tid, VirtualAddress,
+};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What the instruction at a place does to memory, where its code is at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstructionAccess {
+    /// Whether it reads.
+    pub reads: bool,
+    /// Whether it writes.
+    pub writes: bool,
+    /// How many bytes.
+    pub size: AccessSize,
+}
+
+/// The code on the other side of a miss, as its process names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherSide {
+    /// Where its instruction lies.
+    pub place: Option<Place>,
+    /// What its process is called.
+    pub process: Option<Arc<str>>,
+}
+
+/// What one instruction did to some bytes of a line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineAccess {
+    /// The bytes.
+    pub range: Option<ByteRange>,
+    /// Whether the width of the access is known; otherwise the aligned word of four bytes is shown.
+    pub size_known: bool,
+    /// The instruction.
+    pub place: Option<Place>,
+    /// The process by name.
+    pub process: Option<Arc<str>>,
+    /// Whether it reads.
+    pub reads: bool,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Its own misses and invalidations.
+    pub counts: LineCounts,
+    /// Misses of others that name it as the latest write of another core.
+    pub blamed: u64,
+    /// Other samples of it, of whatever event.
+    pub accesses: u64,
+    /// The processes.
+    pub pids: BTreeSet<Pid>,
+    /// An address of the first byte in one of them.
+    pub example: Option<(Pid, VirtualAddress)>,
+    /// Misses and stores by thread.
+    threads: BTreeMap<Tid, ThreadCounts>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct ThreadCounts {
+    misses: u64,
+    stores: u64,
+}
+
+/// A routine's instruction that waits, and one that makes it wait.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fight {
+    /// Who missed.
+    pub waiting: Option<Place>,
+    /// Who wrote.
+    pub writing: Option<Place>,
+    /// How many misses.
+    pub misses: u64,
+    /// Those of them on bytes that the other had not written.
+    pub false_sharing: u64,
+}
+
+/// What tells two samples of one access from samples of two.
+struct Latest {
+    thread: Option<Tid>,
+    instruction: Option<VirtualAddress>,
+    address: Option<VirtualAddress>,
+    role: Role,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct AccessKey {
+    range: ByteRange,
+    place: Option<Place>,
+    process: Option<Arc<str>>,
+}
+
+/// A line under study.
+pub struct LineDetail {
+    /// Which.
+    pub line: LineId,
+    /// Its counts, as the census has them.
+    pub counts: LineCounts,
+    rows: FxHashMap<AccessKey, LineAccess>,
+    fights: FxHashMap<(Option<Place>, Option<Place>), (u64, u64)>,
+    trace: Vec<TraceAccess>,
+    trace_cut: bool,
+    /// The latest access of the trace: several events may have sampled it.
+    latest: Option<Latest>,
+    cores: FxHashMap<Pid, u32>,
+}
+
+/// Accesses kept per line for the replay; a longer trace is cut, and the prediction says so by its count.
+const TRACE_LIMIT: usize = 1 << 18;
+/// A word where the width of an access is not known.
+const WORD: u16 = 4;
+
+/// The second walk.
+pub struct LineStudy {
+    roles: Roles,
+    line_size: u32,
+    judge_by_samples: bool,
+    wanted: FxHashMap<LineId, usize>,
+    lines: Vec<LineDetail>,
+}
+
+impl LineStudy {
+    /// Studies these lines. With `judge_by_samples` verdicts are inferred as if the capture came from hardware, even
+    /// where the simulator knows better: to see how far the inference can be trusted.
+    pub fn new(
+        roles: Roles,
+        line_size: u32,
+        lines: &[(LineId, LineCounts)],
+        judge_by_samples: bool,
+    ) -> LineStudy {
+        let wanted = lines.iter().enumerate().map(|(number, (line, _))| (*line, number)).collect();
+        let lines = lines.iter().map(|(line, counts)| LineDetail::new(*line, *counts)).collect();
+        LineStudy { roles, line_size, judge_by_samples, wanted, lines }
+    }
+
+    /// Whether a line is studied.
+    pub fn wants(&self, line: LineId) -> bool {
+        self.wanted.contains_key(&line)
+    }
+
+    /// Takes note of an access to a studied line.
+    pub fn add(
+        &mut self,
+        line: LineId,
+        sample: &Sample<'_>,
+        place: Option<Place>,
+        process: Option<Arc<str>>,
+        instruction: Option<InstructionAccess>,
+        other: Option<OtherSide>,
+    ) {
+        let Some(detail) = self.wanted.get(&line).map(|number| &mut self.lines[*number]) else { return };
+        let Some(address) = sample.address else { return };
+        let simulated = sample.simulated();
+        let role = self.roles.of(sample, simulated.as_ref());
+        let size = simulated.map(|detail| detail.access_size).filter(|size| size.0 > 0);
+        let size = size.or(instruction.map(|instruction| instruction.size)).filter(|size| size.0 > 0);
+        let range = bytes((address.0 % u64::from(self.line_size)) as u16, size, self.line_size as u16);
+        let operation = sample.data_source.map(|source| source.operation());
+        let stores = operation == Some(MemoryOperation::Store) || role == Role::Invalidation;
+        let writes = stores || instruction.is_some_and(|instruction| instruction.writes);
+        let reads = operation == Some(MemoryOperation::Load)
+            || instruction.map_or(!writes, |instruction| instruction.reads);
+        let sharing = simulated.and_then(|detail| detail.sharing);
+        let verdict = sharing.and_then(|sharing| sharing.verdict);
+        let row = detail.row(range, place, process);
+        row.size_known |= size.is_some();
+        row.reads |= reads;
+        row.writes |= writes;
+        row.counts.see(sample, role, verdict);
+        row.accesses += u64::from(role == Role::Access);
+        row.pids.extend(sample.pid);
+        if let (None, Some(pid)) = (row.example, sample.pid) {
+            row.example = Some((pid, address));
+        }
+        if let Some(thread) = thread_of(sample) {
+            let counts = row.threads.entry(thread).or_default();
+            counts.misses += u64::from(matches!(role, Role::Miss { .. }));
+            counts.stores += u64::from(writes);
+        }
+        let core = sample.cpu.map_or_else(|| thread_of(sample).map_or(0, |tid| tid.0 as u32), |cpu| cpu.0);
+        if let Some(pid) = sample.pid {
+            detail.cores.insert(pid, core);
+        }
+        if let (Role::Miss { .. }, Some(sharing)) = (role, sharing) {
+            let other = other.unwrap_or(OtherSide { place: None, process: None });
+            let fight = detail.fights.entry((place, other.place)).or_default();
+            fight.0 += 1;
+            fight.1 += u64::from(verdict == Some(SharingVerdict::False));
+            let range = bytes(u16::from(sharing.offset), Some(sharing.size), self.line_size as u16);
+            let row = detail.row(range, other.place, other.process);
+            row.size_known = true;
+            row.writes = true;
+            row.blamed += 1;
+            row.pids.insert(sharing.pid);
+            if !self.roles.invalidations_recorded() {
+                // The writer itself is in no sample: what is known of it is known from here.
+                row.threads.entry(Tid(sharing.pid.0)).or_default().stores += 1;
+                let core = detail.cores.get(&sharing.pid).copied();
+                let core = core.unwrap_or(0x8000_0000 | sharing.pid.0 as u32);
+                detail.trace(TraceAccess { core, range, writes: true, miss: false, verdict: None });
+            }
+        }
+        detail.trace_sample(
+            sample,
+            role,
+            &self.roles,
+            TraceAccess { core, range, writes, miss: matches!(role, Role::Miss { .. }), verdict },
+        );
+    }
+
+    /// The lines with all that was seen of them.
+    pub fn lines(&self) -> &[LineDetail] {
+        &self.lines
+    }
+
+    /// True or false sharing on a line.
+    pub fn verdict(&self, detail: &LineDetail) -> LineVerdict {
+        let counts = &detail.counts;
+        if !self.judge_by_samples && counts.true_sharing + counts.false_sharing > 0 {
+            return LineVerdict::simulated(counts.true_sharing, counts.false_sharing);
+        }
+        let (loads, stores) = detail.common_bytes();
+        LineVerdict::sampled(loads, stores)
+    }
+
+    /// What the layout of [`LineDetail::groups`] would bring; `None` where there is nothing to part.
+    pub fn effect(&self, detail: &LineDetail, groups: &[LayoutGroup]) -> Option<Effect> {
+        if groups.len() < 2 || detail.counts.misses == 0 {
+            return None;
+        }
+        let judged = detail.counts.true_sharing + detail.counts.false_sharing > 0;
+        let all_accesses = self.roles.all_accesses_recorded() && !detail.trace_cut;
+        if self.judge_by_samples || !(judged || all_accesses) {
+            let (before, after) = detail.left_by_samples(groups);
+            return Some(Effect { before, after, basis: Basis::Samples });
+        }
+        let (before, after) = replay(&detail.trace, groups, all_accesses);
+        let basis = match self.roles.one_in() {
+            _ if all_accesses => Basis::AllAccesses,
+            1 => Basis::AllMisses,
+            one_in => Basis::OneMissIn(one_in),
+        };
+        Some(Effect { before, after, basis })
+    }
+}
+
+impl LineDetail {
+    fn new(line: LineId, counts: LineCounts) -> LineDetail {
+        LineDetail {
+            line,
+            counts,
+            rows: FxHashMap::default(),
+            fights: FxHashMap::default(),
+            trace: Vec::new(),
+            trace_cut: false,
+            latest: None,
+            cores: FxHashMap::default(),
+        }
+    }
+
+    fn row(&mut self, range: ByteRange, place: Option<Place>, process: Option<Arc<str>>) -> &mut LineAccess {
+        let key = AccessKey { range, place, process: process.clone() };
+        self.rows.entry(key).or_insert_with(|| LineAccess {
+            range: Some(range),
+            place,
+            process,
+            ..LineAccess::default()
+        })
+    }
+
+    fn trace(&mut self, access: TraceAccess) {
+        if self.trace.len() < TRACE_LIMIT {
+            self.trace.push(access);
+        } else {
+            self.trace_cut = true;
+        }
+    }
+
+    /// Adds a sample to the trace. An atomic addition to a lost line is a miss and then an invalidation: two samples of
+    /// one access.
+    fn trace_sample(&mut self, sample: &Sample<'_>, role: Role, roles: &Roles, access: TraceAccess) {
+        // Either every load and store is a sample of its own, or the events of sharing are all there is.
+        if roles.all_accesses_recorded() != (role == Role::Access) {
+            return;
+        }
+        let (thread, instruction, address) = (sample.tid, sample.ip, sample.address);
+        let before = self.latest.replace(Latest { thread, instruction, address, role });
+        let same = before.is_some_and(|before| {
+            (before.thread, before.instruction, before.address) == (thread, instruction, address)
+                && matches!((before.role, role), (Role::Miss { .. }, Role::Invalidation))
+        });
+        match self.trace.last_mut().filter(|_| same) {
+            Some(last) => last.writes = true,
+            None => self.trace(access),
+        }
+    }
+
+    /// Its accesses, those that miss most first.
+    pub fn accesses(&self) -> Vec<&LineAccess> {
+        let mut rows: Vec<&LineAccess> = self.rows.values().collect();
+        rows.sort_by_key(|row| {
+            let weight = row.counts.misses + row.blamed;
+            (std::cmp::Reverse((weight, row.counts.invalidations)), row.range, row.place, row.process.clone())
+        });
+        rows
+    }
+
+    /// Who waits for whom, the commonest first. Where the capture does not tell (hardware), misses are dealt out by
+    /// the other threads' shares of the stores, and `exact` is false.
+    pub fn fights(&self) -> (Vec<Fight>, bool) {
+        let exact = !self.fights.is_empty();
+        let counts = if exact { self.fights.clone() } else { self.likely_fights() };
+        let mut fights: Vec<Fight> = counts
+            .into_iter()
+            .map(|((waiting, writing), (misses, false_sharing))| Fight {
+                waiting,
+                writing,
+                misses,
+                false_sharing,
+            })
+            .filter(|fight| fight.misses > 0)
+            .collect();
+        fights.sort_by_key(|fight| (std::cmp::Reverse(fight.misses), fight.waiting, fight.writing));
+        (fights, exact)
+    }
+
+    fn likely_fights(&self) -> FxHashMap<(Option<Place>, Option<Place>), (u64, u64)> {
+        let mut shares: FxHashMap<(Option<Place>, Option<Place>), f64> = FxHashMap::default();
+        for row in self.rows.values() {
+            for (thread, counts) in row.threads.iter().filter(|(_, counts)| counts.misses > 0) {
+                let others = |writer: &LineAccess| -> u64 {
+                    let other = writer.threads.iter().filter(|(other, _)| *other != thread);
+                    other.map(|(_, counts)| counts.stores).sum()
+                };
+                let all: u64 = self.rows.values().map(others).sum();
+                for writer in self.rows.values().filter(|_| all > 0) {
+                    let part = counts.misses as f64 * others(writer) as f64 / all as f64;
+                    *shares.entry((row.place, writer.place)).or_default() += part;
+                }
+            }
+        }
+        shares.into_iter().map(|(pair, part)| (pair, (part.round() as u64, 0))).collect()
+    }
+
+    /// Of the misses, those on bytes that another thread stores; of the stores, those on bytes that another thread
+    /// misses on.
+    fn common_bytes(&self) -> (Share, Share) {
+        let mut loads = Share { count: 0, total: 0 };
+        let mut stores = Share { count: 0, total: 0 };
+        for row in self.rows.values() {
+            for (thread, counts) in &row.threads {
+                let other = |used: fn(&ThreadCounts) -> u64| {
+                    self.overlapping(row.range).any(|near| {
+                        near.threads.iter().any(|(other, counts)| other != thread && used(counts) > 0)
+                    })
+                };
+                loads.total += counts.misses;
+                loads.count += if other(|counts| counts.stores) { counts.misses } else { 0 };
+                stores.total += counts.stores;
+                stores.count += if other(|counts| counts.misses) { counts.stores } else { 0 };
+            }
+        }
+        (loads, stores)
+    }
+
+    fn overlapping(&self, range: Option<ByteRange>) -> impl Iterator<Item = &LineAccess> {
+        let common = move |near: Option<ByteRange>| matches!((range, near), (Some(range), Some(near)) if range.overlaps(near));
+        self.rows.values().filter(move |row| common(row.range))
+    }
+
+    /// Bytes that belong together, by who uses them.
+    pub fn groups(&self) -> Vec<LayoutGroup> {
+        let mut uses = Vec::new();
+        for row in self.rows.values() {
+            let Some(range) = row.range else { continue };
+            let used = |thread: &Tid| Use { range, thread: *thread, writes: row.writes };
+            uses.extend(row.threads.keys().map(used));
+        }
+        groups(&uses)
+    }
+
+    /// Misses, and those of them that stay: on a group that another thread stores to.
+    fn left_by_samples(&self, groups: &[LayoutGroup]) -> (u64, u64) {
+        let (mut before, mut after) = (0, 0);
+        for row in self.rows.values() {
+            let Some(range) = row.range else { continue };
+            let here = |at: ByteRange| {
+                let mut group =
+                    groups.iter().filter(|group| group.ranges.iter().any(|part| part.overlaps(at)));
+                group.next()
+            };
+            let group = here(range);
+            for (thread, counts) in &row.threads {
+                let stored = self.rows.values().any(|near| {
+                    near.range.is_some_and(|at| here(at) == group)
+                        && near.threads.iter().any(|(other, counts)| other != thread && counts.stores > 0)
+                });
+                before += counts.misses;
+                after += if stored { counts.misses } else { 0 };
+            }
+        }
+        (before, after)
+    }
+
+    /// Whether the line was used more often than the replay kept.
+    pub fn trace_was_cut(&self) -> bool {
+        self.trace_cut
+    }
+}
+
+fn thread_of(sample: &Sample<'_>) -> Option<Tid> {
+    sample.tid.or(sample.pid.map(|pid| Tid(pid.0)))
+}
+
+/// The bytes of an access, cut at the line's end; of unknown width, the aligned word around its first.
+fn bytes(offset: u16, size: Option<AccessSize>, line_size: u16) -> ByteRange {
+    match size {
+        Some(size) => ByteRange { start: offset, end: (offset + u16::from(size.0).max(1)).min(line_size) },
+        None => ByteRange { start: offset / WORD * WORD, end: offset / WORD * WORD + WORD },
+    }
+}
