@@ -13,6 +13,8 @@
 #define NOINLINE __attribute__((noinline))
 #define INLINE static inline __attribute__((always_inline))
 
+INLINE uint32_t max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
 /* The counter of an event reached its period: it is reset, and a sample taken. */
 void hm_expire(const struct hm_access *access, enum hm_event event);
 

@@ -24,45 +24,34 @@
  * be seen again after each of its fills; in wide sets only the page that would
  * have to go, which gets a second chance if it was known (CLOCK).
  */
-#include "access.h"
-#include "host.h"
-#include "lock.h"
-#include "simulator.h"
-
-#define PAGE_LINES_BITS (HM_PAGE_BITS - HM_LINE_BITS)
-#define PAGE_LINES_MASK ((1u << PAGE_LINES_BITS) - 1)
+#include "coherence.h"
+#include "filters.h"
+#include "huge_pages.h"
+#include "lower_levels.h"
 
 struct hm_simulator hm_sim;
 uint64_t hm_filter_load[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
 uint64_t hm_filter_store[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
 uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
 
-/* Lines of each set seen in its present epoch; they are the first of the set. */
 static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
 
-/* Known translations, and which lines of the page may be in the filters. */
-#define KNOWN_PAGES 256
-#define NO_PAGE UINT64_MAX
-struct known_page {
-  uint64_t page;
-  uint64_t lines; /* a bit per line of the page */
-  hm_pte pte;
-};
-static struct known_page known_data[KNOWN_PAGES], known_code[KNOWN_PAGES];
-
-INLINE uint32_t max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+/* Known translations. */
+static struct known_page known_data[HM_KNOWN_PAGES], known_code[HM_KNOWN_PAGES];
 
 static void empty_data_filters(void) {
   for (uint32_t i = 0; i < hm_sim.l1d.sets * HM_FILTER_SLOTS; i++)
     hm_filter_load[i] = hm_filter_store[i] = HM_NO_LINE;
   for (uint32_t i = 0; i < hm_sim.l1d.sets; i++) data_seen[i] = 0;
-  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_data[i] = (struct known_page){NO_PAGE, 0, 0};
+  for (uint32_t i = 0; i < HM_KNOWN_PAGES; i++)
+    known_data[i] = (struct known_page){HM_NO_PAGE, 0, 0};
 }
 
 static void empty_code_filter(void) {
   for (uint32_t i = 0; i < hm_sim.l1i.sets * HM_FILTER_SLOTS; i++) hm_filter_fetch[i] = HM_NO_LINE;
   for (uint32_t i = 0; i < hm_sim.l1i.sets; i++) code_seen[i] = 0;
-  for (uint32_t i = 0; i < KNOWN_PAGES; i++) known_code[i] = (struct known_page){NO_PAGE, 0, 0};
+  for (uint32_t i = 0; i < HM_KNOWN_PAGES; i++)
+    known_code[i] = (struct known_page){HM_NO_PAGE, 0, 0};
 }
 
 void hm_empty_filters(void) {
@@ -70,128 +59,20 @@ void hm_empty_filters(void) {
   empty_code_filter();
 }
 
-/* --- Caches below the first level ----------------------------------------- */
-
-/* Cold if the bit was not set yet; sets it. */
-INLINE int first_touch(uint64_t *touched, uint32_t physical_line) {
-  uint64_t bit = 1ull << (physical_line & 63);
-  uint64_t *word = &touched[physical_line >> 6];
-  if ((*word & bit) != 0) return 0;
-  *word |= bit;
-  return 1;
-}
-
-INLINE uint8_t cause_of(int cold, int shadow_held_it) {
-  return cold ? HM_CAUSE_COLD : shadow_held_it ? HM_CAUSE_CONFLICT : HM_CAUSE_CAPACITY;
-}
-
-/* Causes are kept up for the levels whose misses are sampled: nobody asks for others. */
-INLINE int causes_wanted(enum hm_event miss) {
-  return (hm_sim.config.flags & HM_FLAG_CAUSES) != 0 && hm_sim.config.period[miss] != 0;
-}
-
-/* In the recent half of its set: such hits are not told to the twin (shadow.h). */
-INLINE int is_recent(const struct hm_cache *cache, int place) {
-  return place >= 0 && place < (int)((cache->ways + 1) / 2);
-}
-
-/* The last level is common to all cores; with one core its lock is the core. */
-static void access_l3(struct hm_access *access, uint32_t line) {
-  int place, cold = 0, held = 0, causes = causes_wanted(HM_L3_MISS);
-  uint32_t set = hm_cache_set(&hm_sim.l3, line);
-  int shared = hm_sim.config.cores > 1;
-  if (shared) hm_lock_acquire(&hm_sim.shared->l3_lock, hm_sim.pid);
-  place = hm_cache_access(&hm_sim.l3, set, line);
-  if (causes && !is_recent(&hm_sim.l3, place)) {
-    held = hm_shadow_access(&hm_sim.l3_shadow, &hm_sim.l3, line);
-    cold = first_touch(hm_sim.touched_all, line);
+/* Virtual and physical addresses agree in the line's place within its page; in an L1 of
+ * more sets than a page has lines, several sets may be meant. */
+NOINLINE void hm_empty_slots_called_for(void) {
+  uint64_t lines = atomic_exchange(&hm_sim.core->attention, 0);
+  uint32_t sets = hm_sim.l1d.sets, slots = sets * HM_FILTER_SLOTS;
+  for (; lines != 0; lines &= lines - 1) {
+    uint32_t line = (uint32_t)__builtin_ctzll(lines);
+    uint32_t step = sets < 1u << HM_PAGE_LINES_BITS ? sets : 1u << HM_PAGE_LINES_BITS;
+    for (uint32_t slot = line & (step - 1); slot < slots; slot += step)
+      hm_filter_load[slot] = hm_filter_store[slot] = HM_NO_LINE;
   }
-  if (shared) hm_lock_release(&hm_sim.shared->l3_lock);
-  if (place >= 0) {
-    access->level = (uint8_t)max32(access->level, HM_LEVEL_L3);
-    access->latency = max32(access->latency, hm_sim.l3.latency);
-    return;
-  }
-  access->events |= 1u << HM_L3_MISS;
-  access->set[2] = set;
-  if (causes) access->cause[2] = cause_of(cold, held);
-  access->level = HM_LEVEL_MEMORY;
-  access->latency = max32(access->latency, hm_sim.config.memory_latency);
 }
 
 /* --- The first level --------------------------------------------------------- */
-
-/* What differs between code and data. */
-struct first_level {
-  const struct hm_cache *cache;
-  struct hm_shadow *shadow;
-  uint64_t *const *touched, *const *touched_by_other;
-  uint64_t *filter, *second_filter;
-  uint8_t *seen;
-  const struct hm_tlb *tlb;
-  struct known_page *known;
-  enum hm_event miss, tlb_miss;
-};
-
-/* Below L1; `first` is 1 if this L1 never had the line, -1 if nobody asked yet.  A
- * line that neither L1 of the core ever had is new to its L2 as well, and then it
- * misses there: so the question can wait until it does. */
-INLINE void access_below_l1(struct hm_access *access, const struct first_level *level,
-                            uint32_t line, int first) {
-  if (hm_sim.l2.sets != 0) {
-    int causes = causes_wanted(HM_L2_MISS);
-    uint32_t set = hm_cache_set(&hm_sim.l2, line);
-    int place = hm_cache_access(&hm_sim.l2, set, line);
-    int held = causes && !is_recent(&hm_sim.l2, place)
-                   ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line)
-                   : 0;
-    if (place >= 0) {
-      access->level = (uint8_t)max32(access->level, HM_LEVEL_L2);
-      access->latency = max32(access->latency, hm_sim.l2.latency);
-      return;
-    }
-    access->events |= 1u << HM_L2_MISS;
-    access->set[1] = set;
-    if (causes) {
-      if (first < 0) first = first_touch(*level->touched, line);
-      int other = ((*level->touched_by_other)[line >> 6] & 1ull << (line & 63)) != 0;
-      access->cause[1] = cause_of(first && !other, held);
-    }
-  }
-  if (hm_sim.l3.sets != 0) {
-    access_l3(access, line);
-  } else {
-    access->level = HM_LEVEL_MEMORY;
-    access->latency = max32(access->latency, hm_sim.config.memory_latency);
-  }
-}
-
-static NOINLINE void miss_l1(struct hm_access *access, const struct first_level *level,
-                             uint32_t set, uint32_t line) {
-  access->events |= 1u << level->miss;
-  access->set[0] = set;
-  access->physical_line = line;
-  int first = -1; /* first touch by this L1: not known yet */
-  if (causes_wanted(level->miss)) {
-    int held = hm_shadow_access(level->shadow, level->cache, line);
-    first = first_touch(*level->touched, line);
-    access->cause[0] = cause_of(first, held);
-  }
-  access_below_l1(access, level, line, first);
-}
-
-/* A new epoch: every line of the set has to be seen again. */
-INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
-  if (level->second_filter == NULL) {
-    uint64_t *slots = level->filter + (uint64_t)set * HM_FILTER_SLOTS;
-    for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
-  } else {
-    uint32_t sets = level->cache->sets;
-    for (uint32_t slot = set; slot < sets * HM_FILTER_SLOTS; slot += sets)
-      level->filter[slot] = level->second_filter[slot] = HM_NO_LINE;
-  }
-  level->seen[set] = 1; /* the line being accessed */
-}
 
 /* A hit brings its set's epoch on, and the twin up to date. */
 INLINE void observe_hit(const struct first_level *level, uint32_t set, uint32_t place,
@@ -212,9 +93,11 @@ INLINE void access_l1(struct hm_access *access, const struct first_level *level,
   int place = hm_cache_access(level->cache, set, line);
   if (place >= 0) {
     observe_hit(level, set, (uint32_t)place, line);
+    /* A copy out of date is filled again where it is. */
+    if (unlikely((access->line_found & HM_IN_L1) != 0)) hm_miss_l1(access, level, set, line);
   } else {
     begin_epoch(level, set);
-    miss_l1(access, level, set, line);
+    hm_miss_l1(access, level, set, line);
   }
 }
 
@@ -234,14 +117,10 @@ INLINE void fill_l1(struct hm_access *access, const struct first_level *level, u
   uint32_t ways = level->cache->ways;
   hm_put_in_front(level->cache->tags + (uint64_t)set * ways, ways - 1, line);
   begin_epoch(level, set);
-  miss_l1(access, level, set, line);
+  hm_miss_l1(access, level, set, line);
 }
 
 /* --- Translation --------------------------------------------------------- */
-
-INLINE void take_out(uint64_t *slot, uint64_t address) {
-  if (*slot == address) *slot = HM_NO_LINE;
-}
 
 /* The page's lines leave the filters with it. */
 static void forget_known(const struct first_level *level, struct known_page *known) {
@@ -255,7 +134,7 @@ static void forget_known(const struct first_level *level, struct known_page *kno
       take_out(hm_data_slot(level->second_filter, address), address);
     }
   }
-  known->page = NO_PAGE;
+  known->page = HM_NO_PAGE;
   known->lines = 0;
 }
 
@@ -269,16 +148,16 @@ static void second_chances(const struct first_level *level, const struct hm_tlb 
   if (tlb->ways <= NARROW_SET) {
     for (uint32_t way = 0; way < tlb->ways; way++) {
       uint64_t page = tlb->keys[(uint64_t)set * tlb->ways + way] ^ own_space;
-      struct known_page *known = &level->known[page % KNOWN_PAGES];
-      if (known->page == page) forget_known(level, known);
+      struct known_page *known = &level->known[page % HM_KNOWN_PAGES];
+      if (is_known(known, page)) forget_known(level, known);
     }
     return;
   }
   for (uint32_t chance = 0; chance < tlb->ways; chance++) {
     uint64_t key = tlb->keys[(uint64_t)set * tlb->ways + tlb->ways - 1];
     uint64_t page = key ^ own_space;
-    struct known_page *known = &level->known[page % KNOWN_PAGES];
-    if (known->page != page) return;
+    struct known_page *known = &level->known[page % HM_KNOWN_PAGES];
+    if (!is_known(known, page)) return;
     forget_known(level, known);
     hm_pte pte;
     hm_tlb_lookup(tlb, set, key, &pte); /* to the front */
@@ -288,7 +167,7 @@ static void second_chances(const struct first_level *level, const struct hm_tlb 
 static NOINLINE hm_pte translate(struct hm_access *access, const struct first_level *level,
                                  uint64_t page) {
   const struct hm_tlb *tlb = level->tlb;
-  uint64_t key = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
+  uint64_t key = hm_tlb_key(page);
   hm_pte pte = 0;
   uint32_t set = 0;
   if (tlb->sets != 0) {
@@ -310,22 +189,29 @@ static NOINLINE hm_pte translate(struct hm_access *access, const struct first_le
     }
   }
   if (tlb->sets != 0) hm_tlb_fill(tlb, set, key, pte);
+  hm_huge_translate(page, (pte & HM_PTE_SHARED) != 0);
   return pte;
+}
+
+/* Whether other cores may write the page's data: coherence.h. */
+INLINE uint64_t watch(const struct first_level *level, hm_pte pte) {
+  if (hm_sim.directory == NULL || level->second_filter == NULL) return 0;
+  return (pte & HM_PTE_SHARED) != 0 || hm_sim.many_cores ? HM_WATCHED : 0;
 }
 
 /* The page's translation, known from now on. */
 INLINE struct known_page *know_page(struct hm_access *access, const struct first_level *level,
                                     uint64_t page) {
-  struct known_page *known = &level->known[page % KNOWN_PAGES];
-  if (likely(known->page == page)) return known;
+  struct known_page *known = &level->known[page % HM_KNOWN_PAGES];
+  if (likely(is_known(known, page))) return known;
   hm_pte pte = translate(access, level, page);
-  if (known->page != NO_PAGE) forget_known(level, known);
-  *known = (struct known_page){page, 0, pte};
+  if (known->page != HM_NO_PAGE) forget_known(level, known);
+  *known = (struct known_page){page | watch(level, pte), 0, pte};
   return known;
 }
 
 static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
-  uint64_t key = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
+  uint64_t key = hm_tlb_key(page);
   hm_pte old;
   if (tlb->sets == 0 || !hm_tlb_lookup(tlb, hm_tlb_set(tlb, page), key, &old)) return;
   tlb->entries[(uint64_t)hm_tlb_set(tlb, page) * tlb->ways] = pte; /* now in front */
@@ -335,31 +221,39 @@ static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
  * and the lines in the filters are those of the frame left behind. */
 static NOINLINE void break_copy_on_write(const struct first_level *level,
                                          struct known_page *known) {
-  uint64_t page = known->page;
+  uint64_t page = known->page & ~HM_WATCHED;
   hm_pte pte = hm_pages_write(&hm_sim.pages, page);
   update_tlb(&hm_sim.dtlb, page, pte);
   update_tlb(&hm_sim.stlb, page, pte);
+  hm_forget_elsewhere(page);
   forget_known(level, known);
-  *known = (struct known_page){page, 0, pte};
+  *known = (struct known_page){page | watch(level, pte), 0, pte};
 }
 
 /* --- Data ---------------------------------------------------------------- */
 
-INLINE uint32_t physical_line(hm_pte pte, uint64_t address) {
-  return HM_PTE_FRAME(pte) << PAGE_LINES_BITS |
-         ((uint32_t)(address >> HM_LINE_BITS) & PAGE_LINES_MASK);
-}
-
-INLINE void put_into_data_filters(struct known_page *known, uint64_t address, int writable) {
-  uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
-  *hm_data_slot(hm_filter_load, address) = base;
-  *hm_data_slot(hm_filter_store, address) = writable ? base : HM_NO_LINE;
-  known->lines |= 1ull << (address >> HM_LINE_BITS & PAGE_LINES_MASK);
-}
-
-INLINE int in_data_filter(uint64_t address, int writes) {
-  return *hm_data_slot(writes ? hm_filter_store : hm_filter_load, address) ==
-         (address & ~(uint64_t)(HM_LINE_SIZE - 1));
+/* A line that other cores may have, or have taken.  Contended ones stay out of the
+ * filters, so that each access to them comes here. */
+static NOINLINE void watched_line(struct hm_access *access, struct known_page *known,
+                                  uint64_t address, int writes) {
+  uint32_t line = physical_line(known->pte, address);
+  uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
+  const struct hm_line_state *state = hm_line_state(line);
+  if (!hm_line_is_settled(state, writes)) {
+    const struct hm_cache *l1 = &hm_sim.l1d, *l2 = &hm_sim.l2;
+    uint32_t held = 0;
+    if (hm_find_way(l1->tags + (uint64_t)set * l1->ways, l1->ways, line) >= 0) held |= HM_IN_L1;
+    if (l2->sets != 0 &&
+        hm_find_way(l2->tags + (uint64_t)hm_cache_set(l2, line) * l2->ways, l2->ways, line) >= 0)
+      held |= HM_IN_L2;
+    hm_share_line(access, line, address, held, writes);
+  }
+  access_l1(access, &data_level, set, line);
+  access->line_found = 0;
+  if (hm_line_is_settled(state, 0))
+    put_into_data_filters(known, address, hm_line_is_settled(state, 1));
+  else
+    take_out_of_data_filters(address);
 }
 
 INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
@@ -369,6 +263,10 @@ INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
     break_copy_on_write(&data_level, known);
   uint32_t line = physical_line(known->pte, address);
   access->physical_line = line;
+  if (unlikely((known->page & HM_WATCHED) != 0)) {
+    watched_line(access, known, address, writes);
+    return;
+  }
   access_l1(access, &data_level, (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask, line);
   put_into_data_filters(known, address, hm_pte_writable(&hm_sim.pages, known->pte));
 }
@@ -418,9 +316,10 @@ static void finish_data(struct hm_access *access) {
   count_events(access);
 }
 
-/* Anything but one line on a page known. */
+/* Anything but one line on a page known that is not watched. */
 static NOINLINE void data_the_long_way(uint64_t address, uint64_t site) {
   struct hm_access access;
+  hm_heed_other_cores();
   data_access(&access, address, site);
   if (access.events != 0) finish_data(&access);
 }
@@ -437,6 +336,7 @@ INLINE int hit_l1(const struct first_level *level, uint32_t set, uint32_t line) 
 
 static NOINLINE void data_missed(uint64_t address, uint64_t site, uint32_t set, uint32_t line) {
   struct hm_access access;
+  hm_heed_other_cores();
   begin(&access, address, site, hm_sim.l1d.latency);
   fill_l1(&access, &data_level, set, line);
   finish_data(&access);
@@ -444,7 +344,7 @@ static NOINLINE void data_missed(uint64_t address, uint64_t site, uint32_t set, 
 
 void hm_data(uint64_t address, uint64_t site) {
   uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
-  struct known_page *known = &known_data[page % KNOWN_PAGES];
+  struct known_page *known = &known_data[page % HM_KNOWN_PAGES];
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   int writable = hm_pte_writable(&hm_sim.pages, known->pte);
   if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable ||
@@ -479,11 +379,6 @@ void hm_data_every(uint64_t address, uint64_t site) {
 
 /* --- Code ---------------------------------------------------------------- */
 
-INLINE void put_into_code_filter(struct known_page *known, uint64_t line_address) {
-  *hm_code_slot(line_address) = line_address;
-  known->lines |= 1ull << (line_address >> HM_LINE_BITS & PAGE_LINES_MASK);
-}
-
 static NOINLINE void fetch_missed(struct known_page *known, uint64_t line_address, uint64_t site,
                                   uint32_t set, uint32_t line) {
   struct hm_access access;
@@ -510,7 +405,7 @@ static NOINLINE void fetch_from_unknown_page(uint64_t line_address, uint64_t sit
 
 void hm_fetch(uint64_t line_address, uint64_t site) {
   uint64_t page = line_address >> HM_PAGE_BITS;
-  struct known_page *known = &known_code[page % KNOWN_PAGES];
+  struct known_page *known = &known_code[page % HM_KNOWN_PAGES];
   if (unlikely(known->page != page)) {
     fetch_from_unknown_page(line_address, site);
     return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Putting the simulated machine together: the layout of the segment's heap,
- * attaching a process, pinning it to a core, taking and leaving that core.
+ * attaching a process, pinning it to a core.
  */
+#include "machine.h"
+
+#include "coherence.h"
 #include "host.h"
 #include "lock.h"
-#include "simulator.h"
-
-void hm_empty_filters(void);
-static void forget_counts(void);
+#include "reuse.h"
 
 /* --- Layout --------------------------------------------------------------- */
 
@@ -30,8 +30,17 @@ static uint32_t lines_of(const struct hm_cache_config *cache) {
 /* What follows a struct hm_core, in order. */
 struct core_layout {
   uint64_t l1i, l1d, l2, itlb, dtlb, stlb, l1i_shadow, l1d_shadow, l2_shadow, touched_code,
-      touched_data, size;
+      touched_data, huge_all, huge_shared, reuse, size;
 };
+
+static uint64_t tlb_bytes(const struct hm_tlb_config *tlb) {
+  return (uint64_t)tlb->entries * (sizeof(uint64_t) + sizeof(uint32_t));
+}
+
+/* The TLB whose twins tell what huge pages would change. */
+static const struct hm_tlb_config *last_tlb(const struct hm_config *config) {
+  return config->stlb.entries != 0 ? &config->stlb : &config->dtlb;
+}
 
 static struct core_layout layout_of(const struct hm_config *config) {
   struct core_layout layout;
@@ -43,15 +52,19 @@ static struct core_layout layout_of(const struct hm_config *config) {
   PLACE(l1i, tag_bytes(&config->l1i));
   PLACE(l1d, tag_bytes(&config->l1d));
   PLACE(l2, tag_bytes(&config->l2));
-  PLACE(itlb, (uint64_t)config->itlb.entries * (sizeof(uint64_t) + sizeof(uint32_t)));
-  PLACE(dtlb, (uint64_t)config->dtlb.entries * (sizeof(uint64_t) + sizeof(uint32_t)));
-  PLACE(stlb, (uint64_t)config->stlb.entries * (sizeof(uint64_t) + sizeof(uint32_t)));
+  PLACE(itlb, tlb_bytes(&config->itlb));
+  PLACE(dtlb, tlb_bytes(&config->dtlb));
+  PLACE(stlb, tlb_bytes(&config->stlb));
   int causes = (config->flags & HM_FLAG_CAUSES) != 0;
   PLACE(l1i_shadow, causes ? hm_shadow_size(lines_of(&config->l1i)) : 0);
   PLACE(l1d_shadow, causes ? hm_shadow_size(lines_of(&config->l1d)) : 0);
   PLACE(l2_shadow, causes ? hm_shadow_size(lines_of(&config->l2)) : 0);
   PLACE(touched_code, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
   PLACE(touched_data, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
+  int huge = (config->flags & HM_FLAG_HUGE_PAGES) != 0;
+  PLACE(huge_all, huge ? tlb_bytes(last_tlb(config)) : 0);
+  PLACE(huge_shared, huge ? tlb_bytes(last_tlb(config)) : 0);
+  PLACE(reuse, (config->flags & HM_FLAG_REUSE) != 0 ? sizeof(struct hm_reuse) : 0);
 #undef PLACE
   layout.size = at;
   return layout;
@@ -81,6 +94,13 @@ static int lay_out(struct hm_header *header) {
   shared->l3_shadow = reserve(header, causes ? hm_shadow_size(lines_of(&config->l3)) : 0);
   shared->touched_all = reserve(header, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
   shared->translation_log = reserve(header, HM_TRANSLATION_LOG_SIZE);
+  header->statements = reserve(header, (uint64_t)HM_STATEMENTS * sizeof(struct hm_statement));
+  if ((config->flags & HM_FLAG_REUSE) != 0)
+    header->reuse = reserve(header, (uint64_t)config->cores * sizeof(struct hm_reuse_counts));
+  if (config->cores > 1) {
+    shared->coherence = reserve(header, sizeof(struct hm_coherence));
+    shared->directory = reserve(header, hm_directory_size());
+  }
   struct core_layout layout = layout_of(config);
   for (uint32_t cpu = 0; cpu < config->cores; cpu++) {
     shared->core[cpu] = reserve(header, layout.size);
@@ -137,36 +157,69 @@ static const char *check(const struct hm_header *header) {
 
 /* --- Attaching ------------------------------------------------------------ */
 
-/* Pins the process to a core and points its views at that core's state. */
-static void take_place(void) {
+static void view_tlb(struct hm_tlb *tlb, const struct hm_tlb_config *config, char *memory) {
+  uint64_t *keys = (uint64_t *)memory;
+  hm_tlb_view(tlb, config, keys, (uint32_t *)(keys + config->entries));
+}
+
+void hm_bind_core(uint32_t cpu) {
   char *base = (char *)hm_sim.header;
   const struct hm_config *config = &hm_sim.config;
-  hm_sim.space = atomic_fetch_add(&hm_sim.header->attached, 1) + 1;
-  hm_sim.cpu = (hm_sim.space - 1) % config->cores;
-  hm_sim.counts = &hm_sim.header->counts[hm_sim.cpu];
-  char *core = base + hm_sim.shared->core[hm_sim.cpu];
+  char *core = base + hm_sim.shared->core[cpu];
   struct core_layout at = layout_of(config);
+  hm_sim.cpu = cpu;
+  hm_sim.counts = &hm_sim.header->counts[cpu];
   hm_sim.core = (struct hm_core *)core;
+  hm_sim.l1d_offset = at.l1d;
+  hm_sim.l2_offset = at.l2;
   hm_cache_view(&hm_sim.l1i, &config->l1i, (uint32_t *)(core + at.l1i));
   hm_cache_view(&hm_sim.l1d, &config->l1d, (uint32_t *)(core + at.l1d));
   hm_cache_view(&hm_sim.l2, &config->l2, (uint32_t *)(core + at.l2));
-  hm_cache_view(&hm_sim.l3, &config->l3, (uint32_t *)(base + hm_sim.shared->l3_tags));
-  uint64_t *keys = (uint64_t *)(core + at.itlb);
-  hm_tlb_view(&hm_sim.itlb, &config->itlb, keys, (uint32_t *)(keys + config->itlb.entries));
-  keys = (uint64_t *)(core + at.dtlb);
-  hm_tlb_view(&hm_sim.dtlb, &config->dtlb, keys, (uint32_t *)(keys + config->dtlb.entries));
-  keys = (uint64_t *)(core + at.stlb);
-  hm_tlb_view(&hm_sim.stlb, &config->stlb, keys, (uint32_t *)(keys + config->stlb.entries));
+  view_tlb(&hm_sim.itlb, &config->itlb, core + at.itlb);
+  view_tlb(&hm_sim.dtlb, &config->dtlb, core + at.dtlb);
+  view_tlb(&hm_sim.stlb, &config->stlb, core + at.stlb);
   if ((config->flags & HM_FLAG_CAUSES) != 0) {
     hm_shadow_view(&hm_sim.l1i_shadow, lines_of(&config->l1i), core + at.l1i_shadow);
     hm_shadow_view(&hm_sim.l1d_shadow, lines_of(&config->l1d), core + at.l1d_shadow);
     hm_shadow_view(&hm_sim.l2_shadow, lines_of(&config->l2), core + at.l2_shadow);
-    hm_shadow_view(&hm_sim.l3_shadow, lines_of(&config->l3), base + hm_sim.shared->l3_shadow);
     hm_sim.touched_code = (uint64_t *)(core + at.touched_code);
     hm_sim.touched_data = (uint64_t *)(core + at.touched_data);
-    hm_sim.touched_all = (uint64_t *)(base + hm_sim.shared->touched_all);
+  }
+  if ((config->flags & HM_FLAG_HUGE_PAGES) != 0) {
+    view_tlb(&hm_sim.huge_all, last_tlb(config), core + at.huge_all);
+    view_tlb(&hm_sim.huge_shared, last_tlb(config), core + at.huge_shared);
+  }
+  if ((config->flags & HM_FLAG_REUSE) != 0) {
+    hm_sim.reuse = (struct hm_reuse *)(core + at.reuse);
+    hm_sim.reuse_counts = (struct hm_reuse_counts *)(base + hm_sim.header->reuse) + cpu;
   }
   hm_sim.filters_stale = 1;
+}
+
+/* What is common to all cores. */
+static void view_machine(void) {
+  char *base = (char *)hm_sim.header;
+  const struct hm_config *config = &hm_sim.config;
+  hm_cache_view(&hm_sim.l3, &config->l3, (uint32_t *)(base + hm_sim.shared->l3_tags));
+  if ((config->flags & HM_FLAG_CAUSES) != 0) {
+    hm_shadow_view(&hm_sim.l3_shadow, lines_of(&config->l3), base + hm_sim.shared->l3_shadow);
+    hm_sim.touched_all = (uint64_t *)(base + hm_sim.shared->touched_all);
+  }
+  if (hm_sim.shared->directory != 0) {
+    hm_sim.directory = (struct hm_line_state *)(base + hm_sim.shared->directory);
+    hm_sim.coherence = (struct hm_coherence *)(base + hm_sim.shared->coherence);
+  }
+}
+
+/* Pins a process that is new, with its one thread, to a core. */
+static void take_place(void) {
+  hm_sim.space = atomic_fetch_add(&hm_sim.header->attached, 1) + 1;
+  hm_sim.first_cpu = (hm_sim.space - 1) % hm_sim.config.cores;
+  hm_sim.threads_placed = 1;
+  hm_sim.many_cores = 0;
+  hm_sim.pages.watched = NULL;
+  for (uint32_t cpu = 0; cpu < HM_MAX_CORES; cpu++) hm_sim.forgotten[cpu] = hm_sim.forget_count;
+  hm_bind_core(hm_sim.first_cpu);
   hm_sim.waited = 1;
 }
 
@@ -198,6 +251,7 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
   hm_sim.pid = pid;
   hm_pages_attach(&hm_sim.pages, (char *)header + hm_sim.shared->frames, &header->frames_exhausted,
                   pid);
+  view_machine();
   take_place();
   hm_sim.pages.colour_salt = hm_sim.space - 1;
   hm_sim.release_clock = atomic_load(&header->clock_max);
@@ -207,8 +261,7 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
 void hm_child_forked(uint32_t pid) {
   hm_sim.pid = pid;
   hm_sim.on_core = 0;
-  forget_counts();
-  hm_sim.forget_count = 0;
+  hm_forget_counts();
   take_place();
   /* An odd multiple spreads identical layouts over the colours. */
   hm_pages_forked(&hm_sim.pages, pid, (hm_sim.space - 1) * 37);
@@ -217,187 +270,4 @@ void hm_child_forked(uint32_t pid) {
 void hm_parent_forked(void) {
   hm_pages_forked(&hm_sim.pages, hm_sim.pid, hm_sim.pages.colour_salt);
   hm_sim.filters_stale = 1;
-}
-
-/* --- Time ------------------------------------------------------------------ */
-
-static uint64_t instructions_run(void) {
-  return hm_sim.instructions + (hm_sim.packed_counts & HM_PACKED_MOST(HM_PACKED_INSTRUCTION_BITS));
-}
-
-static uint64_t loads_run(void) {
-  return hm_sim.loads +
-         (hm_sim.packed_counts >> HM_PACKED_INSTRUCTION_BITS & HM_PACKED_MOST(HM_PACKED_LOAD_BITS));
-}
-
-static uint64_t stores_run(void) {
-  return hm_sim.stores +
-         (hm_sim.packed_counts >> (HM_PACKED_INSTRUCTION_BITS + HM_PACKED_LOAD_BITS));
-}
-
-static void forget_counts(void) {
-  hm_sim.packed_counts = 0;
-  hm_sim.instructions = hm_sim.loads = hm_sim.stores = 0;
-  hm_sim.stall_cycles = 0;
-}
-
-static uint64_t running_cycles(void) {
-  return instructions_run() * hm_sim.config.milli_cpi / 1000 + hm_sim.stall_cycles;
-}
-
-uint64_t hm_cycles(void) {
-  return hm_sim.on_core ? hm_sim.core->clock + running_cycles() : hm_sim.release_clock;
-}
-
-static void advance_clock_max(uint64_t clock) {
-  uint64_t seen = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
-  while (seen < clock && !atomic_compare_exchange_weak(&hm_sim.header->clock_max, &seen, clock)) {
-  }
-}
-
-/* --- Taking and leaving the core ------------------------------------------- */
-
-/* A process that computes would take its core again before a waiter wakes up, for
- * ever.  So one that had its time slice lets a waiter go first, as a scheduler
- * would; it waits a bounded time, for the waiter may have been killed. */
-#define SLICE_MICROSECONDS 3000u
-#define YIELDS_TO_A_WAITER 2000
-
-static uint64_t slice_cycles(void) {
-  return (uint64_t)SLICE_MICROSECONDS * hm_sim.config.clock_mhz;
-}
-
-int hm_slice_is_over(void) {
-  /* The fields of the packed word hold what one stay in client code can count. */
-  uint64_t instructions = instructions_run(), loads = loads_run(), stores = stores_run();
-  hm_sim.packed_counts = 0;
-  hm_sim.instructions = instructions;
-  hm_sim.loads = loads;
-  hm_sim.stores = stores;
-  return hm_sim.on_core && hm_cycles() - hm_sim.slice_began >= slice_cycles();
-}
-
-static void let_a_waiter_go_first(void) {
-  struct hm_core *core = hm_sim.core;
-  if (core->last_runner != hm_sim.space ||
-      hm_sim.release_clock - hm_sim.slice_began < slice_cycles())
-    return;
-  for (int i = 0;
-       i < YIELDS_TO_A_WAITER && atomic_load(&core->waiters) != 0 && atomic_load(&core->lock) == 0;
-       i++)
-    hm_host_yield();
-  hm_sim.slice_began = hm_sim.release_clock;
-}
-
-static void take_core_lock(void) {
-  struct hm_core *core = hm_sim.core;
-  if (atomic_load_explicit(&core->waiters, memory_order_relaxed) != 0) let_a_waiter_go_first();
-  for (int spin = 0; spin < 200; spin++) {
-    if (hm_lock_try(&core->lock, hm_sim.pid)) return;
-    __builtin_ia32_pause();
-  }
-  atomic_fetch_add(&core->waiters, 1);
-  for (;;) {
-    uint32_t owner = atomic_load(&core->lock);
-    if (owner == 0) {
-      if (hm_lock_try(&core->lock, hm_sim.pid)) break;
-    } else if (hm_lock_take_over(&core->lock, hm_sim.pid)) {
-      break;
-    } else {
-      hm_host_wait(&core->lock, owner);
-    }
-  }
-  atomic_fetch_sub(&core->waiters, 1);
-}
-
-static void forget_unmapped(void) {
-  uint32_t many = sizeof hm_sim.forget / sizeof hm_sim.forget[0];
-  uint64_t space = (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT;
-  /* Beyond some pages a kernel, too, flushes the whole space. */
-  int whole = hm_sim.forget_count > many;
-  for (uint32_t i = 0; i < (whole ? 1 : hm_sim.forget_count); i++) {
-    hm_tlb_forget(&hm_sim.itlb, space | hm_sim.forget[i], whole);
-    hm_tlb_forget(&hm_sim.dtlb, space | hm_sim.forget[i], whole);
-    hm_tlb_forget(&hm_sim.stlb, space | hm_sim.forget[i], whole);
-  }
-  hm_sim.forget_count = 0;
-}
-
-static void empty_tlb(struct hm_tlb *tlb) {
-  uint64_t slots = (uint64_t)tlb->sets * tlb->ways;
-  for (uint64_t i = 0; i < slots; i++) tlb->keys[i] = 0;
-}
-
-void hm_enter_core(void) {
-  take_core_lock();
-  struct hm_core *core = hm_sim.core;
-  if (core->last_runner != hm_sim.space) {
-    core->last_runner = hm_sim.space;
-    hm_sim.counts->switches++;
-    hm_sim.slice_began = core->clock;
-    hm_sim.filters_stale = 1;
-    if ((hm_sim.config.flags & HM_FLAG_TLB_FLUSH_SWITCH) != 0) {
-      empty_tlb(&hm_sim.itlb);
-      empty_tlb(&hm_sim.dtlb);
-      empty_tlb(&hm_sim.stlb);
-    }
-  }
-  if (hm_sim.forget_count != 0) {
-    forget_unmapped();
-    hm_sim.filters_stale = 1;
-  }
-  if (hm_sim.filters_stale) {
-    hm_empty_filters();
-    hm_sim.filters_stale = 0;
-  }
-  /* What a process waited for in the kernel happened before now (Lamport
-   * 1978); cores that compute side by side keep clocks of their own. */
-  if (hm_sim.waited) {
-    uint64_t others = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
-    if (core->clock < others) core->clock = others;
-    hm_sim.waited = 0;
-  }
-  hm_sim.on_core = 1;
-  /* Alone on the core, a process begins a new slice whenever it comes back. */
-  if (core->clock - hm_sim.slice_began >= slice_cycles()) hm_sim.slice_began = core->clock;
-}
-
-void hm_leave_core(void) {
-  if (!hm_sim.on_core) return;
-  struct hm_core *core = hm_sim.core;
-  uint64_t cycles = running_cycles();
-  core->clock += cycles;
-  hm_sim.counts->cycles += cycles;
-  hm_sim.counts->events[HM_INSTRUCTIONS] += instructions_run();
-  hm_sim.counts->events[HM_LOADS] += loads_run();
-  hm_sim.counts->events[HM_STORES] += stores_run();
-  forget_counts();
-  hm_sim.release_clock = core->clock;
-  advance_clock_max(core->clock);
-  hm_sim.on_core = 0;
-  hm_lock_release(&core->lock);
-  if (atomic_load(&core->waiters) != 0) hm_host_wake(&core->lock);
-}
-
-/* --- Memory that goes away -------------------------------------------------- */
-
-static void forget_pages(uint64_t first, uint64_t count) {
-  uint32_t many = sizeof hm_sim.forget / sizeof hm_sim.forget[0];
-  for (uint64_t page = first; page < first + count && hm_sim.forget_count <= many; page++) {
-    if (hm_sim.forget_count < many) hm_sim.forget[hm_sim.forget_count] = page;
-    hm_sim.forget_count++;
-  }
-}
-
-void hm_unmapped(uint64_t address, uint64_t length) {
-  uint64_t first = address >> HM_PAGE_BITS;
-  uint64_t count = (length + (1u << HM_PAGE_BITS) - 1) >> HM_PAGE_BITS;
-  hm_pages_unmap(&hm_sim.pages, first, count);
-  forget_pages(first, count);
-}
-
-void hm_moved(uint64_t from, uint64_t to, uint64_t length) {
-  uint64_t count = (length + (1u << HM_PAGE_BITS) - 1) >> HM_PAGE_BITS;
-  hm_pages_move(&hm_sim.pages, from >> HM_PAGE_BITS, to >> HM_PAGE_BITS, count);
-  forget_pages(from >> HM_PAGE_BITS, count);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "pages.h"
 
+#include "coherence.h"
 #include "host.h"
 #include "lock.h"
 
@@ -136,6 +137,7 @@ void hm_pages_unmap(struct hm_pages *pages, uint64_t first_page, uint64_t count)
     if (pte == 0 || (pte & HM_PTE_SHARED) != 0 || HM_PTE_GENERATION(pte) != pages->generation)
       continue; /* others may still use the frame */
     uint32_t frame = HM_PTE_FRAME(pte);
+    if (pages->watched != NULL) hm_forget_lines(pages->watched, frame);
     uint32_t colour = frame & (pages->frames->colours - 1);
     pages->next_free[frame] = pages->frames->free_head[colour];
     pages->frames->free_head[colour] = frame;

@@ -51,6 +51,8 @@ struct hm_frames {
   uint32_t shared_used;
 };
 
+struct hm_line_state;
+
 /* This process's view. */
 struct hm_pages {
   struct hm_frames *frames;
@@ -59,8 +61,9 @@ struct hm_pages {
   _Atomic uint32_t *exhausted;
   uint32_t me; /* pid, for locks */
   uint32_t colour_salt;
-  uint32_t generation; /* 1 to 127; pages of an older one are copied when written */
-  hm_pte **table;      /* by virtual page: 2^17 chunks of 2^18 entries */
+  uint32_t generation;           /* 1 to 127; pages of an older one are copied when written */
+  struct hm_line_state *watched; /* the directory, if it has this process's own pages */
+  hm_pte **table;                /* by virtual page: 2^17 chunks of 2^18 entries */
 };
 
 uint64_t hm_pages_shared_size(void);

@@ -112,6 +112,26 @@ struct hm_reuse_counts {
   uint64_t bucket[HM_REUSE_BUCKETS];
 };
 
+/* Buckets 0 to 3 are the distances 0 to 3.  From there on, with the highest set bit
+ * e of the distance (e >= 2), the two bits below it choose one of four:
+ *
+ *   bucket(d) = 4 (e - 1) + (d >> (e - 2)) % 4        4 5 6 7 8 8 9 9 10 10 11 11 12 ...
+ *   least(b)  = (4 + b % 4) << (b / 4 - 1)            the smallest distance of bucket b >= 4
+ *
+ * so that bucket b ends before least(b + 1).  The last one takes all that is larger. */
+static inline uint32_t hm_reuse_bucket(uint64_t distance) {
+  if (distance < HM_REUSE_STEPS) return (uint32_t)distance;
+  uint32_t highest = 63 - (uint32_t)__builtin_clzll(distance);
+  uint32_t bucket =
+      HM_REUSE_STEPS * (highest - 1) + (uint32_t)(distance >> (highest - 2)) % HM_REUSE_STEPS;
+  return bucket < HM_REUSE_BUCKETS ? bucket : HM_REUSE_BUCKETS - 1;
+}
+
+static inline uint64_t hm_reuse_least(uint32_t bucket) {
+  if (bucket < HM_REUSE_STEPS) return bucket;
+  return (uint64_t)(HM_REUSE_STEPS + bucket % HM_REUSE_STEPS) << (bucket / HM_REUSE_STEPS - 1);
+}
+
 /* What to read of the profiled program at a sample: samples::model::StateRule,
  * which documents the kinds. */
 enum hm_state_kind { HM_STATE_NONE, HM_STATE_STATEMENT, HM_STATE_WORD, HM_STATE_ENTRY };

@@ -79,6 +79,7 @@ struct hm_access {
   /* Another core's cache served it, from a modified line (a processor says HITM).  The
    * level is then L3, or memory on a machine without one: a remote cache, to perf. */
   uint8_t modified_elsewhere;
+  uint8_t line_found; /* coherence.h: of the line being looked up */
   uint32_t set[3];
   struct hm_sharing lost_to;    /* of a coherence miss: the write that took the line */
   struct hm_sharing taken_from; /* of an invalidation: the latest access by who lost it */
@@ -111,6 +112,10 @@ struct hm_sample {
 };
 void hm_host_sample(const struct hm_sample *sample);
 
+struct hm_coherence;
+struct hm_line_state;
+struct hm_reuse;
+
 struct hm_branch_predictor {
   uint32_t history;
   uint8_t direction[1 << 14]; /* two-bit counters, indexed by address xor history */
@@ -123,6 +128,9 @@ struct hm_core {
   _Atomic uint32_t waiters;
   uint32_t last_runner; /* address space that ran last */
   uint32_t reserved;
+  /* Lines that other cores took, or share now: a bit per line of a page.  They have to
+   * leave the filters (coherence.h). */
+  _Atomic uint64_t attention;
   uint64_t clock; /* cycles */
   uint64_t countdown[HM_EVENTS];
   struct hm_branch_predictor predictor;
@@ -145,6 +153,7 @@ struct hm_shared {
   _Atomic uint32_t l3_lock;
   uint32_t reserved;
   uint64_t frames, l3_tags, l3_shadow, touched_all;
+  uint64_t directory, coherence; /* 0: a single core */
   uint64_t translation_log;
   uint64_t core[HM_MAX_CORES];
 };
@@ -158,6 +167,8 @@ struct hm_shared {
   ((uint64_t)(instructions) | (uint64_t)(loads) << HM_PACKED_INSTRUCTION_BITS | \
    (uint64_t)(stores) << (HM_PACKED_INSTRUCTION_BITS + HM_PACKED_LOAD_BITS))
 
+#define HM_FORGET_MOST 32
+
 /* Everything of one process.  One instance, so that generated code can use
  * constant addresses. */
 struct hm_simulator {
@@ -167,9 +178,10 @@ struct hm_simulator {
   uint32_t pid;
   uint32_t space; /* address space: unique per process of the run */
 
-  /* The core this process is pinned to. */
+  /* The core that the running thread is pinned to. */
   uint32_t cpu;
   int on_core;
+  int moved; /* the thread that ran last was on another core */
   struct hm_core *core;
   struct hm_core_counts *counts;
   struct hm_cache l1i, l1d, l2, l3;
@@ -177,6 +189,17 @@ struct hm_simulator {
   struct hm_shadow l1i_shadow, l1d_shadow, l2_shadow, l3_shadow;
   uint64_t *touched_code, *touched_data, *touched_all; /* a bit per line, a word per frame */
   struct hm_pages pages;
+  struct hm_tlb huge_all, huge_shared; /* huge_pages.h */
+  struct hm_reuse *reuse;              /* NULL: distances are not measured */
+  struct hm_reuse_counts *reuse_counts;
+
+  /* Coherence; NULL with a single core. */
+  struct hm_line_state *directory;
+  struct hm_coherence *coherence;
+  uint64_t l1d_offset, l2_offset; /* of a core's tags, from its struct hm_core */
+  uint32_t first_cpu;             /* of the process's first thread */
+  uint32_t threads_placed;
+  int many_cores; /* threads of this process are on several: all its memory is watched */
 
   /* Since the process got its core; the generated code adds to the first four.
    * A count is the sum of its field in the packed word and its own counter. */
@@ -187,9 +210,13 @@ struct hm_simulator {
   uint64_t slice_began;   /* by the same clock: when it got the core from another */
 
   int filters_stale;
-  int waited;          /* it came back from the kernel since it last ran */
-  uint64_t forget[32]; /* pages unmapped while off the core */
-  uint32_t forget_count;
+  int waited; /* it came back from the kernel since it last ran */
+
+  /* Pages whose translations have to leave the TLBs of every core the process runs on:
+   * the latest ones, and how many there ever were. */
+  uint64_t forget[HM_FORGET_MOST];
+  uint64_t forget_count;
+  uint64_t forgotten[HM_MAX_CORES]; /* of them, by this core */
 };
 
 extern struct hm_simulator hm_sim;
@@ -217,6 +244,10 @@ const char *hm_attach(struct hm_header *header, uint32_t pid);
 /* In the child after fork; hm_parent_forked in the parent. */
 void hm_child_forked(uint32_t pid);
 void hm_parent_forked(void);
+/* The core of another thread of the process: round robin, beginning with the process's own. */
+uint32_t hm_place_thread(void);
+/* A thread on this core is to run next. */
+void hm_run_on(uint32_t cpu);
 /* Client code is about to run / has stopped running. */
 void hm_enter_core(void);
 void hm_leave_core(void);
@@ -225,6 +256,8 @@ int hm_slice_is_over(void);
 /* Memory of the process was unmapped or moved. */
 void hm_unmapped(uint64_t address, uint64_t length);
 void hm_moved(uint64_t from, uint64_t to, uint64_t length);
+/* A page's entry changed; this core's TLBs know. */
+void hm_forget_elsewhere(uint64_t page);
 /* Simulated time of this process, in cycles. */
 uint64_t hm_cycles(void);
 

@@ -7,7 +7,7 @@
 #include "test.h"
 
 /* Sparse: only what the machine touches becomes real. */
-#define SEGMENT_SIZE (1ull << 30)
+#define SEGMENT_SIZE (1ull << 33)
 #define RING_SIZE (1ull << 16)
 
 struct hm_config small_machine(void) {

@@ -160,6 +160,8 @@ pub struct SoftwarePmu {
 /// first-touch bits and private caches of a core into the second.
 const HEAP_SIZE: usize = 512 << 20;
 const HEAP_SIZE_PER_CORE: usize = 160 << 20;
+/// With several cores: 16 bytes for each of 2^28 lines say who has it.
+const DIRECTORY_SIZE: usize = 5 << 30;
 
 impl SoftwarePmu {
     /// Checks what is needed and makes the segment.
@@ -191,7 +193,9 @@ impl SoftwarePmu {
             raw.period[*event as usize] = period.0;
         }
         raw.branch_predictor = u32::from(config.simulates_branches());
-        let segment = Segment::create(raw, HEAP_SIZE + HEAP_SIZE_PER_CORE * machine.cores as usize)?;
+        let directory = if machine.cores > 1 { DIRECTORY_SIZE } else { 0 };
+        let heap = HEAP_SIZE + HEAP_SIZE_PER_CORE * machine.cores as usize + directory;
+        let segment = Segment::create(raw, heap)?;
         segment.set_measuring(config.measure_from_start);
         Ok(SoftwarePmu { config, segment, valgrind, tool_folder })
     }
@@ -301,9 +305,6 @@ impl SoftwarePmu {
             "latencies are those of the machine model; the sample's time is simulated time".into(),
         ];
         notes.extend(self.config.machine.notes.iter().cloned());
-        if self.config.machine.cores > 1 {
-            notes.push("writes of one core do not invalidate the private caches of another".into());
-        }
         if self.config.set_sampling > 1 {
             notes.push(format!(
                 "1 cache line in {} was simulated and counts are scaled; TLB figures are too low",

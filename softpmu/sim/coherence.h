@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Coherence: a store takes its line away from the private caches of other cores.
+ *
+ * A directory in the shared segment says for each line which cores have an up to
+ * date copy.  Nobody reaches into the caches of another core to take lines out:
+ * a tag whose core is no longer among the sharers is out of date, and is found so
+ * when the core comes to use it.
+ *
+ *      core 0                     directory                       core 1
+ *   load  x  ------------->  sharers 0                         (nothing)
+ *                            sharers 0 1   <-----------------   load  x
+ *                            sharers 1     <-----------------   store x     HM_INVALIDATION
+ *   load  x: tag there, but not a sharer                                    HM_COHERENCE_MISS
+ *
+ * Only lines of watched pages ask: shared memory, and all memory of a process whose
+ * threads run on several cores.  Other memory costs nothing more than before.
+ *
+ * What the filters hide (hierarchy.c).  A line is put into the load filter only while
+ * its core is a sharer, into the store filter only while it is the only one and has
+ * written it.  When a line is taken from a core that held it, the line becomes
+ * *contended*: from then on it is in nobody's filter, and every access is seen.
+ * Until that first time another core's filter may still hold it; that core is called
+ * upon (hm_core.attention) and empties the slots concerned at its next L1 miss, and at
+ * the end of Valgrind's time slice of 100,000 blocks at the latest.
+ *
+ * True or false sharing (Torrellas, Lam & Hennessy 1994): for each contended line and
+ * core the words that others wrote since the core lost the line.  A miss on one of
+ * them is due to true sharing, a miss on another word to false sharing.
+ *
+ * Compromises: a copy out of date leaves its set as the oldest line does, where a
+ * processor fills an invalid way first; code is not watched; of 131,072 contended
+ * lines the oldest is forgotten, and is then noticed anew.
+ */
+#ifndef HM_COHERENCE_H
+#define HM_COHERENCE_H
+
+#include <stdint.h>
+
+#include "simulator.h"
+
+/* The directory's entry of a line.  Its own bit and rights a core may check at any time;
+ * changes are made with the line's lock held. */
+struct hm_line_state {
+  _Atomic uint64_t sharers; /* cores with an up to date copy, as far as not thrown out */
+  _Atomic uint32_t record;  /* of a contended line; 0: it is not */
+  _Atomic uint32_t written; /* 0: not yet; else the latest writer's core + 1, perhaps modified */
+};
+#define HM_LINE_MODIFIED 0x80000000u /* nobody else got it since the latest write */
+
+/* One access to a contended line. */
+struct hm_touch {
+  uint64_t ip;
+  uint32_t pid;
+  uint8_t core, offset, size, stored;
+};
+
+struct hm_contended_line {
+  uint32_t line; /* 0: the record is free */
+  uint32_t reserved;
+  uint64_t unknown;          /* cores that lost the line before its writes were noted */
+  struct hm_touch write;     /* the latest */
+  struct hm_touch last;      /* the latest access */
+  struct hm_touch elsewhere; /* the latest access by a core that `last` is not of */
+  /* A bit per word of 4 bytes: written by others since the core lost the line. */
+  uint16_t written_since[HM_MAX_CORES];
+};
+
+#define HM_CONTENDED_LINES (1u << 17)
+#define HM_COHERENCE_LOCKS 1024
+
+/* In the shared segment. */
+struct hm_coherence {
+  _Atomic uint32_t lock[HM_COHERENCE_LOCKS]; /* of lines, by the low bits of their number */
+  _Atomic uint32_t records_used;
+  struct hm_contended_line record[HM_CONTENDED_LINES + 1]; /* 0 is nobody's */
+};
+
+/* Where this core's copy of a line was found; of what the directory found out of date. */
+#define HM_IN_L1 1u
+#define HM_IN_L2 2u
+#define HM_IN_OTHER_CORE 4u /* modified there: it comes from there */
+
+uint64_t hm_directory_size(void);
+
+static inline struct hm_line_state *hm_line_state(uint32_t line) { return &hm_sim.directory[line]; }
+
+/* Whether this core may go on without asking: it has the line, with the right to write
+ * it if it is to, and nobody needs to know. */
+static inline int hm_line_is_settled(const struct hm_line_state *state, int writes) {
+  uint64_t me = 1ull << hm_sim.cpu;
+  uint64_t sharers = atomic_load_explicit(&state->sharers, memory_order_relaxed);
+  if (atomic_load_explicit(&state->record, memory_order_relaxed) != 0) return 0;
+  if (!writes) return (sharers & me) != 0;
+  return sharers == me && atomic_load_explicit(&state->written, memory_order_relaxed) ==
+                              (HM_LINE_MODIFIED | (hm_sim.cpu + 1));
+}
+
+/* Makes this core a sharer of the line, or its owner.  `held` says where the core has a
+ * tag of it.  The access learns what happened: events, the other side, and in
+ * line_found which copies are out of date. */
+void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
+                   int writes);
+
+/* The frame is free: what was known of its lines is about another page's. */
+void hm_forget_lines(struct hm_line_state *directory, uint32_t frame);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the first level does not hold: L2, L3, memory, and why it was missed.
+ */
+#ifndef HM_LOWER_LEVELS_H
+#define HM_LOWER_LEVELS_H
+
+#include "filters.h"
+
+/* Causes are kept up for the levels whose misses are sampled: nobody asks for others. */
+INLINE int causes_wanted(enum hm_event miss) {
+  return (hm_sim.config.flags & HM_FLAG_CAUSES) != 0 && hm_sim.config.period[miss] != 0;
+}
+
+/* In the recent half of its set: such hits are not told to the twin (shadow.h). */
+INLINE int is_recent(const struct hm_cache *cache, int place) {
+  return place >= 0 && place < (int)((cache->ways + 1) / 2);
+}
+
+/* The line is on its way into the first level already. */
+void hm_miss_l1(struct hm_access *access, const struct first_level *level, uint32_t set,
+                uint32_t line);
+
+#endif
