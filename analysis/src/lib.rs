@@ -27,13 +27,18 @@ mod filter;
 mod key_table;
 mod latency;
 mod objects;
+mod pages;
 mod pass;
+mod queries;
 mod remark;
 mod sharing;
 mod stacks;
+mod statement_spans;
+mod statement_text;
 mod statements;
 mod top;
 mod totals;
+pub mod why;
 
 #[cfg(test)]
 mod testing;
@@ -48,16 +53,22 @@ pub use estimate::{count_interval, Interval, Share};
 pub use filter::{Filter, ModeFilter};
 pub use latency::{Latencies, LatencySummary};
 pub use objects::{
-    DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
+    CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
     ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable,
 };
+pub use pages::{
+    find_relation, relations, FoldedPage, PageFold, PageLine, PagePart, Relation, RelationError,
+};
 pub use pass::{Located, Pass, ProcessNameId};
+pub use queries::{QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable};
 pub use remark::Remark;
 pub use sharing::{
     Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,
     LineCensus, LineCounts, LineDetail, LineId, LineStudy, LineVerdict, OtherSide, Role, Roles, SharingKind,
 };
 pub use stacks::{StackCount, StackId, Stacks};
+pub use statement_spans::{Executions, Running, StatementSpans};
+pub use statement_text::{statement_hash, without_constants};
 pub use statements::Statements;
 pub use top::{Row, Table, Top, TopOptions, Value};
 pub use totals::{EventTotals, NamedShare, Totals};

@@ -1,0 +1,510 @@
+//! From samples to the answer per event: causes with their places and objects, sets, page walks, what is missing.
+
+use super::geometry::{CacheLevel, Hierarchy, LevelGeometry};
+use super::infer::{infer, map_of, Basis, Verdict};
+use super::kind::{Cause, EventKind};
+use super::log::{Miss, MissLog, Seen, NONE};
+use super::score::Score;
+use super::sets::{SetMap, SetsUnknown};
+use crate::code::{CodeMap, Place, Routine, SourceLine};
+use crate::estimate::Share;
+use crate::pass::{Located, Pass};
+use hardmeter_samples::model::{
+    EventIndex, MemoryLevel, MemoryOperation, Pid, Sample, Snoop, StatementHash, TlbOutcome,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// What to answer.
+#[derive(Clone, Debug)]
+pub struct WhyOptions {
+    /// What each event of the capture is, by its index.
+    pub events: Vec<EventKind>,
+    /// The machine's caches, where known.
+    pub hierarchy: Option<Hierarchy>,
+    /// One cache line in so many was simulated; 1: all.
+    pub one_line_in: u32,
+    /// Leave aside what the software PMU told of causes and sets: infer them.
+    pub ignore_told: bool,
+    /// Places, objects and statements to keep per cause.
+    pub limit: usize,
+}
+
+/// How the causes of an event were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// Told by the software PMU.
+    Exact,
+    /// Inferred from samples.
+    Inferred,
+    /// The event has no causes of this kind.
+    None,
+}
+
+/// A name and its samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NamedCount {
+    /// The name.
+    pub name: Arc<str>,
+    /// Samples.
+    pub count: u64,
+}
+
+/// A routine and line, and its samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlaceCountNamed {
+    /// The routine.
+    pub routine: String,
+    /// The source line, where known.
+    pub line: Option<SourceLine>,
+    /// Samples.
+    pub count: u64,
+}
+
+/// One cause of an event's misses.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CauseAnswer {
+    /// The cause.
+    pub cause: Cause,
+    /// Its misses, of all of the event.
+    pub share: Share,
+    /// For inferred causes: the largest p of the verdicts counted here.
+    pub p: Option<f64>,
+    /// For inferred causes: verdicts by what they rest on, most first: "reuse", "set" ...
+    pub basis: Vec<NamedCount>,
+    /// Where.
+    pub places: Vec<PlaceCountNamed>,
+    /// On what.
+    pub objects: Vec<NamedCount>,
+    /// In which statements.
+    pub statements: Vec<(StatementHash, u64)>,
+    /// Those in sets that stand out, of all of this cause.
+    pub in_standing_sets: Option<Share>,
+}
+
+/// Pages that translations were missing for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PagesTouched {
+    /// Distinct pages of 4 KiB among the samples.
+    pub pages: u64,
+    /// Distinct pages of 2 MiB that hold them.
+    pub huge_pages: u64,
+}
+
+/// Something that samples lack, and how many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "field", rename_all = "kebab-case")]
+pub enum Missing {
+    /// Samples without a data address.
+    DataAddress {
+        /// How many, of all.
+        without: Share,
+    },
+    /// Samples without a data source (level, snoop, TLB).
+    DataSource {
+        /// How many, of all.
+        without: Share,
+    },
+    /// Samples without a physical address, where the set is chosen by it.
+    PhysicalAddress {
+        /// How many, of all.
+        without: Share,
+    },
+    /// The caches' geometry.
+    Geometry,
+    /// The software PMU was told not to simulate causes.
+    Causes,
+}
+
+/// The answer for one event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EventAnswer {
+    /// The event.
+    pub event: EventIndex,
+    /// What it counts.
+    pub kind: EventKind,
+    /// Samples that pass the filter.
+    pub samples: u64,
+    /// Those that are misses.
+    pub misses: u64,
+    /// How causes were found.
+    pub how: How,
+    /// The causes, most misses first.
+    pub causes: Vec<CauseAnswer>,
+    /// Misses that walked the page table, too, of those whose translation is known.
+    pub walked: Share,
+    /// Misses whose line another core held modified, of those whose snoop is known.
+    pub hit_modified: Share,
+    /// Where, of an event without causes.
+    pub places: Vec<PlaceCountNamed>,
+    /// On what, of an event without causes.
+    pub objects: Vec<NamedCount>,
+    /// Pages, of a TLB's misses.
+    pub pages: Option<PagesTouched>,
+    /// Samples per set.
+    pub sets: Result<SetMap, SetsUnknown>,
+    /// The inference against the exact causes, where both are known.
+    pub score: Option<Score>,
+    /// What samples lack.
+    pub missing: Vec<Missing>,
+}
+
+#[derive(Default)]
+struct Tally {
+    samples: u64,
+    without_address: u64,
+    without_source: u64,
+    without_physical: u64,
+    translated: u64,
+    walked: u64,
+    snooped: u64,
+    hit_modified: u64,
+    simulated: bool,
+    told: u64,
+    pages: FxHashSet<(Pid, u64)>,
+    huge_pages: FxHashSet<(Pid, u64)>,
+}
+
+/// Collects the misses of a capture.
+pub struct Why {
+    options: WhyOptions,
+    events: Vec<(MissLog, Tally)>,
+}
+
+const PAGE_BITS: u32 = 12;
+const HUGE_PAGE_BITS: u32 = 21;
+
+impl Why {
+    /// An empty collection.
+    pub fn new(options: WhyOptions) -> Why {
+        let log = |kind: &EventKind| {
+            let geometry = level_of(*kind).and_then(|level| options.hierarchy.as_ref()?.level(level));
+            let line_bits = geometry.map_or(6, |geometry| geometry.line_size.trailing_zeros());
+            (MissLog::new(geometry.map(|geometry| geometry.lines()), line_bits), Tally::default())
+        };
+        let events = options.events.iter().map(log).collect();
+        Why { options, events }
+    }
+
+    /// Takes up a sample, in order of time; `object` is what lies at its data address.
+    pub fn add(&mut self, sample: &Sample<'_>, located: Located, object: Option<Arc<str>>) {
+        let Some(kind) = self.options.events.get(sample.event.0).copied() else { return };
+        let (log, tally) = &mut self.events[sample.event.0];
+        tally.samples += 1;
+        if kind == EventKind::Other {
+            return;
+        }
+        let source = sample.data_source;
+        if kind == EventKind::Accesses && !is_first_level_miss(sample) {
+            tally.without_source +=
+                u64::from(source.is_none_or(|source| source.level() == MemoryLevel::Unknown));
+            return;
+        }
+        let detail = sample.simulated();
+        // What an instruction fetch misses is where the instruction is.
+        let fetches = kind == EventKind::Miss(CacheLevel::L1i)
+            || source.is_some_and(|source| source.operation() == MemoryOperation::Execute);
+        let address = sample.address.or(sample.ip.filter(|_| fetches));
+        tally.without_address += u64::from(address.is_none());
+        let tlb = source.map_or(TlbOutcome::Unknown, |source| source.tlb());
+        let snoop = source.map_or(Snoop::Unknown, |source| source.snoop());
+        tally.without_source += u64::from(source.is_none());
+        tally.translated += u64::from(tlb != TlbOutcome::Unknown);
+        tally.walked += u64::from(tlb == TlbOutcome::Walk);
+        tally.snooped += u64::from(snoop != Snoop::Unknown);
+        tally.hit_modified += u64::from(snoop == Snoop::HitModified);
+        let physical = sample.physical_address.filter(|physical| physical.0 != 0 && sample.address.is_some());
+        tally.without_physical += u64::from(physical.is_none());
+        let told = detail.as_ref().and_then(Cause::told);
+        tally.simulated |= detail.is_some();
+        tally.told += u64::from(told.is_some());
+        let pid = sample.pid.unwrap_or(Pid(-1));
+        if let (EventKind::TlbMiss, Some(address)) = (kind, address) {
+            tally.pages.insert((pid, address.0 >> PAGE_BITS));
+            tally.huge_pages.insert((pid, address.0 >> HUGE_PAGE_BITS));
+        }
+        let indexed_by = match level_of(kind) {
+            Some(CacheLevel::L1d | CacheLevel::L1i) => address.map(|address| address.0),
+            Some(_) => physical.map(|physical| physical.0),
+            None => None,
+        };
+        log.add(Seen {
+            place: located.place,
+            core: match level_of(kind) {
+                Some(CacheLevel::L3) => 0,
+                _ => sample.cpu.map_or(NONE, |cpu| cpu.0),
+            },
+            pid,
+            address,
+            physical: physical.map(|physical| physical.0),
+            indexed_by,
+            set_told: detail.as_ref().map(|detail| detail.set),
+            period: sample.period.0,
+            hit_modified: snoop == Snoop::HitModified,
+            told,
+            object,
+            statement: detail.and_then(|detail| detail.statement),
+        });
+    }
+
+    /// The answers, for events that had samples, in their order.
+    pub fn answers<M: CodeMap>(&self, pass: &mut Pass<M>) -> Vec<EventAnswer> {
+        let mut answers = Vec::new();
+        for (index, (log, tally)) in
+            self.events.iter().enumerate().filter(|(_, (_, tally))| tally.samples > 0)
+        {
+            answers.push(self.answer(EventIndex(index), log, tally, pass));
+        }
+        answers
+    }
+
+    fn answer<M: CodeMap>(
+        &self,
+        event: EventIndex,
+        log: &MissLog,
+        tally: &Tally,
+        pass: &mut Pass<M>,
+    ) -> EventAnswer {
+        let kind = self.options.events[event.0];
+        let misses = log.misses.len() as u64;
+        let mut answer = EventAnswer {
+            event,
+            kind,
+            samples: tally.samples,
+            misses,
+            how: How::None,
+            causes: Vec::new(),
+            walked: Share { count: tally.walked, total: tally.translated },
+            hit_modified: Share { count: tally.hit_modified, total: tally.snooped },
+            places: Vec::new(),
+            objects: Vec::new(),
+            pages: None,
+            sets: Err(SetsUnknown::NoLevel),
+            score: None,
+            missing: self.missing(kind, log, tally),
+        };
+        let all = |_: usize| true;
+        match (kind, level_of(kind)) {
+            (EventKind::Other, _) => {}
+            (EventKind::CoherenceMiss, _) => {
+                answer.how = How::Exact;
+                let verdicts: Vec<Verdict> =
+                    log.misses.iter().map(|miss| told(miss.told.unwrap_or(Cause::Coherence))).collect();
+                answer.causes = self.causes(log, &verdicts, None, pass);
+            }
+            (_, Some(level)) => self.miss_answer(&mut answer, level, log, tally, pass),
+            _ => {
+                let pages = PagesTouched {
+                    pages: tally.pages.len() as u64,
+                    huge_pages: tally.huge_pages.len() as u64,
+                };
+                answer.pages = (pages.pages > 0).then_some(pages);
+                answer.places = self.places(log, &all, pass);
+                answer.objects = self.objects(log, &all);
+            }
+        }
+        answer
+    }
+
+    fn miss_answer<M: CodeMap>(
+        &self,
+        answer: &mut EventAnswer,
+        level: CacheLevel,
+        log: &MissLog,
+        tally: &Tally,
+        pass: &mut Pass<M>,
+    ) {
+        let geometry = self.options.hierarchy.as_ref().and_then(|hierarchy| hierarchy.level(level));
+        let one_line_in = self.options.one_line_in;
+        let exact = tally.told > 0 && !self.options.ignore_told;
+        let (verdicts, sets);
+        if exact {
+            answer.how = How::Exact;
+            verdicts = log.misses.iter().map(|miss| told(miss.told.unwrap_or(Cause::Unknown))).collect();
+            let left_out = |_: usize, miss: &Miss| {
+                matches!(
+                    miss.told,
+                    Some(Cause::Cold | Cause::TrueSharing | Cause::FalseSharing | Cause::Coherence)
+                )
+            };
+            sets = map_of(log, level, geometry, one_line_in, true, &left_out);
+        } else {
+            answer.how = How::Inferred;
+            (verdicts, sets) = infer(log, level, geometry, one_line_in);
+            if tally.told > 0 {
+                let mut score = Score::default();
+                for (miss, verdict) in log.misses.iter().zip(&verdicts) {
+                    score.add(verdict.cause, miss.told.unwrap_or(Cause::Unknown));
+                }
+                answer.score = Some(score);
+            }
+        }
+        let has_level = self.options.hierarchy.is_none() || geometry.is_some();
+        answer.sets = if has_level { sets } else { Err(SetsUnknown::NoSuchLevel) };
+        let map = answer.sets.as_ref().ok().zip(geometry);
+        answer.causes = self.causes(log, &verdicts, map, pass);
+    }
+
+    fn causes<M: CodeMap>(
+        &self,
+        log: &MissLog,
+        verdicts: &[Verdict],
+        map: Option<(&SetMap, LevelGeometry)>,
+        pass: &mut Pass<M>,
+    ) -> Vec<CauseAnswer> {
+        let total = verdicts.len() as u64;
+        let mut causes = Vec::new();
+        for cause in Cause::ALL {
+            let is_it = |index: usize| verdicts[index].cause == cause;
+            let mine: Vec<usize> = (0..verdicts.len()).filter(|index| is_it(*index)).collect();
+            if mine.is_empty() {
+                continue;
+            }
+            let inferred = mine.iter().any(|index| verdicts[*index].basis != Basis::Told);
+            let largest = mine.iter().map(|index| verdicts[*index].p).fold(0.0, f64::max);
+            let bases = mine.iter().map(|index| verdicts[*index].basis).filter(|basis| *basis != Basis::Told);
+            let standing = map.filter(|(map, _)| !map.standing_out.is_empty()).map(|(map, geometry)| {
+                let sets: FxHashSet<u32> = map.standing_out.iter().map(|set| set.set).collect();
+                let inside = |index: &&usize| {
+                    let miss = &log.misses[**index];
+                    set_of_miss(log, miss, geometry, self.options.ignore_told)
+                        .is_some_and(|set| sets.contains(&set))
+                };
+                Share { count: mine.iter().filter(inside).count() as u64, total: mine.len() as u64 }
+            });
+            causes.push(CauseAnswer {
+                cause,
+                share: Share { count: mine.len() as u64, total },
+                p: (inferred && cause != Cause::Unknown).then_some(largest),
+                basis: ranked(bases, usize::MAX)
+                    .into_iter()
+                    .filter_map(|(basis, count)| Some(NamedCount { name: basis_name(basis)?.into(), count }))
+                    .collect(),
+                places: self.places(log, &is_it, pass),
+                objects: self.objects(log, &is_it),
+                statements: {
+                    let statements = mine.iter().filter_map(|index| log.misses[*index].statement);
+                    ranked(statements, self.options.limit)
+                },
+                in_standing_sets: standing,
+            });
+        }
+        causes.sort_by(|a, b| b.share.count.cmp(&a.share.count).then(a.cause.cmp(&b.cause)));
+        causes
+    }
+
+    /// The routines and lines with most misses.
+    fn places<M: CodeMap>(
+        &self,
+        log: &MissLog,
+        wanted: &dyn Fn(usize) -> bool,
+        pass: &mut Pass<M>,
+    ) -> Vec<PlaceCountNamed> {
+        let mut of_place: FxHashMap<Place, u64> = FxHashMap::default();
+        for (_, miss) in log.misses.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+            if let Some(place) = miss.place {
+                *of_place.entry(place).or_default() += 1;
+            }
+        }
+        let mut merged: FxHashMap<(Routine, Option<SourceLine>), u64> = FxHashMap::default();
+        for (place, count) in of_place {
+            let named = (pass.map().routine(place), pass.map().line(place));
+            *merged.entry(named).or_default() += count;
+        }
+        let mut rows: Vec<_> = merged.into_iter().collect();
+        rows.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        rows.truncate(self.options.limit);
+        rows.into_iter()
+            .map(|((routine, line), count)| PlaceCountNamed { routine: routine.to_string(), line, count })
+            .collect()
+    }
+
+    fn objects(&self, log: &MissLog, wanted: &dyn Fn(usize) -> bool) -> Vec<NamedCount> {
+        let misses = log.misses.iter().enumerate().filter(|(index, _)| wanted(*index));
+        let objects = misses.filter_map(|(_, miss)| log.object(miss.object));
+        ranked(objects, self.options.limit)
+            .into_iter()
+            .map(|(name, count)| NamedCount { name, count })
+            .collect()
+    }
+
+    fn missing(&self, kind: EventKind, log: &MissLog, tally: &Tally) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        if kind == EventKind::Other {
+            return missing;
+        }
+        let misses = log.misses.len() as u64;
+        let mut add = |count: u64, total: u64, make: &dyn Fn(Share) -> Missing| {
+            if count > 0 {
+                missing.push(make(Share { count, total }));
+            }
+        };
+        add(tally.without_address, misses, &|without| Missing::DataAddress { without });
+        let of = if kind == EventKind::Accesses { tally.samples } else { misses };
+        add(tally.without_source, of, &|without| Missing::DataSource { without });
+        let Some(level) = level_of(kind) else { return missing };
+        if level == CacheLevel::L2 {
+            add(tally.without_physical, misses, &|without| Missing::PhysicalAddress { without });
+        }
+        if self.options.hierarchy.is_none() {
+            missing.push(Missing::Geometry);
+        }
+        if tally.simulated && tally.told == 0 && kind != EventKind::Accesses {
+            missing.push(Missing::Causes);
+        }
+        missing
+    }
+}
+
+fn told(cause: Cause) -> Verdict {
+    Verdict { cause, basis: Basis::Told, p: 0.0 }
+}
+
+fn basis_name(basis: Basis) -> Option<&'static str> {
+    Some(match basis {
+        Basis::Told | Basis::Nothing => return None,
+        Basis::Snoop => "snoop",
+        Basis::Burst => "first burst",
+        Basis::Set => "set",
+        Basis::Reuse => "reuse",
+        Basis::Number => "number of lines",
+    })
+}
+
+/// The cache whose misses an event's samples are.
+fn level_of(kind: EventKind) -> Option<CacheLevel> {
+    match kind {
+        EventKind::Miss(level) => Some(level),
+        EventKind::Accesses => Some(CacheLevel::L1d),
+        _ => None,
+    }
+}
+
+fn is_first_level_miss(sample: &Sample<'_>) -> bool {
+    sample.data_source.is_some_and(|source| {
+        let data = !matches!(source.operation(), MemoryOperation::Execute);
+        data && !matches!(source.level(), MemoryLevel::L1 | MemoryLevel::Unknown)
+    })
+}
+
+fn set_of_miss(log: &MissLog, miss: &Miss, geometry: LevelGeometry, ignore_told: bool) -> Option<u32> {
+    if !ignore_told && miss.set_told < geometry.sets {
+        return Some(miss.set_told);
+    }
+    super::infer::set_of(geometry, log.lines.get(miss.line as usize)?.indexed_by)
+}
+
+/// Values by how often they occur, most first; ties by the value, so that the order never changes between runs.
+fn ranked<T: Hash + Eq + Ord>(values: impl Iterator<Item = T>, limit: usize) -> Vec<(T, u64)> {
+    let mut counts: FxHashMap<T, u64> = FxHashMap::default();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let mut rows: Vec<(T, u64)> = counts.into_iter().collect();
+    rows.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+    rows.truncate(limit);
+    rows
+}

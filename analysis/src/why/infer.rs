@@ -1,0 +1,381 @@
+//! Causes inferred from samples alone: what a hardware PMU's capture allows, and how far to trust it.
+//!
+//! The verdict on a sampled miss is the first of these that holds. n and p go with it. One sample stands for P misses.
+//!
+//! 1. **coherence**: the snoop found the line modified in another cache (HITM). The hardware's own word.
+//! 2. **cold**: the sample is the first of its line, and lies in the first burst of its page (or 64 KiB, or 1 MiB): less
+//!    than C lines came in since the region was sampled first. Had an earlier pass gone over the region as densely as
+//!    this burst of b lines, it would have left no sample with chance `p = e^-b`; and had this line missed once before,
+//!    that would have gone unsampled with chance `p = 1 - 1/P`. The smaller p, if at most 5 %. Not where 3 holds of the
+//!    line's next sample: who misses often was hardly sampled the very first time.
+//!    Weak: the cache may have held the line before the recording began.
+//! 3. **conflict by reuse**: the line was sampled twice while fewer than C lines came in (see [`super::log`]). A fully
+//!    associative cache of C lines would have kept it, so its set is to blame. p is 0 under LRU.
+//!    Lines that hit meanwhile are not seen; where there are many, such a miss may be one of capacity.
+//!    The line's other samples follow if it misses r = 4 times or more within C lines on average, as its pairs say
+//!    (each was found with chance k / C, see 5). p is 1 / r, a rule of thumb.
+//! 4. **conflict by set**: the line's set stands out of the null model (see [`super::sets`]), p is the set's rate of
+//!    false discovery; unless 5 shows that reuse in the set is long.
+//! 5. **capacity**: the line was not seen to come again so soon, and the samples suffice to say that it would have been.
+//!    Of n samples left, these may be something else:
+//!    * hidden conflicts. Within C misses after a sample lie `k = floor((C - 1) / P)` further samples; a line that misses
+//!      once more within them is found with chance k / C. So behind each line seen as a single pair stand C / k - 1 that
+//!      were not, `u(d) (C / k - 1)` at most, with d the lines seen as a single pair and u the upper 95 % limit of a
+//!      Poisson mean. With k = 0, samples too far apart for this cache, nothing can be said.
+//!    * cold misses. There are as many as lines. Chao's estimate (1984) from the lines sampled once and twice:
+//!      `M = D + (1 - 1/P) f1 (f1 - 1) / (2 (f2 + 1))`, so M / P of the samples are expected to be cold.
+//!
+//!    p is their sum over n; capacity if at most 25 %.
+//! 6. **cold by number**: the other way round, if cold misses make up at least 75 % of what is left; p is the rest.
+//! 7. **unknown**.
+
+use super::geometry::{CacheLevel, LevelGeometry, SetIndexing};
+use super::kind::Cause;
+use super::log::{flag, Line, Miss, MissLog, NONE};
+use super::sets::{set_map, SetLine, SetMap, SetsUnknown};
+use super::statistics::poisson_upper_limit;
+use rustc_hash::FxHashMap;
+
+/// A cold verdict needs this p.
+const COLD_P: f64 = 0.05;
+/// A verdict on what is left after the evidence needs this p.
+const REST_P: f64 = 0.25;
+
+/// What a verdict rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(super) enum Basis {
+    /// Told by the source.
+    Told,
+    /// The snoop result.
+    Snoop,
+    /// The first burst of a region.
+    Burst,
+    /// A set that stands out.
+    Set,
+    /// The distance to the line's last miss.
+    Reuse,
+    /// The number of lines.
+    Number,
+    /// Nothing.
+    Nothing,
+}
+
+/// The verdict on one miss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Verdict {
+    pub cause: Cause,
+    pub basis: Basis,
+    pub p: f64,
+}
+
+const UNKNOWN: Verdict = Verdict { cause: Cause::Unknown, basis: Basis::Nothing, p: 1.0 };
+
+/// Which set a line of the log belongs to.
+pub(super) fn set_of(geometry: LevelGeometry, indexed_by: Option<u64>) -> Option<u32> {
+    Some(geometry.set_of(indexed_by?))
+}
+
+/// The map of a log's misses by the sets that addresses tell. `is_cold` says which misses the test leaves out.
+pub(super) fn map_of(
+    log: &MissLog,
+    level: CacheLevel,
+    geometry: Option<LevelGeometry>,
+    one_line_in: u32,
+    sets_told: bool,
+    is_cold: &dyn Fn(usize, &Miss) -> bool,
+) -> Result<SetMap, SetsUnknown> {
+    let geometry = geometry.ok_or(SetsUnknown::NoGeometry)?;
+    let hidden = geometry.indexing == SetIndexing::Hashed;
+    if hidden && !sets_told {
+        return Err(SetsUnknown::Hashed);
+    }
+    let mut lines: FxHashMap<(u32, u32), SetLine> = FxHashMap::default();
+    for (index, miss) in log.misses.iter().enumerate().filter(|(_, miss)| miss.line != NONE) {
+        let line = &log.lines[miss.line as usize];
+        let told = (sets_told && miss.set_told < geometry.sets).then_some(miss.set_told);
+        let Some(set) = told.or_else(|| set_of(geometry, line.indexed_by).filter(|_| !hidden)) else {
+            continue;
+        };
+        let entry = lines.entry((miss.line, set)).or_insert_with(|| SetLine {
+            set,
+            core: if level.is_private() { line.core } else { 0 },
+            address: line.address,
+            samples: 0,
+            tested: 0,
+            object: log.object(line.object),
+        });
+        entry.samples += 1;
+        entry.tested += u64::from(!is_cold(index, miss));
+    }
+    if lines.is_empty() {
+        let physical = geometry.indexing == SetIndexing::Physical && !log.lines.is_empty();
+        return Err(if physical { SetsUnknown::NoPhysicalAddress } else { SetsUnknown::NoAddress });
+    }
+    let mut lines: Vec<((u32, u32), SetLine)> = lines.into_iter().collect();
+    lines.sort_by_key(|(key, _)| *key);
+    let lines: Vec<SetLine> = lines.into_iter().map(|(_, line)| line).collect();
+    Ok(set_map(level, geometry, one_line_in, &lines))
+}
+
+/// The verdict on every miss of the log, and the map they rest on.
+pub(super) fn infer(
+    log: &MissLog,
+    level: CacheLevel,
+    geometry: Option<LevelGeometry>,
+    one_line_in: u32,
+) -> (Vec<Verdict>, Result<SetMap, SetsUnknown>) {
+    let period = (log.period() / f64::from(one_line_in.max(1))).max(1.0);
+    let mut verdicts: Vec<Verdict> = log.misses.iter().map(|miss| early_verdict(log, miss, period)).collect();
+    let is_open = |index: usize| verdicts[index] == UNKNOWN;
+    let map = map_of(log, level, geometry, one_line_in, false, &|index, _| !is_open(index));
+    if log.capacity().is_none() {
+        return (verdicts, map);
+    }
+    let mut standing: FxHashMap<u32, f64> = FxHashMap::default();
+    if let (Ok(map), Some(_)) = (&map, geometry) {
+        standing.extend(map.standing_out.iter().map(|set| (set.set, set.q)));
+    }
+    let group_of = |miss: &Miss| -> Option<u32> {
+        let set = set_of(geometry?, log.lines.get(miss.line as usize)?.indexed_by)?;
+        standing.contains_key(&set).then_some(set)
+    };
+    let returns = Returns::count(log, period);
+    let groups = Groups::count(log, &verdicts, &returns, &group_of);
+    for (index, miss) in log.misses.iter().enumerate() {
+        if verdicts[index] == UNKNOWN && miss.line != NONE {
+            verdicts[index] = returns.verdict(miss).unwrap_or_else(|| {
+                let group = group_of(miss);
+                groups.verdict(group, group.map(|set| standing[&set]), miss)
+            });
+        }
+    }
+    (verdicts, map)
+}
+
+/// What one sample shows by itself: coherence, cold by burst.
+fn early_verdict(log: &MissLog, miss: &Miss, period: f64) -> Verdict {
+    if miss.flags & flag::HIT_MODIFIED != 0 {
+        return Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: 0.0 };
+    }
+    let again_soon = period > 1.0 && miss.flags & flag::NEAR_AFTER != 0;
+    if miss.flags & flag::FIRST == 0 || again_soon {
+        return UNKNOWN;
+    }
+    let line = &log.lines[miss.line as usize];
+    let in_burst = |position: usize| miss.flags & (flag::BURST << position) != 0;
+    let densest = (0..line.regions.len())
+        .filter(|position| in_burst(*position))
+        .map(|position| log.burst(line.regions[position]))
+        .max();
+    let p = densest.map_or(1.0, |burst| (-(burst as f64)).exp()).min(1.0 - 1.0 / period);
+    if p <= COLD_P {
+        Verdict { cause: Cause::Cold, basis: Basis::Burst, p }
+    } else {
+        UNKNOWN
+    }
+}
+
+/// How often lines came back within C ticks.
+struct Returns {
+    period: f64,
+    /// 1 over the chance that a further miss within C misses is sampled: C / k; infinite if samples are too far apart.
+    per_pair: f64,
+    /// By line: samples that had one of the same line before them.
+    pairs: Vec<u64>,
+    /// By line: further misses within C, on average.
+    rate: Vec<f64>,
+}
+
+impl Returns {
+    fn count(log: &MissLog, period: f64) -> Returns {
+        let capacity = log.capacity().unwrap_or(0) as f64;
+        let per_pair = capacity / ((capacity - 1.0) / period).floor().max(0.0);
+        let mut pairs = vec![0u64; log.lines.len()];
+        for miss in log.misses.iter().filter(|miss| miss.flags & flag::NEAR_BEFORE != 0) {
+            pairs[miss.line as usize] += 1;
+        }
+        let rate = |(pairs, line): (&u64, &Line)| match *pairs {
+            0 => 0.0,
+            pairs => pairs as f64 * per_pair / line.samples as f64,
+        };
+        let rate = pairs.iter().zip(&log.lines).map(rate).collect();
+        Returns { period, per_pair, pairs, rate }
+    }
+
+    /// Whether the line was sampled again soon. What comes after tells something only where samples are missing: with
+    /// every miss sampled, it is the next miss that it explains.
+    fn verdict(&self, miss: &Miss) -> Option<Verdict> {
+        let conflict = |p| Some(Verdict { cause: Cause::Conflict, basis: Basis::Reuse, p });
+        let sampled = self.period > 1.0;
+        let rate = self.rate[miss.line as usize];
+        if miss.flags & flag::NEAR_BEFORE != 0 || (sampled && miss.flags & flag::NEAR_AFTER != 0) {
+            conflict(0.0)
+        } else if sampled && rate >= 1.0 / REST_P {
+            conflict(1.0 / rate)
+        } else {
+            None
+        }
+    }
+}
+
+/// Samples left without evidence of their own, by group: each set that stands out, and all others together.
+struct Groups {
+    /// By group: samples left, and lines that were seen as a single pair.
+    counts: FxHashMap<Option<u32>, (u64, u64)>,
+    samples: u64,
+    /// Samples that are expected to be cold and have no verdict yet.
+    cold_expected: f64,
+    /// Lines not seen to come back behind each that was.
+    hidden_per_pair: f64,
+}
+
+impl Groups {
+    fn count(
+        log: &MissLog,
+        verdicts: &[Verdict],
+        returns: &Returns,
+        group_of: &dyn Fn(&Miss) -> Option<u32>,
+    ) -> Groups {
+        let mut counts: FxHashMap<Option<u32>, (u64, u64)> = FxHashMap::default();
+        for (miss, verdict) in log.misses.iter().zip(verdicts) {
+            if *verdict != UNKNOWN || miss.line == NONE {
+                continue;
+            }
+            let count = counts.entry(group_of(miss)).or_default();
+            count.0 += u64::from(returns.verdict(miss).is_none());
+            let single = miss.flags & flag::NEAR_BEFORE != 0 && returns.pairs[miss.line as usize] == 1;
+            count.1 += u64::from(single);
+        }
+        let cold_found = verdicts.iter().filter(|verdict| verdict.cause == Cause::Cold).count() as f64;
+        Groups {
+            samples: counts.values().map(|(samples, _)| *samples).sum(),
+            counts,
+            cold_expected: (lines_estimated(log, returns.period) / returns.period - cold_found).max(0.0),
+            hidden_per_pair: if returns.period > 1.0 { returns.per_pair - 1.0 } else { 0.0 },
+        }
+    }
+
+    fn verdict(&self, group: Option<u32>, standing_q: Option<f64>, miss: &Miss) -> Verdict {
+        let (samples, pairs) = self.counts.get(&group).copied().unwrap_or_default();
+        if samples == 0 {
+            return UNKNOWN;
+        }
+        let hidden = poisson_upper_limit(pairs) * self.hidden_per_pair / samples as f64;
+        let cold = (self.cold_expected / self.samples as f64).min(1.0);
+        let other = (hidden + cold).min(1.0);
+        if other <= REST_P {
+            return Verdict { cause: Cause::Capacity, basis: Basis::Reuse, p: other };
+        }
+        if let Some(q) = standing_q {
+            return Verdict { cause: Cause::Conflict, basis: Basis::Set, p: q };
+        }
+        if miss.flags & flag::FIRST != 0 && 1.0 - cold <= REST_P {
+            return Verdict { cause: Cause::Cold, basis: Basis::Number, p: 1.0 - cold };
+        }
+        UNKNOWN
+    }
+}
+
+/// Chao's estimate of the number of lines, those never sampled included.
+fn lines_estimated(log: &MissLog, period: f64) -> f64 {
+    let times = |wanted: u64| log.lines.iter().filter(|line| line.samples == wanted).count() as f64;
+    let (once, twice) = (times(1), times(2));
+    let unseen = (1.0 - 1.0 / period) * once * (once - 1.0).max(0.0) / (2.0 * (twice + 1.0));
+    log.lines.len() as f64 + unseen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::log::tests::seen;
+    use super::*;
+
+    /// 16 sets of four ways: 64 lines.
+    fn geometry() -> LevelGeometry {
+        LevelGeometry { sets: 16, ways: 4, line_size: 64, indexing: SetIndexing::Virtual }
+    }
+
+    /// Every `period`th of the misses, by line.
+    fn verdicts(period: u64, misses: impl Iterator<Item = u64>) -> (Vec<Verdict>, SetMap) {
+        let mut log = MissLog::new(Some(64), 6);
+        misses
+            .skip(period as usize - 1)
+            .step_by(period as usize)
+            .for_each(|line| log.add(seen(line, period)));
+        let (verdicts, map) = infer(&log, CacheLevel::L1d, Some(geometry()), 1);
+        (verdicts, map.expect("addresses are known"))
+    }
+
+    fn share(verdicts: &[Verdict], cause: Cause) -> f64 {
+        verdicts.iter().filter(|verdict| verdict.cause == cause).count() as f64 / verdicts.len() as f64
+    }
+
+    /// A loop over five lines of one set: five first touches, then conflicts, by reuse, in a set that stands out.
+    #[test]
+    fn five_lines_in_one_set_are_a_conflict() {
+        let (verdicts, map) = verdicts(1, (0..500).map(|k| k % 5 * 16 + 3));
+        assert!(verdicts[..5].iter().all(|verdict| verdict.cause == Cause::Cold));
+        assert!(verdicts[5..].iter().all(|verdict| verdict.cause == Cause::Conflict));
+        assert_eq!(map.standing_out.iter().map(|set| set.set).collect::<Vec<_>>(), [3]);
+    }
+
+    /// A loop over 128 lines, twice the cache: first touches, then capacity, and no set stands out.
+    #[test]
+    fn twice_the_cache_is_capacity() {
+        let (verdicts, map) = verdicts(1, (0..1280).map(|k| k % 128));
+        assert!(verdicts[..128].iter().all(|verdict| verdict.cause == Cause::Cold));
+        assert!(verdicts[128..].iter().all(|verdict| verdict.cause == Cause::Capacity));
+        assert_eq!(map.standing_out, []);
+    }
+
+    /// The same with one miss in seven sampled (7 and 128 have no common factor): enough samples make capacity sure,
+    /// few leave it unknown. Cold misses are 128 of 128,000.
+    #[test]
+    fn few_samples_leave_capacity_unknown() {
+        let (many, _) = verdicts(7, (0..128_000).map(|k| k % 128));
+        assert!(share(&many, Cause::Capacity) > 0.99, "{}", share(&many, Cause::Capacity));
+        assert_eq!(share(&many, Cause::Conflict), 0.0);
+        let (few, _) = verdicts(7, (0..300).map(|k| k % 128));
+        assert_eq!(share(&few, Cause::Capacity), 0.0, "two rounds only: half of them are first touches");
+    }
+
+    /// A fight of five lines with one miss in seven sampled: five samples are 35 of 64 lines.
+    #[test]
+    fn a_sampled_fight_is_a_conflict() {
+        let (verdicts, map) = verdicts(7, (0..3500).map(|k| k % 5 * 16 + 3));
+        assert_eq!(share(&verdicts, Cause::Conflict), 1.0);
+        assert_eq!(map.standing_out.len(), 1);
+    }
+
+    /// Samples further apart than the cache has lines: no reuse can be seen. The set still tells of a fight, and of
+    /// a loop over twice the cache nothing can be said.
+    #[test]
+    fn samples_too_far_apart_leave_only_the_set() {
+        let (fight, _) = verdicts(67, (0..67_000).map(|k| k % 5 * 16 + 3));
+        assert_eq!(share(&fight, Cause::Conflict), 1.0);
+        let (loop_, map) = verdicts(67, (0..670_000).map(|k| k % 128));
+        assert_eq!(share(&loop_, Cause::Unknown), 1.0);
+        assert_eq!(map.standing_out, []);
+    }
+
+    /// First touches only, with one miss in seven sampled: pages of 64 lines have nine samples in their first burst.
+    #[test]
+    fn first_touches_are_cold() {
+        let (verdicts, map) = verdicts(7, 0..10_000);
+        assert!(share(&verdicts, Cause::Cold) > 0.99, "{}", share(&verdicts, Cause::Cold));
+        assert_eq!(map.standing_out, []);
+    }
+
+    /// A hundred lines lost to other cores, and no geometry: snoops tell, the rest is unknown.
+    #[test]
+    fn without_geometry_only_snoops_tell() {
+        let mut log = MissLog::new(None, 6);
+        for k in 0..200u64 {
+            log.add(super::super::log::Seen { hit_modified: k % 2 == 0, ..seen(k % 7, 10) });
+        }
+        let (verdicts, map) = infer(&log, CacheLevel::L1d, None, 1);
+        assert_eq!(share(&verdicts, Cause::Coherence), 0.5);
+        assert_eq!(share(&verdicts, Cause::Unknown), 0.5);
+        assert_eq!(map, Err(SetsUnknown::NoGeometry));
+    }
+}

@@ -1,0 +1,159 @@
+//! What an event is a miss of, and what a miss can be caused by.
+
+use super::geometry::CacheLevel;
+use hardmeter_samples::model::{EventDescription, MemoryEvent, MissCause, SharingVerdict, SimulatedDetail};
+use serde::Serialize;
+
+/// Why a line was missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Cause {
+    /// First access.
+    Cold,
+    /// The working set is larger than the cache.
+    Capacity,
+    /// Too many lines of the working set belong to one set of the cache.
+    Conflict,
+    /// Another core wrote the word that was accessed.
+    TrueSharing,
+    /// Another core wrote other words of the line only.
+    FalseSharing,
+    /// Another core took the line; whether it wrote the same word is not known.
+    Coherence,
+    /// The samples do not tell.
+    Unknown,
+}
+
+impl Cause {
+    /// Every cause, in the order in which they are shown.
+    pub const ALL: [Cause; 7] = [
+        Cause::Cold,
+        Cause::Capacity,
+        Cause::Conflict,
+        Cause::TrueSharing,
+        Cause::FalseSharing,
+        Cause::Coherence,
+        Cause::Unknown,
+    ];
+
+    /// Its name in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Cold => "cold",
+            Cause::Capacity => "capacity",
+            Cause::Conflict => "conflict",
+            Cause::TrueSharing => "true sharing",
+            Cause::FalseSharing => "false sharing",
+            Cause::Coherence => "coherence",
+            Cause::Unknown => "unknown",
+        }
+    }
+
+    /// What the software PMU told of a miss.
+    pub fn told(detail: &SimulatedDetail) -> Option<Cause> {
+        Some(match detail.cause? {
+            MissCause::Cold => Cause::Cold,
+            MissCause::Capacity => Cause::Capacity,
+            MissCause::Conflict => Cause::Conflict,
+            MissCause::Coherence => match detail.sharing.and_then(|sharing| sharing.verdict) {
+                Some(SharingVerdict::True) => Cause::TrueSharing,
+                Some(SharingVerdict::False) => Cause::FalseSharing,
+                None => Cause::Coherence,
+            },
+        })
+    }
+
+    /// Without the distinction that samples alone cannot make.
+    pub fn without_sharing_verdict(self) -> Cause {
+        match self {
+            Cause::TrueSharing | Cause::FalseSharing => Cause::Coherence,
+            other => other,
+        }
+    }
+}
+
+/// What the samples of an event are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// Misses of a level.
+    Miss(CacheLevel),
+    /// Misses because another core wrote the line.
+    CoherenceMiss,
+    /// Translations that a TLB did not hold.
+    TlbMiss,
+    /// Accesses, hit or miss: the data source tells those that the first level did not serve.
+    Accesses,
+    /// Nothing that has to do with memory.
+    Other,
+}
+
+impl EventKind {
+    /// What an event counts: by our name, or by what others usually call it.
+    pub fn of(event: &EventDescription) -> EventKind {
+        use EventKind::{Accesses, CoherenceMiss, Miss, Other, TlbMiss};
+        if let Some(known) = event.known {
+            return match known {
+                MemoryEvent::L1dMiss => Miss(CacheLevel::L1d),
+                MemoryEvent::L1iMiss => Miss(CacheLevel::L1i),
+                MemoryEvent::L2Miss => Miss(CacheLevel::L2),
+                MemoryEvent::L3Miss => Miss(CacheLevel::L3),
+                MemoryEvent::DtlbMiss | MemoryEvent::ItlbMiss | MemoryEvent::StlbMiss => TlbMiss,
+                MemoryEvent::CoherenceMiss => CoherenceMiss,
+                MemoryEvent::Loads | MemoryEvent::Stores => Accesses,
+                MemoryEvent::Instructions | MemoryEvent::BranchesMispredicted | MemoryEvent::Invalidation => {
+                    Other
+                }
+            };
+        }
+        let name = event.name.to_ascii_lowercase().replace(['-', '.'], "_");
+        let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        if has(&["tlb"]) {
+            TlbMiss
+        } else if has(&["l1_icache_load_miss", "l1i_cache_refill", "icache_miss"]) {
+            Miss(CacheLevel::L1i)
+        } else if has(&["l1_miss", "l1_dcache_load_miss", "l1d_cache_refill", "l1d_replacement"]) {
+            Miss(CacheLevel::L1d)
+        } else if has(&["l2_miss", "l2d_cache_refill"]) {
+            Miss(CacheLevel::L2)
+        } else if has(&["l3_miss", "llc_miss", "llc_load_miss", "cache_misses"]) {
+            Miss(CacheLevel::L3)
+        } else if has(&["mem_load", "mem_store", "mem_trans", "mem_inst", "ibs_op", "arm_spe"]) {
+            Accesses
+        } else {
+            Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(name: &str) -> EventKind {
+        EventKind::of(&EventDescription {
+            name: name.into(),
+            known: MemoryEvent::from_name(name),
+            period: None,
+            frequency: None,
+            attr_type: 4,
+            attr_config: 0,
+            sample_type: 0,
+            precise_ip: 0,
+        })
+    }
+
+    #[test]
+    fn our_events_and_those_of_others_are_understood() {
+        assert_eq!(event("l2-miss"), EventKind::Miss(CacheLevel::L2));
+        assert_eq!(event("coherence-miss"), EventKind::CoherenceMiss);
+        assert_eq!(event("MEM_LOAD_RETIRED.L2_MISS:pp"), EventKind::Miss(CacheLevel::L2));
+        assert_eq!(event("L1-dcache-load-misses"), EventKind::Miss(CacheLevel::L1d));
+        assert_eq!(event("LLC-load-misses"), EventKind::Miss(CacheLevel::L3));
+        assert_eq!(event("dTLB-load-misses"), EventKind::TlbMiss);
+        assert_eq!(event("cpu/mem-loads,ldlat=30/P"), EventKind::Accesses);
+        assert_eq!(event("MEM_TRANS_RETIRED.LOAD_LATENCY"), EventKind::Accesses);
+        assert_eq!(event("cycles:u"), EventKind::Other);
+    }
+}
