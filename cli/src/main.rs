@@ -28,6 +28,7 @@ enum Command {
     Doctor(commands::doctor::Arguments),
     Report(commands::report::Arguments),
     Annotate(commands::annotate::Arguments),
+    Sharing(commands::sharing::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
     #[command(hide = true)]
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => commands::doctor::run(arguments, globals),
         Command::Report(arguments) => commands::report::run(arguments, globals),
         Command::Annotate(arguments) => commands::annotate::run(arguments, globals),
+        Command::Sharing(arguments) => commands::sharing::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),

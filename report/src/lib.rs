@@ -24,6 +24,7 @@ mod error;
 mod firefox;
 mod folded;
 mod heading;
+mod instructions;
 mod layout;
 mod listing;
 mod number;
@@ -33,6 +34,7 @@ mod protobuf;
 mod register_view;
 mod routine_search;
 mod sample_rows;
+mod sharing_view;
 mod symbols;
 mod top_view;
 
@@ -49,5 +51,8 @@ pub use pprof::write_pprof;
 pub use register_view::{RegisterRecord, RegisterView};
 pub use routine_search::RoutineWanted;
 pub use sample_rows::SampleRows;
+pub use sharing_view::{
+    AccessReport, CodeName, FightReport, GroupReport, LineReport, SharingDetail, SharingOptions, SharingReport,
+};
 pub use symbols::SymbolNames;
 pub use top_view::{remark_json, remarks_text, Shown, TopReport};

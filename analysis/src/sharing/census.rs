@@ -3,7 +3,7 @@
 use super::line::LineId;
 use super::role::{Role, Roles};
 use crate::code::Place;
-use hardmeter_samples::model::{MemoryOperation, Sample, SharingVerdict};
+use hardmeter_samples::model::{DataSource, MemoryOperation, Sample, SharingVerdict};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -70,6 +70,7 @@ pub struct LineCensus {
     samples: u64,
     with_address: u64,
     with_source: u64,
+    stores: u64,
 }
 
 impl LineCensus {
@@ -83,6 +84,7 @@ impl LineCensus {
             samples: 0,
             with_address: 0,
             with_source: 0,
+            stores: 0,
         }
     }
 
@@ -92,6 +94,8 @@ impl LineCensus {
         self.samples += 1;
         self.with_address += u64::from(sample.address.is_some());
         self.with_source += u64::from(sample.data_source.is_some());
+        let store = |source: DataSource| source.operation() == MemoryOperation::Store;
+        self.stores += u64::from(sample.data_source.is_some_and(store));
         let detail = sample.simulated();
         let role = self.roles.of(sample, detail.as_ref());
         if role == Role::Access {
@@ -131,6 +135,11 @@ impl LineCensus {
     /// Samples with a data source.
     pub fn with_source(&self) -> u64 {
         self.with_source
+    }
+
+    /// Whether any store was sampled.
+    pub fn stores_seen(&self) -> bool {
+        self.stores > 0
     }
 
     /// The roles.

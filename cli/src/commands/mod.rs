@@ -8,6 +8,7 @@ pub mod generate;
 pub mod record;
 pub mod report;
 pub mod server;
+pub mod sharing;
 pub mod stat;
 mod throwaway;
 

@@ -1,0 +1,80 @@
+//! `hardmeter sharing`: show the cache lines that cores fight for.
+
+use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_report::{SharingDetail, SharingOptions, SharingReport, WalkOptions};
+
+/// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hardmeter record -e coherence-miss,invalidation --cores 4 --server DIR -- pgbench -n -c 10 -t 50
+  hardmeter sharing                      the ten worst lines, three of them access by access
+  hardmeter sharing --top 50 --lines 10 --rows 20
+  hardmeter sharing -i perf.data         of \"perf c2c record\" or \"perf mem record\"
+  hardmeter sharing --format json | jq '.lines[0].verdict'
+
+Columns:
+  misses    accesses that waited because another core had written the line; in parts,
+            local: loads served by another core of the node (perf: local HITM), remote: of another node
+  taken     stores that took the line away from other cores
+  sharing   true: on bytes that the other core wrote; false: on other bytes of the line; mixed: both
+  bytes     of the line, from its start; \"?\": the width is not known, a word of four is shown
+  blamed    misses of others that name this write as the latest of another core
+  takes     stores of this code that took the line away
+  others    samples of other events")]
+pub struct Arguments {
+    #[command(flatten)]
+    view: ViewArguments,
+    /// Lines in the table.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// All contended lines.
+    #[arg(long, conflicts_with = "top")]
+    all: bool,
+    /// Lines shown access by access.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    lines: usize,
+    /// Rows per table of a line.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    rows: usize,
+    /// Infer verdicts from where samples fell, even where the simulator knows: shows how far the inference can be
+    /// trusted.
+    #[arg(long)]
+    inferred: bool,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let capture = arguments.view.open()?;
+    let progress = Progress::start(globals);
+    let options = SharingOptions {
+        walk: WalkOptions {
+            filter: arguments.view.filter(&capture)?,
+            symbols: Some(arguments.view.symbols()),
+            progress: &|samples| progress.samples(samples),
+        },
+        lines: (!arguments.all).then_some(arguments.top),
+        judge_by_samples: arguments.inferred,
+    };
+    let mut report = SharingReport::make(&capture, options)?;
+    drop(progress);
+    report.filter = arguments.view.filter_text();
+    require_samples(&report.heading, report.samples)?;
+    let detail = SharingDetail { lines: arguments.lines, rows: arguments.rows };
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), detail, globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    }
+    Ok(outcome(&report.unread, globals))
+}

@@ -1,0 +1,171 @@
+//! The report on sharing, of a capture made by hand: two processes write the two halves of a word pair in turns.
+
+use hardmeter_analysis::Filter;
+use hardmeter_attribution::SymbolizerOptions;
+use hardmeter_report::{Capture, SharingDetail, SharingOptions, SharingReport, Style, WalkOptions};
+use hardmeter_samples::model::{Comm, CpuMode, FileOffset, Mmap, Pid, Tid, Timestamp, VirtualAddress};
+use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, EventAttributes, RecordBuilder};
+use std::path::Path;
+
+const USER_EXACT: u16 = 2 | 1 << 14;
+const SHARED: u64 = 0x7f00_0000_0000;
+const STORE: u64 = 0x04;
+/// `hardmeter.data` of the software PMU uses this type for its events.
+const RAW: u32 = 4;
+
+fn event(name: &str, id: u64) -> EventAttributes {
+    let mut attr = PerfEventAttr::new(RAW, id);
+    attr.sample_period = 1;
+    attr.sample_type = sample_type::IDENTIFIER
+        | sample_type::IP
+        | sample_type::TID
+        | sample_type::TIME
+        | sample_type::ADDR
+        | sample_type::CPU
+        | sample_type::PERIOD
+        | sample_type::RAW
+        | sample_type::DATA_SRC
+        | sample_type::WEIGHT_STRUCT
+        | sample_type::PHYS_ADDR;
+    attr.flags = attr_flag::SAMPLE_ID_ALL | attr_flag::MMAP2 | attr_flag::COMM | attr_flag::EXCLUDE_KERNEL;
+    EventAttributes { name: name.to_string(), attr, ids: vec![id] }
+}
+
+/// A store of eight bytes at `offset` of the shared line, by process `pid`; of a miss, with the other's offset.
+fn store(event: u64, time: u64, pid: u64, offset: u64, other: Option<u8>) -> Vec<u8> {
+    let mut raw = b"HMs1\x08\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+    if let Some(offset) = other {
+        raw.extend([1, 0, 16, 0, 0, 0, 0, 0, 2, offset, 8, 1]);
+        raw.extend((3 - pid as u32).to_le_bytes());
+        raw.extend((0x1000 * (3 - pid)).to_le_bytes());
+    }
+    raw.resize((raw.len() + 4).next_multiple_of(8) - 4, 0);
+    RecordBuilder::new(record_type::SAMPLE, USER_EXACT)
+        .u64(event)
+        .u64(0x1000 * pid)
+        .u32(pid as u32)
+        .u32(pid as u32)
+        .u64(time)
+        .u64(SHARED + offset)
+        .u64(pid - 1)
+        .u64(1)
+        .u32(raw.len() as u32)
+        .bytes(&raw)
+        .u64(60)
+        .u64(STORE)
+        .u64(0x5000 + offset)
+        .finish()
+}
+
+/// Ten turns; each but the first two begins with a miss, each but the first takes the line away.
+fn ping_pong(path: &Path) {
+    let events = [event("coherence-miss", 1), event("invalidation", 2)];
+    let mut writer = CaptureWriter::create(path, &events, &CaptureHeader::default()).expect("created");
+    for pid in 1..=2 {
+        let comm = Comm {
+            pid: Pid(pid),
+            tid: Tid(pid),
+            name: format!("writer{pid}"),
+            exec: true,
+            time: Some(Timestamp(1)),
+        };
+        writer.append_comm(&comm).expect("written");
+        let mmap = Mmap {
+            pid: Pid(pid),
+            tid: Tid(pid),
+            mode: CpuMode::User,
+            start: VirtualAddress(SHARED),
+            length: 4096,
+            offset: FileOffset(0),
+            executable: false,
+            protection: Some(3),
+            flags: Some(1),
+            build_id: None,
+            path: "/dev/zero (deleted)".into(),
+            time: Some(Timestamp(2)),
+        };
+        writer.append_mmap(&mmap).expect("written");
+    }
+    for turn in 0..10 {
+        let (pid, time) = (1 + turn % 2, 100 + 10 * turn);
+        let (mine, other) = ((pid - 1) * 8, (2 - pid) as u8 * 8);
+        if turn > 1 {
+            writer.append(&store(1, time, pid, mine, Some(other))).expect("written");
+        }
+        if turn > 0 {
+            writer.append(&store(2, time + 1, pid, mine, None)).expect("written");
+        }
+    }
+    writer.finish().expect("finished");
+}
+
+fn report(path: &Path, judge_by_samples: bool) -> SharingReport {
+    let capture = Capture::open(path).expect("opens");
+    let walk = WalkOptions {
+        filter: Filter::default(),
+        symbols: Some(SymbolizerOptions::default()),
+        progress: &|_| (),
+    };
+    SharingReport::make(&capture, SharingOptions { walk, lines: Some(10), judge_by_samples }).expect("made")
+}
+
+const GOLDEN: &str = "\
+contended cache lines: n = 8 coherence misses and 9 invalidations on 1 line
+  #  misses      of 8  local  remote  taken  latency  sharing  address         object
+  1       8  100.00 %      0       0      9       60  false    0x7f0000000000  shared memory /dev/zero (deleted)
+
+1: physical line 0x140, 0x7f0000000000 in process 2: shared memory /dev/zero (deleted)
+  false sharing: 8 of n = 8 coherence misses (100.00 %) on bytes that no other core had written;
+  exact (simulated)
+  bytes  access  misses  true  false  blamed  takes  others  latency  routine            line  process  object
+  8..16  store        4            4       4      5               60  [unknown address]        writer2  \
+shared memory /dev/zero (deleted)
+  0..8   store        4            4       4      4               60  [unknown address]        writer1  \
+shared memory /dev/zero (deleted)
+  who waits for whom, n = 8 coherence misses; exact (simulated)
+    misses  waits              for
+         4  [unknown address]  [unknown address]
+         4  [unknown address]  [unknown address]
+  another layout: a cache line for each of
+    bytes 0..8 (used by one thread): shared memory /dev/zero (deleted)
+    bytes 8..16 (used by one thread): shared memory /dev/zero (deleted)
+  predicted: 8 of n = 8 coherence misses vanish (100.00 %), that is 100.00 % of all n = 8; every
+  recorded miss and invalidation was played again; accesses that hit are not in the trace (record
+  loads and stores with period 1 for an exact answer)
+";
+
+#[test]
+fn a_falsely_shared_line_as_text_and_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("made.data");
+    ping_pong(&path);
+    let made = report(&path, false);
+    let text = made.render(Style::default(), SharingDetail { lines: 3, rows: 8 }, true);
+    assert_eq!(text, GOLDEN);
+    let json = made.json();
+    assert_eq!(json["total"]["misses"], 8);
+    let line = &json["lines"][0];
+    assert_eq!(line["verdict"]["kind"], "false");
+    assert_eq!(line["verdict"]["evidence"]["method"], "simulated");
+    assert_eq!(line["layout"]["misses_after"], 0);
+    assert_eq!(line["layout"]["basis"], "all-misses");
+    assert_eq!(line["layout"]["groups"][1]["ranges"][0], "8..16");
+    assert_eq!(line["accesses"][0]["blamed"], 4);
+    assert_eq!(line["fights"][0]["misses"], 4);
+}
+
+#[test]
+fn judged_by_samples_eight_misses_are_too_few() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("made.data");
+    ping_pong(&path);
+    let made = report(&path, true);
+    let text = made.render(Style::default(), SharingDetail { lines: 1, rows: 1 }, true);
+    // 0.9^8 = 0.430 for the misses, 0.9^17 for the stores: the misses are the weaker side.
+    let line = "unknown sharing: 0.00 % of n = 8 misses on bytes that another thread stores, 0.00 % of n = 17 stores on \
+                bytes that another thread misses on; too few samples to tell, p=0.430";
+    let on_one_line = text.replace("\n  ", " ");
+    assert!(on_one_line.contains(line), "{text}");
+    assert!(text.contains("and 1 access more; --rows shows them"), "{text}");
+}
