@@ -6,6 +6,8 @@
 //!   Mmap, Comm, Fork ──> AddressSpaces ──┐
 //!   pid + address ───────────────────────┴─> image + address in it ──> routine      Symbolizer::lookup
 //!                                                                  ├─> variable     Symbolizer::lookup_data
+//!                                                                  ├─> its field    Symbolizer::variable_field
+//!                                                                  ├─> field used   Symbolizer::operand_field
 //!                                                                  ├─> source lines Symbolizer::lines
 //!                                                                  └─> instructions Symbolizer::disassemble
 //! ```
@@ -35,6 +37,7 @@ mod problem;
 mod routine;
 mod source;
 mod symbolizer;
+mod types;
 mod vdso;
 
 pub use address_spaces::{AddressSpaces, ImageDescription, ImageId, ImageKind, MappedAddress};
@@ -48,3 +51,4 @@ pub use problem::{Problem, ProblemKind, Problems};
 pub use routine::{DataPlace, Place, Resolved, ResolvedData, Routine, RoutineId, RoutineKind};
 pub use source::{SourceFiles, SourceOptions};
 pub use symbolizer::{Symbolizer, SymbolizerOptions};
+pub use types::{DataField, FieldEvidence, FieldOwner, FieldTally, NoField};

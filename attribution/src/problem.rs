@@ -18,6 +18,8 @@ pub enum ProblemKind {
     NoStaticNames,
     /// No line information: no source lines, no inline frames.
     NoLines,
+    /// No types: fields of structs have no names.
+    NoTypes,
     /// The kernel hides its addresses, or another kernel runs now.
     KernelNames,
     /// The map file of a just-in-time compiler is missing or malformed.

@@ -184,6 +184,11 @@ impl Image {
         })
     }
 
+    /// The file, to read more of it.
+    pub(crate) fn parse(&self) -> object::Result<object::File<'_>> {
+        object::File::parse(&**self.bytes)
+    }
+
     /// The section that an address lies in.
     pub(crate) fn section_name(&self, address: ImageAddress) -> Option<&str> {
         let section = self.sections.iter().find(|section| section.range.contains(&address.0))?;

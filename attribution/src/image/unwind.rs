@@ -7,6 +7,28 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, Unwind
 use object::{Object, ObjectSection};
 use std::ops::Range;
 
+/// The unwind section of a file, and the addresses that its entries are relative to.
+pub(crate) struct SectionAddresses<'data> {
+    pub(crate) section: EhFrame<EndianSlice<'data, RunTimeEndian>>,
+    pub(crate) bases: BaseAddresses,
+}
+
+/// Finds `.eh_frame`.
+pub(crate) fn eh_frame<'data>(file: &object::File<'data>) -> Option<SectionAddresses<'data>> {
+    let section = file.section_by_name(".eh_frame")?;
+    let data = section.data().ok()?;
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let mut eh_frame = EhFrame::from(EndianSlice::new(data, endian));
+    eh_frame.set_address_size(if file.is_64() { 8 } else { 4 });
+    let address_of = |name: &str| file.section_by_name(name).map_or(0, |section| section.address());
+    let bases = BaseAddresses::default()
+        .set_eh_frame(section.address())
+        .set_eh_frame_hdr(address_of(".eh_frame_hdr"))
+        .set_text(address_of(".text"))
+        .set_got(address_of(".got"));
+    Some(SectionAddresses { section: eh_frame, bases })
+}
+
 /// The ranges of all FDEs of an image, sorted, without overlap.
 #[derive(Debug, Default)]
 pub(crate) struct UnwindRanges {
@@ -16,17 +38,9 @@ pub(crate) struct UnwindRanges {
 impl UnwindRanges {
     /// Reads `.eh_frame`; a malformed section yields what could be read before the fault.
     pub(crate) fn read(file: &object::File<'_>) -> UnwindRanges {
-        let Some(section) = file.section_by_name(".eh_frame") else { return UnwindRanges::default() };
-        let Ok(data) = section.data() else { return UnwindRanges::default() };
-        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let mut eh_frame = EhFrame::from(EndianSlice::new(data, endian));
-        eh_frame.set_address_size(if file.is_64() { 8 } else { 4 });
-        let address_of = |name: &str| file.section_by_name(name).map_or(0, |section| section.address());
-        let bases = BaseAddresses::default()
-            .set_eh_frame(section.address())
-            .set_eh_frame_hdr(address_of(".eh_frame_hdr"))
-            .set_text(address_of(".text"))
-            .set_got(address_of(".got"));
+        let Some(SectionAddresses { section: eh_frame, bases }) = eh_frame(file) else {
+            return UnwindRanges::default();
+        };
         let mut ranges = Vec::new();
         let mut entries = eh_frame.entries(&bases);
         while let Ok(Some(entry)) = entries.next() {

@@ -8,6 +8,7 @@ use crate::image::lines::{LineError, LineTable, SourceFrame};
 use crate::image::locate::Found;
 use crate::image::{Image, ImageAddress, ImageError};
 use crate::problem::ProblemKind;
+use crate::types::{NoField, TypeTable};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const NO_LINES_REMEDY: &str =
 
 /// What is known of an image's file.
 #[derive(Default)]
-enum ImageState {
+pub(super) enum ImageState {
     #[default]
     NotTried,
     Unavailable,
@@ -34,11 +35,31 @@ enum LineState {
     Loaded(Box<LineTable>),
 }
 
+/// Like [`ImageState`], of the types.
+#[derive(Default)]
+pub(super) enum TypeState {
+    #[default]
+    NotTried,
+    Unavailable(NoField),
+    Loaded(Box<TypeTable>),
+}
+
 /// One image of the capture.
 #[derive(Default)]
 pub(super) struct ImageSlot {
-    image: ImageState,
+    pub(super) image: ImageState,
     lines: LineState,
+    pub(super) types: TypeState,
+}
+
+impl ImageState {
+    /// The image, if it was loaded.
+    pub(super) fn loaded(&self) -> Option<&Image> {
+        match self {
+            ImageState::Loaded(image) => Some(image),
+            _ => None,
+        }
+    }
 }
 
 impl Symbolizer {
@@ -112,10 +133,7 @@ impl Symbolizer {
 
     /// The image, if it was loaded before.
     pub(crate) fn loaded(&self, id: ImageId) -> Option<&Image> {
-        match &self.slots.get(id.index())?.image {
-            ImageState::Loaded(image) => Some(image),
-            _ => None,
-        }
+        self.slots.get(id.index())?.image.loaded()
     }
 
     /// The image, loaded on the first call; `None`, with a problem noted, when it cannot be.

@@ -2,6 +2,7 @@
 
 mod code;
 mod data;
+mod fields;
 mod images;
 
 use crate::address_spaces::{is_kernel_address, AddressSpaces, ImageDescription, ImageId, ImageKind};
@@ -14,6 +15,7 @@ use crate::jit::JitMap;
 use crate::kernel::KernelSymbols;
 use crate::problem::{ProblemKind, Problems};
 use crate::routine::{DataPlace, Place, Resolved, Routine, RoutineId, RoutineKind};
+use crate::types::{DataField, NoField};
 use hardmeter_samples::model::{CpuMode, FileOffset, Pid, Record, Tid, VirtualAddress};
 use images::ImageSlot;
 use rustc_hash::FxHashMap;
@@ -78,6 +80,8 @@ pub struct Symbolizer {
     answers: FxHashMap<(ImageId, u64), Resolved>,
     data_answers: FxHashMap<(ImageId, u64), DataPlace>,
     line_answers: FxHashMap<(ImageId, u64), Arc<[SourceFrame]>>,
+    /// By image, address and size of the access.
+    variable_answers: FxHashMap<(ImageId, u64, u8), Result<DataField, NoField>>,
     problems: Problems,
 }
 
@@ -105,6 +109,7 @@ impl Symbolizer {
             answers: FxHashMap::default(),
             data_answers: FxHashMap::default(),
             line_answers: FxHashMap::default(),
+            variable_answers: FxHashMap::default(),
             problems: Problems::default(),
         }
     }
