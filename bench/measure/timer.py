@@ -6,27 +6,17 @@ machine's.
 
 import os
 import random
-import re
 import shutil
-from dataclasses import dataclass
 from typing import Callable, Dict, List
 
 from figure import Bar, Figure, interleaved
-from processes import Trouble, cpu_seconds_with_dead_children, run, settled_cpu_seconds
+from pgbench import Leg, leg, together
+from processes import run
 from servers import HARDMETER, Playground, Server
 
 # "select" is bound by the processor and steady; "tpcb" is pgbench's default, which also waits for locks and the log.
 SCRIPTS = {"select": ["--select-only"], "tpcb": []}
 BAR_PERCENT = 1.0
-
-
-@dataclass
-class Leg:
-    """One run of pgbench."""
-
-    transactions: int
-    per_second: float
-    server_cpu: float
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
@@ -45,13 +35,13 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
                 say(f"timer at 1 kHz, pgbench {name}: block {block + 1} of {blocks}")
                 legs: Dict[str, List[Leg]] = {sampler: [] for sampler in samplers}
                 for sampler in interleaved(list(samplers), chance):
-                    legs[sampler].append(_leg(server, [*samplers[sampler], *pgbench]))
-                together = {sampler: _together(pair) for sampler, pair in legs.items()}
-                for sampler, leg in together.items():
-                    off = together["off"]
-                    more = (leg.server_cpu / leg.transactions) / (off.server_cpu / off.transactions) - 1
+                    legs[sampler].append(leg(server, [*samplers[sampler], *pgbench]))
+                summed = {sampler: together(pair) for sampler, pair in legs.items()}
+                for sampler, run_of_it in summed.items():
+                    off = summed["off"]
+                    more = (run_of_it.server_cpu / run_of_it.transactions) / (off.server_cpu / off.transactions) - 1
                     cpu[sampler].append(more * 100)
-                    rate[sampler].append((1 - leg.per_second / off.per_second) * 100)
+                    rate[sampler].append((1 - run_of_it.per_second / off.per_second) * 100)
             for sampler in samplers:
                 if sampler != "off":
                     figures += _figures(sampler, name, cpu[sampler], rate[sampler])
@@ -78,35 +68,3 @@ def _figures(sampler: str, script: str, cpu: List[float], rate: List[float]) -> 
         Figure.of_blocks(f"{title}: CPU time", cpu, "% more", more, bar),
         Figure.of_blocks(f"{title}: throughput", rate, "% less", fewer, bar),
     ]
-
-
-def _leg(server: Server, command: list) -> Leg:
-    before = _server_cpu(server)
-    output = run(command, env=server.environment())
-    used = _server_cpu(server) - before
-    count = re.search(r"transactions actually processed: (\d+)", output)
-    rate = re.search(r"tps = ([0-9.]+)", output)
-    if not count or not rate:
-        raise Trouble(f"pgbench said neither how many transactions nor how fast:\n{output}")
-    return Leg(int(count[1]), float(rate[1]), used)
-
-
-def _server_cpu(server: Server) -> float:
-    """CPU seconds of the server so far: its first process, the backends that ended, the helpers that live."""
-    while True:
-        first, *helpers = server.processes()
-        try:
-            living = sum(settled_cpu_seconds(helper) for helper in helpers)
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # pgbench has just left: a backend ended while we looked
-        dead = cpu_seconds_with_dead_children(first)
-        if server.processes() == [first, *helpers]:
-            return living + dead
-
-
-def _together(legs: List[Leg]) -> Leg:
-    return Leg(
-        transactions=sum(leg.transactions for leg in legs),
-        per_second=sum(leg.per_second for leg in legs) / len(legs),
-        server_cpu=sum(leg.server_cpu for leg in legs),
-    )
