@@ -130,7 +130,7 @@ impl Stacks {
 /// The chain's first entry is the interrupted instruction as the kernel saw it; the sample's own address may be the
 /// more exact one (PEBS), so it stands in its place. A chain without the sample's mode (a kernel sample with only
 /// its user chain) has no such entry.
-fn callers<'a>(sample: &Sample<'a>) -> impl Iterator<Item = Frame> + 'a {
+pub(crate) fn callers<'a>(sample: &Sample<'a>) -> impl Iterator<Item = Frame> + 'a {
     let mut frames = sample.callchain.frames(sample.mode).peekable();
     let mode: CpuMode = sample.mode;
     if frames.peek().is_some_and(|first| first.mode == mode) {

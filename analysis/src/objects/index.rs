@@ -2,7 +2,7 @@
 
 use super::data_map::{DataArea, DataMap};
 use super::processes::ServerProcesses;
-use super::range_tree::RangeTree;
+use super::range_tree::{Range, RangeTree};
 use super::texts::Texts;
 use super::{Object, ObjectSource};
 use hardmeter_samples::model::{
@@ -96,7 +96,7 @@ impl ObjectIndex {
         // Notes are foreign: a number beyond the texts is the empty text.
         let number = |id: TextId| numbers.get(id.0 as usize).copied().unwrap_or(TextId(0));
         let mut shared = Vec::new();
-        let mut private: FxHashMap<Pid, Vec<(u64, u64, u32)>> = FxHashMap::default();
+        let mut private: FxHashMap<Pid, Vec<Range>> = FxHashMap::default();
         for fact in &notes.facts {
             let end = fact.start.0.saturating_add(fact.length.0);
             if end == fact.start.0 {
@@ -156,6 +156,16 @@ impl ObjectIndex {
     /// What a process was to the server: "client backend", "checkpointer".
     pub fn role(&self, pid: Pid) -> Option<&Arc<str>> {
         self.processes.role(pid).map(|id| self.texts.text(id))
+    }
+
+    /// The number of what a process was to the server.
+    pub fn role_id(&self, pid: Pid) -> Option<TextId> {
+        self.processes.role(pid)
+    }
+
+    /// The number of a text, a new one if it has none.
+    pub(crate) fn number(&mut self, text: &str) -> TextId {
+        self.texts.number(text)
     }
 
     /// An object in one line: class, name, instance, part.

@@ -16,6 +16,7 @@
 mod data_map;
 mod formula;
 mod index;
+mod marks;
 mod processes;
 mod range_tree;
 mod table;
@@ -27,6 +28,7 @@ mod tests;
 pub use data_map::{DataArea, DataMap};
 pub use formula::{Formula, FormulaError};
 pub use index::ObjectIndex;
+pub use marks::CodeMarks;
 pub use table::{ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable};
 
 use hardmeter_samples::model::VirtualAddress;

@@ -9,18 +9,21 @@
 //! Ranges may nest and overlap at will: a page lies in the buffer pool, which lies in the shared segment. A query
 //! costs log n plus what it finds.
 
+/// First address, first address after it, the caller's number.
+pub(super) type Range = (u64, u64, u32);
+
 /// Half-open ranges of addresses, numbered by the caller.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RangeTree {
-    /// Start, end, number; by start.
-    ranges: Vec<(u64, u64, u32)>,
+    /// By start.
+    ranges: Vec<Range>,
     /// The furthest end of each node of the binary tree over `ranges`: the root at 1, children of n at 2n and 2n+1.
     furthest: Vec<u64>,
 }
 
 impl RangeTree {
     /// A tree of ranges `(start, end, number)`.
-    pub(super) fn new(mut ranges: Vec<(u64, u64, u32)>) -> Self {
+    pub(super) fn new(mut ranges: Vec<Range>) -> Self {
         ranges.sort_unstable();
         let mut tree = RangeTree { furthest: vec![0; 4 * ranges.len()], ranges };
         if !tree.ranges.is_empty() {

@@ -1,0 +1,387 @@
+//! For whom a server misses: by statement, by operator of the executed plan, by phase of the transaction, by the role of
+//! the process, by object.
+//!
+//! ```text
+//!   call chain   PostgresMain > exec_simple_query > PortalRun > ExecIndexScan > ExecEvalExpr > [sample]
+//!   marks                                           `- phase    `- operator
+//!                                                   "execute"      "Index Scan"
+//!   operator: the innermost marked call. phase: the outermost.
+//! ```
+
+use crate::code::{CodeMap, Place};
+use crate::estimate::Share;
+use crate::key_table::KeyTable;
+use crate::latency::LatencySummary;
+use crate::objects::{CodeMarks, DataMap, ObjectIndex};
+use crate::pass::{Located, Pass};
+use crate::stacks::callers;
+use crate::statements::Statements;
+use hardmeter_samples::model::{
+    Cycles, EventIndex, Frame, Period, Pid, Sample, StatementHash, VirtualAddress,
+};
+use hardmeter_samples::object_notes::TextId;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// By what samples can be grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryColumn {
+    /// The statement being executed, without its constants.
+    Statement,
+    /// The operator of its plan.
+    Operator,
+    /// The phase of the transaction.
+    Phase,
+    /// What the process is to the server.
+    Role,
+    /// The object of the data address: class and name.
+    Object,
+}
+
+impl QueryColumn {
+    /// Every column with its name on the command line.
+    pub const ALL: [(QueryColumn, &'static str); 5] = [
+        (QueryColumn::Statement, "statement"),
+        (QueryColumn::Operator, "operator"),
+        (QueryColumn::Phase, "phase"),
+        (QueryColumn::Role, "role"),
+        (QueryColumn::Object, "object"),
+    ];
+
+    /// The name on the command line and in the table's head.
+    pub fn name(self) -> &'static str {
+        QueryColumn::ALL[self as usize].1
+    }
+}
+
+impl FromStr for QueryColumn {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = QueryColumn::ALL.iter().find(|(_, known)| *known == name).map(|(column, _)| *column);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = QueryColumn::ALL.iter().map(|(_, name)| *name).collect();
+            format!("unknown column \"{name}\"; known: {}", known.join(", "))
+        })
+    }
+}
+
+/// Samples, and of how many it is known for whom they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueryCoverage {
+    /// Samples.
+    pub samples: u64,
+    /// Samples of processes that execute statements for clients.
+    pub backend: u64,
+    /// Of those, with a statement.
+    pub backend_with_statement: u64,
+    /// Samples with a call chain.
+    pub with_callchain: u64,
+    /// Samples with an operator on it.
+    pub with_operator: u64,
+    /// Samples with a phase on it.
+    pub with_phase: u64,
+}
+
+impl QueryCoverage {
+    /// Samples of backends with a statement.
+    pub fn statement_share(&self) -> Share {
+        Share { count: self.backend_with_statement, total: self.backend }
+    }
+}
+
+/// One row: the samples that are alike in the columns chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueryRow {
+    /// Its value in each of the table's columns; `None` where the samples do not tell.
+    pub values: Vec<Option<Arc<str>>>,
+    /// The number of its statement, where that is a column.
+    pub statement: Option<StatementHash>,
+    /// Its samples, of all of the event.
+    pub share: Share,
+    /// Events they stand for.
+    pub events: Period,
+    /// Their latencies.
+    pub latency: LatencySummary,
+    /// The object with most of them.
+    pub object: Option<(Arc<str>, Share)>,
+}
+
+/// The samples of one event, by the columns chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueryTable {
+    /// The event.
+    pub event: EventIndex,
+    /// The columns.
+    pub columns: Vec<QueryColumn>,
+    /// All its samples: the rows, those not kept included, add up to it.
+    pub total: u64,
+    /// The rows, those with most samples first.
+    pub rows: Vec<QueryRow>,
+    /// Rows not kept.
+    pub more_rows: u64,
+    /// Samples in rows not kept.
+    pub more_samples: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: u64,
+    events: u64,
+    latency_samples: u64,
+    latency_sum: u64,
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Tally) {
+        self.count += other.count;
+        self.events = self.events.saturating_add(other.events);
+        self.latency_samples += other.latency_samples;
+        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ProcessTally {
+    samples: u64,
+    with_statement: u64,
+}
+
+/// The packed form of "not told". Hashes may have any value, so that a statement has a word more.
+const ABSENT: u64 = u64::MAX;
+
+// The packed key:   event | has a statement | statement | operator | phase | role | class and name of the object
+const EVENT: usize = 0;
+const STATEMENT: usize = 1;
+const OPERATOR: usize = 3;
+const PHASE: usize = 4;
+const ROLE: usize = 5;
+const OBJECT: usize = 6;
+const WIDTH: usize = 7;
+
+/// Counts samples by whom they were for.
+#[derive(Debug)]
+pub struct QueryCount {
+    marks: CodeMarks,
+    marked: FxHashMap<Place, (Option<TextId>, Option<TextId>)>,
+    keys: KeyTable,
+    tallies: Vec<Tally>,
+    processes: FxHashMap<Pid, ProcessTally>,
+    coverage: QueryCoverage,
+    frames: Vec<Frame>,
+}
+
+impl QueryCount {
+    /// An empty count; `marks` say which code is an operator or a phase.
+    pub fn new(marks: CodeMarks) -> Self {
+        QueryCount {
+            marks,
+            marked: FxHashMap::default(),
+            keys: KeyTable::new(WIDTH),
+            tallies: Vec::new(),
+            processes: FxHashMap::default(),
+            coverage: QueryCoverage::default(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Counts one sample.
+    pub fn add<M: CodeMap + DataMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) {
+        let statement = pass.statements().of_sample(sample);
+        let (operator, phase) = self.on_chain(sample, located, pass);
+        let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
+        let object = pass.object(sample).map(|object| object.path);
+        let text = |id: Option<TextId>| id.map_or(ABSENT, |id| u64::from(id.0));
+        let object = object.map_or(ABSENT, |path| u64::from(path.class.0) << 32 | u64::from(path.name.0));
+        let row = self.keys.number(&[
+            sample.event.0 as u64,
+            u64::from(statement.is_some()),
+            statement.map_or(0, |statement| statement.0),
+            text(operator),
+            text(phase),
+            text(role),
+            object,
+        ]);
+        if row == self.tallies.len() {
+            self.tallies.push(Tally::default());
+        }
+        let tally = &mut self.tallies[row];
+        tally.count += 1;
+        tally.events = tally.events.saturating_add(sample.period.0);
+        if let Some(weight) = sample.weight {
+            tally.latency_samples += 1;
+            tally.latency_sum = tally.latency_sum.saturating_add(weight.latency.0);
+        }
+        self.coverage.samples += 1;
+        self.coverage.with_callchain += u64::from(!sample.callchain.is_empty());
+        self.coverage.with_operator += u64::from(operator.is_some());
+        self.coverage.with_phase += u64::from(phase.is_some());
+        if let Some(pid) = sample.pid {
+            let process = self.processes.entry(pid).or_default();
+            process.samples += 1;
+            process.with_statement += u64::from(statement.is_some());
+        }
+    }
+
+    /// The innermost operator and the outermost phase on the sample's call chain.
+    fn on_chain<M: CodeMap>(
+        &mut self,
+        sample: &Sample<'_>,
+        located: Located,
+        pass: &mut Pass<M>,
+    ) -> (Option<TextId>, Option<TextId>) {
+        if self.marks.is_empty() {
+            return (None, None);
+        }
+        let (mut operator, mut phase) = (None, None);
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        frames.extend(callers(sample));
+        let inner = located.place.into_iter();
+        let outer = frames.iter().map(|frame| {
+            // A return address is the instruction after the call: one byte before it lies inside.
+            (VirtualAddress(frame.address.0.saturating_sub(1)), frame.mode)
+        });
+        for place in inner {
+            (operator, phase) = self.marked(place, pass);
+        }
+        for (address, mode) in outer {
+            let place = pass.place(sample.pid, address, mode);
+            let (here, phase_here) = self.marked(place, pass);
+            operator = operator.or(here);
+            phase = phase_here.or(phase);
+        }
+        self.frames = frames;
+        (operator, phase)
+    }
+
+    fn marked<M: CodeMap>(&mut self, place: Place, pass: &mut Pass<M>) -> (Option<TextId>, Option<TextId>) {
+        if let Some(known) = self.marked.get(&place) {
+            return *known;
+        }
+        let marked = match pass.map().image(place.image) {
+            Some(image) => {
+                let address = pass.map().address(place);
+                self.marks.at(&image.path, address, pass.objects())
+            }
+            None => (None, None),
+        };
+        self.marked.insert(place, marked);
+        marked
+    }
+
+    /// Of how many samples it is known for whom they were. Backends are the processes with the role of one; where no
+    /// process has a role, those that were seen with a statement.
+    pub fn coverage(&self, index: &ObjectIndex) -> QueryCoverage {
+        let mut coverage = self.coverage;
+        let has_roles = self.processes.keys().any(|pid| index.role(*pid).is_some());
+        for (pid, process) in &self.processes {
+            let backend = match index.role(*pid) {
+                Some(role) => is_backend(role),
+                None => !has_roles && process.with_statement > 0,
+            };
+            if backend {
+                coverage.backend += process.samples;
+                coverage.backend_with_statement += process.with_statement;
+            }
+        }
+        coverage
+    }
+
+    /// The table of an event by `columns`; at most `limit` rows.
+    pub fn table(
+        &self,
+        event: EventIndex,
+        columns: &[QueryColumn],
+        limit: Option<usize>,
+        index: &ObjectIndex,
+        statements: &Statements,
+    ) -> QueryTable {
+        let with_statement = columns.contains(&QueryColumn::Statement);
+        let mut groups = KeyTable::new(1 + columns.len() + 1);
+        let mut tallies: Vec<Tally> = Vec::new();
+        let mut objects: Vec<FxHashMap<u64, u64>> = Vec::new();
+        for row in (0..self.keys.len()).filter(|row| self.keys.key(*row)[EVENT] == event.0 as u64) {
+            let key = self.keys.key(row);
+            let mut group = vec![if with_statement { key[STATEMENT] } else { 0 }];
+            group.extend(columns.iter().map(|column| word(key, *column)));
+            group.push(0);
+            let number = groups.number(&group);
+            if number == tallies.len() {
+                tallies.push(Tally::default());
+                objects.push(FxHashMap::default());
+            }
+            tallies[number].merge(&self.tallies[row]);
+            if key[OBJECT] != ABSENT {
+                *objects[number].entry(key[OBJECT]).or_default() += self.tallies[row].count;
+            }
+        }
+        let total: u64 = tallies.iter().map(|tally| tally.count).sum();
+        let id = |word: u64| (word != ABSENT).then(|| index.text(TextId(word as u32)).clone());
+        let value = |column: QueryColumn, told: bool, word: u64| match column {
+            QueryColumn::Statement => told.then(|| statements.text(StatementHash(word))),
+            QueryColumn::Operator | QueryColumn::Phase | QueryColumn::Role => id(word),
+            QueryColumn::Object => (word != ABSENT).then(|| object_text(word, index)),
+        };
+        let row = |group: usize| {
+            let (key, tally) = (groups.key(group), &tallies[group]);
+            let words = columns.iter().zip(&key[1..]);
+            let statement = words.clone().find(|(column, _)| **column == QueryColumn::Statement);
+            let most =
+                objects[group].iter().map(|(object, count)| (*count, object_text(*object, index))).max();
+            QueryRow {
+                values: words.map(|(column, word)| value(*column, key[0] == 1, *word)).collect(),
+                statement: statement.filter(|_| key[0] == 1).map(|(_, hash)| StatementHash(*hash)),
+                share: Share { count: tally.count, total },
+                events: Period(tally.events),
+                latency: LatencySummary {
+                    samples: tally.latency_samples,
+                    sum: Cycles(tally.latency_sum),
+                    median: None,
+                },
+                object: most.map(|(count, object)| (object, Share { count, total: tally.count })),
+            }
+        };
+        let mut rows: Vec<QueryRow> = (0..groups.len()).map(row).collect();
+        // Ties by value, so that the order never changes between runs.
+        rows.sort_by(|a, b| b.share.count.cmp(&a.share.count).then_with(|| a.values.cmp(&b.values)));
+        let more = rows.split_off(limit.unwrap_or(usize::MAX).min(rows.len()));
+        QueryTable {
+            event,
+            columns: columns.to_vec(),
+            total,
+            rows,
+            more_rows: more.len() as u64,
+            more_samples: more.iter().map(|row| row.share.count).sum(),
+        }
+    }
+}
+
+/// Whether a role is that of a process that executes statements for a client.
+fn is_backend(role: &str) -> bool {
+    role.split_whitespace().any(|word| word == "backend")
+}
+
+fn word(key: &[u64], column: QueryColumn) -> u64 {
+    match column {
+        QueryColumn::Statement => key[STATEMENT + 1],
+        QueryColumn::Operator => key[OPERATOR],
+        QueryColumn::Phase => key[PHASE],
+        QueryColumn::Role => key[ROLE],
+        QueryColumn::Object => key[OBJECT],
+    }
+}
+
+fn object_text(packed: u64, index: &ObjectIndex) -> Arc<str> {
+    let (class, name) = (TextId((packed >> 32) as u32), TextId(packed as u32));
+    match name {
+        TextId(0) => index.text(class).clone(),
+        name => format!("{} {}", index.text(class), index.text(name)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
