@@ -6,6 +6,7 @@
  */
 #include "tool.h"
 
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
@@ -13,6 +14,7 @@
 #include "pub_tool_vkiscnums.h"
 
 #include "host.h"
+#include "state.h"
 
 extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord);
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt protection, Int fd,
@@ -97,6 +99,10 @@ uint64_t hm_wall_nanoseconds(void) {
   struct vki_timespec now = {0, 0};
   SYSCALL(__NR_clock_gettime, VKI_CLOCK_MONOTONIC, &now, 0, 0);
   return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+int hm_state_readable(uint64_t address, uint64_t length) {
+  return VG_(am_is_valid_for_client)(address, length, VKI_PROT_READ);
 }
 
 /* --- What the simulator asks of its host (sim/host.h) ------------------------- */

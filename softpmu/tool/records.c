@@ -20,6 +20,7 @@
 
 #include "host.h"
 #include "lock.h"
+#include "state.h"
 
 /* perf_event_type, PERF_RECORD_MISC_* */
 enum { RECORD_COMM = 3, RECORD_EXIT = 4, RECORD_FORK = 7, RECORD_SAMPLE = 9, RECORD_MMAP2 = 10 };
@@ -29,7 +30,10 @@ enum { MISC_USER = 2, MISC_MMAP_DATA = 1 << 13, MISC_COMM_EXEC = 1 << 13, MISC_E
 #define REGISTERS 18 /* samples::model::Register::GENERAL */
 #define ABI_64 2
 #define MAX_CALLCHAIN 128
-#define DETAIL_MAGIC 0x31734d48u /* "HMs1", samples::model::SimulatedDetail */
+
+/* samples::model::SimulatedDetail, which draws them. */
+#define DETAIL_MAGIC 0x31734d48u /* "HMs1" */
+enum { SECTION_SHARING = 1, SECTION_STATEMENT, SECTION_STATE, SECTION_ALLOCATION };
 
 static uint32_t current_tid;
 
@@ -269,6 +273,42 @@ static uint64_t events_of_sample(const struct hm_sample *sample) {
   }
 }
 
+static void put_section(uint32_t kind, uint32_t bytes) { put_pair(kind | bytes << 16, 0); }
+
+/* What the profiled program itself was at: its statement, and other state. */
+static void put_state(uint64_t address) {
+  struct hm_state state;
+  hm_read_state(hm_sim.header, address, &state);
+  if (state.statement != 0) {
+    put_section(SECTION_STATEMENT, sizeof(uint64_t));
+    put(state.statement);
+  }
+  for (uint32_t i = 0; i < state.values; i++) {
+    const struct hm_state_value *value = &state.value[i];
+    uint32_t words = (value->length + 7) / 8;
+    put_section(SECTION_STATE, sizeof(uint64_t) + value->length);
+    put_pair(value->id, value->length);
+    record.words[record.length + words - 1] = 0; /* the padding */
+    VG_(memcpy)(&record.words[record.length], value->bytes, value->length);
+    record.length += words;
+  }
+}
+
+/* RAW: a length and so many bytes, together a multiple of 8. */
+static void put_detail(const struct hm_access *access, uint32_t level) {
+  uint32_t begin = record.length;
+  uint64_t wall = hm_wall_nanoseconds();
+  put_pair(0, DETAIL_MAGIC);
+  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)access->cause[level] << 8 |
+               (uint32_t)access->level << 16,
+           access->set[level]);
+  put(wall);
+  if (atomic_load_explicit(&hm_sim.header->state_rules, memory_order_relaxed) != 0)
+    put_state(access->address);
+  uint32_t size = (record.length - begin) * (uint32_t)sizeof(uint64_t) - sizeof(uint32_t);
+  record.words[begin] |= size;
+}
+
 /* Called by the simulator, on the core, when the counter of an event expires. */
 void hm_host_sample(const struct hm_sample *sample) {
   const struct hm_access *access = sample->access;
@@ -276,7 +316,6 @@ void hm_host_sample(const struct hm_sample *sample) {
   VexGuestAMD64State guest;
   VG_(get_shadow_regs_area)(tid, (UChar *)&guest, 0, 0, sizeof guest);
   Addr ip = HM_SITE_IP(access->site);
-  uint32_t level = level_of_event(sample->event);
 
   begin(RECORD_SAMPLE, MISC_USER | MISC_EXACT_IP);
   put(sample->event + 1u); /* IDENTIFIER */
@@ -287,12 +326,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put_pair(sample->cpu, 0);
   put(events_of_sample(sample));
   if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
-  uint64_t wall = hm_wall_nanoseconds();
-  put_pair(20, DETAIL_MAGIC); /* RAW: its length, then the detail */
-  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)access->cause[level] << 8 |
-               (uint32_t)access->level << 16,
-           access->set[level]);
-  put(wall);
+  put_detail(access, level_of_event(sample->event));
   put(access->latency); /* WEIGHT_STRUCT: latency in the low half */
   put(data_source(access));
   put_registers(&guest, ip);
