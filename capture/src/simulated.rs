@@ -3,8 +3,9 @@
 use crate::pmu::syscall::Reading;
 use crate::softpmu::SoftwarePmu;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
-use hardmeter_samples::model::{Cycles, EventSource};
+use hardmeter_samples::model::{Cycles, EventSource, StateRule};
 use hardmeter_samples::perf_data::EventAttributes;
+use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
 use std::time::Duration;
 
 /// A prepared software PMU, drained by the recorder.
@@ -51,6 +52,10 @@ impl RecordSource for SimulatedSource {
         Ok(())
     }
 
+    fn set_state_rules(&mut self, rules: &[StateRule]) {
+        self.pmu.set_state_rules(rules);
+    }
+
     fn stop(&mut self) {
         self.pmu.stop_measuring();
     }
@@ -70,6 +75,18 @@ impl RecordSource for SimulatedSource {
     fn simulated_cycles(&self) -> Option<Cycles> {
         // Misses on lines that were left out cost no cycles: the time of a set-sampled run is too short.
         (!self.pmu.samples_sets()).then(|| self.pmu.counts().cycles)
+    }
+
+    fn statements(&self) -> Vec<Statement> {
+        self.pmu.statements()
+    }
+
+    fn reuse(&self) -> Option<ReuseHistogram> {
+        self.pmu.reuse()
+    }
+
+    fn page_walks(&self) -> Option<PageWalks> {
+        self.pmu.page_walks()
     }
 
     fn notes(&self) -> Vec<String> {

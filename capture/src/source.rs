@@ -2,8 +2,9 @@
 
 use crate::pmu::syscall::Reading;
 use crate::rings::RingError;
-use hardmeter_samples::model::{Cycles, EventSource};
+use hardmeter_samples::model::{Cycles, EventSource, StateRule};
 use hardmeter_samples::perf_data::{EventAttributes, WriteError};
+use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -66,6 +67,9 @@ pub trait RecordSource {
     /// Begins to measure, if it has not begun by itself.
     fn start(&mut self) -> Result<(), DrainError>;
 
+    /// Has the state of the profiled program read at each sample from now on, where the source can.
+    fn set_state_rules(&mut self, _rules: &[StateRule]) {}
+
     /// Stops measuring; what was recorded can still be drained.
     fn stop(&mut self);
 
@@ -83,6 +87,21 @@ pub trait RecordSource {
 
     /// Simulated time, where time is simulated.
     fn simulated_cycles(&self) -> Option<Cycles> {
+        None
+    }
+
+    /// The texts of the statements that its samples name by hash.
+    fn statements(&self) -> Vec<Statement> {
+        Vec::new()
+    }
+
+    /// Reuse of lines, where it is simulated.
+    fn reuse(&self) -> Option<ReuseHistogram> {
+        None
+    }
+
+    /// The effect of huge pages, where it is simulated.
+    fn page_walks(&self) -> Option<PageWalks> {
         None
     }
 

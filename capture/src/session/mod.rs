@@ -3,12 +3,13 @@
 //! ```text
 //! request --choose--> source ------\
 //!    \--> workload (held back) -----+--> recorder loop --> hardmeter.data, hardmeter.data.json
-//!          privileges dropped here -/
+//!          privileges dropped here -/         \--> observer --> hardmeter.data.objects
 //! ```
 
 mod choose;
 mod host;
 mod images;
+mod observer;
 mod recorder;
 mod server;
 mod signals;
@@ -17,6 +18,7 @@ mod tally;
 
 pub(crate) use choose::probe_encoding;
 pub use choose::{default_rate, Chosen, SourceChoice};
+pub use observer::{Attach, Attached, Observations, ObservedAccess, SampleObserver};
 pub use recorder::{Ending, LoopError, Progress, Recorded};
 pub use server::{RestartableServer, ServerTrouble, Wrapper};
 pub use stat::{stat, EventStatistic, StatReport};
@@ -34,8 +36,11 @@ use crate::softpmu::{self, SimulationConfig, SoftPmuError, SoftwarePmu};
 use crate::source::RecordSource;
 use crate::target::{self, Target, TargetError};
 use crate::workload::{Workload, WorkloadError};
-use hardmeter_samples::model::EventSource;
+use hardmeter_samples::machine::Machine;
+use hardmeter_samples::model::{EventSource, Pid};
+use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::sidecar::{RequestedEvent, Sidecar, SidecarError};
+use observer::{Observation, Observed};
 use signals::Caught;
 use std::ffi::OsString;
 use std::path::Path;
@@ -66,6 +71,8 @@ pub struct Request {
     pub causes: bool,
     /// Simulate one cache line in this many.
     pub set_sampling: u32,
+    /// Simulate so many cores, whatever the machine has.
+    pub cores: Option<u32>,
     /// Whether a targeted server may be restarted, which the software PMU needs.
     pub may_restart_server: bool,
 }
@@ -140,10 +147,12 @@ pub struct Report {
 
 /// Records into `output`. `announce` is told which source is used and why, before anything runs.
 ///
-/// A server that is to run on the software PMU is restarted by `server`, and put back afterwards.
+/// A server that is to run on the software PMU is restarted by `server`, and put back afterwards. Whatever `attach`
+/// finds out about the profiled server goes into notes beside the capture.
 pub fn record(
     request: &Request,
     mut server: Option<&mut dyn RestartableServer>,
+    attach: Option<Attach>,
     output: &Path,
     command_line: &[String],
     announce: &mut dyn FnMut(&Chosen),
@@ -180,32 +189,77 @@ pub fn record(
                 (Box::new(source), workload, None)
             }
         };
+    // Before rights are given up, for they may be what a look into the server needs.
+    let observed = observed(&request.target, workload.as_ref());
+    let mut observation =
+        attach.zip(observed).map(|(attach, who)| Observation::begin(who, attach, &source.attributes()));
     if let (Some(user), false) = (&user, restarted) {
         user.drop_privileges().map_err(SessionError::Privileges)?;
+        if let Some(observation) = &observation {
+            observation.rights_dropped();
+        }
     }
     let header = host::header(command_line);
-    let recorded =
-        recorder::record(source.as_mut(), workload.as_mut(), output, &header, request.delay, progress);
+    let recorded = recorder::record(
+        source.as_mut(),
+        workload.as_mut(),
+        output,
+        &header,
+        request.delay,
+        observation.as_mut(),
+        progress,
+    );
+    let observations = observation.map(Observation::finish).unwrap_or_default();
     // However the recording ended, the server is put back; should that fail, the capture is complete all the same.
     let restored = match server {
         Some(server) if restarted => server.restore(),
         _ => Ok(()),
     };
     let recorded = recorded?;
-    let notes = source.notes();
+    let mut notes = source.notes();
+    notes.extend(observations.remarks);
     let mut sidecar = sidecar(request, &chosen, &recorded, &notes);
     sidecar.simulated_cycles = source.simulated_cycles();
+    sidecar.statements = source.statements();
+    sidecar.reuse = source.reuse();
+    sidecar.page_walks = source.page_walks();
+    sidecar.workload.extend(observations.workload);
     if let Some(machine) = machine {
         sidecar.machine_name = Some(machine.name.clone());
         sidecar.machine = serde_json::to_value(&machine).ok();
     }
-    match sidecar.store(output) {
+    match sidecar.store(output).and_then(|()| store_objects(observations.notes.as_ref(), output)) {
         // The capture stands on its own; on a full disk it is the more important of the two.
         Err(SidecarError::Io { .. }) if recorded.ending == Ending::DiskFull => {}
         stored => stored?,
     }
     restored?;
     Ok(Report { recorded, source: chosen.source, notes })
+}
+
+/// Writes what is known of the server's objects beside the capture, or takes away what an earlier recording of that name
+/// left there.
+fn store_objects(notes: Option<&ObjectNotes>, output: &Path) -> Result<(), SidecarError> {
+    let path = ObjectNotes::path_for(output);
+    match notes {
+        Some(notes) => notes.store(output),
+        None => match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(SidecarError::Io { path, source })
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+/// The process that an observer is shown: the server's first, or what may become one.
+fn observed(target: &Target, workload: Option<&Workload>) -> Option<Observed> {
+    match target {
+        Target::Command => workload.map(|workload| Observed::Command(Pid(workload.pid()))),
+        Target::Processes(processes) => processes.first().copied().map(Observed::Running),
+        Target::Server(folder) => target::server_process(folder).ok().map(Observed::Running),
+        Target::System => None,
+    }
 }
 
 /// The command of a simulated recording: on the PMU itself, or beside a server that is.
@@ -232,7 +286,7 @@ fn simulated_workload(
 /// What the software PMU shall do for a request.
 fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, SoftPmuError> {
     Ok(SimulationConfig {
-        machine: softpmu::find_machine(&request.machine)?,
+        machine: machine(request)?,
         events: chosen.simulated.clone(),
         callchain_depth: if request.callchains { 64 } else { 0 },
         causes: request.causes,
@@ -243,12 +297,30 @@ fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, So
     })
 }
 
+/// The machine to simulate, with the cores that were asked for.
+fn machine(request: &Request) -> Result<Machine, SoftPmuError> {
+    let mut machine = softpmu::find_machine(&request.machine)?;
+    if let Some(cores) = request.cores.filter(|cores| *cores != machine.cores) {
+        machine
+            .notes
+            .push(format!("{cores} cores as asked for (--cores), where the machine has {}", machine.cores));
+        machine.cores = cores;
+    }
+    Ok(machine)
+}
+
 fn check(request: &Request) -> Result<(), SessionError> {
     let contradiction = |cause: &str, remedy: &str| {
         Err(SessionError::Contradiction { cause: cause.to_string(), remedy: remedy.to_string() })
     };
     if request.events.is_empty() {
         return contradiction("no event is named", "name some with -e; `hardmeter events` lists them");
+    }
+    if request.cores.is_some_and(|cores| !(1..=64).contains(&cores)) {
+        return contradiction(
+            "a machine is simulated with 1 to 64 cores",
+            "give --cores a number from 1 to 64",
+        );
     }
     if request.command.is_empty() && request.target == Target::Command {
         return contradiction(

@@ -1,6 +1,7 @@
 //! The recorder's loop: wait, drain, write; until the command, the target or the user ends it.
 
 use super::images::Images;
+use super::observer::Observation;
 use super::signals::{self, Signals};
 use super::tally::Tally;
 use crate::source::{DrainError, EventCount, RecordSource};
@@ -87,21 +88,21 @@ pub fn record(
     output: &Path,
     header: &CaptureHeader,
     delay: Option<Duration>,
+    observation: Option<&mut Observation>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, LoopError> {
     let attributes = source.attributes();
     let mut writer = CaptureWriter::create(output, &attributes, header)?;
-    let mut tally = Tally::new(&attributes);
-    let mut images = Images::default();
+    let mut onlookers = Onlookers { tally: Tally::new(&attributes), images: Images::default(), observation };
     let preamble = source.preamble();
-    see_records(&preamble, &mut images);
+    see_records(&preamble, &mut onlookers.images);
     writer.append(&preamble)?;
     let signals = Signals::block()?;
     let started = SystemTime::now();
     let clock = Instant::now();
-    let outcome =
-        run(source, workload, &signals, &mut writer, &mut tally, &mut images, delay, clock, progress);
+    let outcome = run(source, workload, &signals, &mut writer, &mut onlookers, delay, clock, progress);
     let (ending, target_ended_early, status) = outcome?;
+    let Onlookers { tally, images, .. } = onlookers;
     let duration = clock.elapsed();
     let counts = source.counts();
     writer.header_mut().sample_time = tally.times;
@@ -127,6 +128,22 @@ pub fn record(
     })
 }
 
+/// Who looks at records as they pass by.
+struct Onlookers<'a> {
+    tally: Tally,
+    images: Images,
+    observation: Option<&'a mut Observation>,
+}
+
+impl Onlookers<'_> {
+    /// Has the source read what the observer has learned to ask for.
+    fn pass_rules_on(&self, source: &mut dyn RecordSource) {
+        if let Some(rules) = self.observation.as_ref().and_then(|observation| observation.rules()) {
+            source.set_state_rules(&rules);
+        }
+    }
+}
+
 /// After a signal, or when the disk is full, the command gets this long to end by itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -136,19 +153,22 @@ fn run(
     mut workload: Option<&mut Workload>,
     signals: &Signals,
     writer: &mut CaptureWriter,
-    tally: &mut Tally,
-    images: &mut Images,
+    onlookers: &mut Onlookers<'_>,
     delay: Option<Duration>,
     clock: Instant,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Ending, bool, Option<ExitStatus>), LoopError> {
     let mut target_ended_early = false;
     let mut measuring = delay.is_none();
+    onlookers.pass_rules_on(source); // they hold from the first sample
     if measuring {
         source.start()?;
     }
     if let Some(workload) = workload.as_deref_mut() {
         workload.release()?;
+    }
+    if let Some(observation) = &onlookers.observation {
+        observation.released();
     }
     let ending = loop {
         let mut timeout = source.interval();
@@ -169,15 +189,16 @@ fn run(
         // Looked at before the drain: what was written until now is then certainly in the file.
         let signal = signals.take();
         let ended = workload.as_deref_mut().is_some_and(|workload| workload.try_wait().is_some());
-        if let Some(full) = drain_round(source, writer, tally, images)? {
+        if let Some(full) = drain_round(source, writer, onlookers)? {
             break full;
         }
+        onlookers.pass_rules_on(source);
         for (descriptor, (_, hung_up)) in wakeups.iter().zip(&events[own..]) {
             if *hung_up {
                 source.hung_up(*descriptor);
             }
         }
-        progress(Progress { samples: tally.total(), bytes: writer.length().0, measuring });
+        progress(Progress { samples: onlookers.tally.total(), bytes: writer.length().0, measuring });
         if let Some(signal) = signal {
             break Ending::Signal(signal);
         }
@@ -201,7 +222,7 @@ fn run(
             end_politely(workload);
         }
     }
-    if ending != Ending::DiskFull && drain_round(source, writer, tally, images)?.is_some() {
+    if ending != Ending::DiskFull && drain_round(source, writer, onlookers)?.is_some() {
         return Ok((Ending::DiskFull, target_ended_early, workload.and_then(|workload| workload.try_wait())));
     }
     Ok((ending, target_ended_early, workload.and_then(|workload| workload.try_wait())))
@@ -221,14 +242,20 @@ fn see_records(mut records: &[u8], images: &mut Images) {
 fn drain_round(
     source: &mut dyn RecordSource,
     writer: &mut CaptureWriter,
-    tally: &mut Tally,
-    images: &mut Images,
+    onlookers: &mut Onlookers<'_>,
 ) -> Result<Option<Ending>, LoopError> {
+    let Onlookers { tally, images, observation } = onlookers;
     let drained = source.drain(&mut |record| {
         tally.see(record);
         images.see(record);
+        if let Some(observation) = observation {
+            observation.see(record);
+        }
         writer.append(record).map_err(DrainError::from)
     });
+    if let Some(observation) = observation {
+        observation.flush();
+    }
     match drained {
         Ok(0) => Ok(None),
         Ok(_) if !source.comes_in_rounds() => Ok(None),

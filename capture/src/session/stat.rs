@@ -3,7 +3,7 @@
 use super::choose::{self, Chosen};
 use super::recorder::{Ending, LoopError};
 use super::signals::{self, Caught, Signals};
-use super::{attachment, check, simulated_workload, Request, RestartableServer, SessionError};
+use super::{attachment, check, machine, simulated_workload, Request, RestartableServer, SessionError};
 use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::plan::{Attachment, PlannedEvent};
@@ -254,7 +254,7 @@ fn simulated(
         branches: wanted.contains(&MemoryEvent::BranchesMispredicted),
         set_sampling: request.set_sampling,
         measure_from_start: request.delay.is_none() && request.target == Target::Command,
-        ..SimulationConfig::counting(softpmu::find_machine(&request.machine)?)
+        ..SimulationConfig::counting(machine(request)?)
     })?;
     let mut workload = simulated_workload(request, &pmu, &mut server, user.as_ref())?;
     if let (Some(user), false) = (&user, restarted) {

@@ -7,6 +7,7 @@
 //!   drain() <── ring of perf records ─┘
 //! ```
 
+mod reuse;
 mod segment;
 mod this_machine;
 
@@ -14,9 +15,10 @@ pub use this_machine::this_machine;
 
 use crate::rings::RingError;
 use hardmeter_samples::machine::{Machine, MachineError};
-use hardmeter_samples::model::{MemoryEvent, Period, Register};
+use hardmeter_samples::model::{MemoryEvent, Period, Register, StateRule};
 use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::EventAttributes;
+use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
 use segment::{Config, Segment};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -34,7 +36,8 @@ pub struct SimulationConfig {
     pub events: Vec<(MemoryEvent, Period)>,
     /// Frames of call chain per sample; 0: none. Each sample then costs an unwinding of the stack.
     pub callchain_depth: u32,
-    /// Classify misses as cold, capacity or conflict.
+    /// Find out why lines are missing: classify misses, measure how far apart uses of a line are, and simulate huge
+    /// pages beside.
     pub causes: bool,
     /// Simulate one cache line in this many (a power of two up to 64); 1: all. Counts are scaled.
     pub set_sampling: u32,
@@ -184,7 +187,7 @@ impl SoftwarePmu {
         raw.set_sampling = config.set_sampling;
         raw.callchain_depth = config.callchain_depth;
         if config.causes {
-            raw.flags |= segment::FLAG_CAUSES;
+            raw.flags |= segment::FLAG_CAUSES | segment::FLAG_REUSE | segment::FLAG_HUGE_PAGES;
         }
         if machine.tlb_flush_on_switch {
             raw.flags |= segment::FLAG_TLB_FLUSH_SWITCH;
@@ -237,6 +240,33 @@ impl SoftwarePmu {
     /// Lets programs of another user run on this PMU (a server that we start as `postgres`).
     pub fn give_to(&self, user: u32, group: u32) -> Result<(), SoftPmuError> {
         self.segment.give_to(user, group)
+    }
+
+    /// Has the state of the profiled programs read at each sample from now on.
+    pub fn set_state_rules(&mut self, rules: &[StateRule]) {
+        self.segment.set_state_rules(rules);
+    }
+
+    /// The statements that samples name.
+    pub fn statements(&self) -> Vec<Statement> {
+        self.segment.statements()
+    }
+
+    /// How far apart uses of a line were; `None` where it was not simulated.
+    pub fn reuse(&self) -> Option<ReuseHistogram> {
+        let (cold, buckets) = self.segment.reuse(self.config.machine.cores as usize)?;
+        Some(reuse::histogram(cold, &buckets))
+    }
+
+    /// Page walks as they were and as huge pages would have left them; `None` where they were not simulated.
+    pub fn page_walks(&self) -> Option<PageWalks> {
+        let totals = self.segment.totals();
+        // The first page of all costs a walk. With only some lines simulated, pages are missed.
+        (totals.walks_all_huge > 0 && !self.samples_sets()).then(|| PageWalks {
+            small: totals.events[MemoryEvent::StlbMiss as usize],
+            all_huge: totals.walks_all_huge,
+            shared_huge: totals.walks_shared_huge,
+        })
     }
 
     /// Begins to simulate: until then programs run at Valgrind's bare speed and nothing is counted.

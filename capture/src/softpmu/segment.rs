@@ -6,7 +6,8 @@
 use super::SoftPmuError;
 use crate::rings;
 use hardmeter_samples::machine::{CacheGeometry, TlbGeometry};
-use hardmeter_samples::model::{Cycles, MemoryEvent, StateRule};
+use hardmeter_samples::model::{Cycles, MemoryEvent, StateRule, StatementHash};
+use hardmeter_samples::sidecar::Statement;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{fchown, OpenOptionsExt};
@@ -56,9 +57,11 @@ pub(super) struct Config {
     reserved: u32,
 }
 
-/// `HM_FLAG_CAUSES`, `HM_FLAG_TLB_FLUSH_SWITCH`.
+/// `enum hm_flags`, as far as the recorder sets them.
 pub(super) const FLAG_CAUSES: u32 = 1;
-pub(super) const FLAG_TLB_FLUSH_SWITCH: u32 = 2;
+pub(super) const FLAG_TLB_FLUSH_SWITCH: u32 = 1 << 1;
+pub(super) const FLAG_REUSE: u32 = 1 << 3;
+pub(super) const FLAG_HUGE_PAGES: u32 = 1 << 4;
 
 impl Config {
     /// A configuration with the given levels (L1I, L1D, L2, L3; ITLB, DTLB, STLB) and nothing else set.
@@ -148,17 +151,26 @@ struct Results {
     counts: [CoreCounts; MAX_CORES],
 }
 
-/// `struct hm_reuse_counts`.
-const REUSE_BUCKETS: usize = 112;
+/// `struct hm_reuse_counts`, of which each core has one.
+pub(super) const REUSE_BUCKETS: usize = 112;
+/// `HM_REUSE_ONE_LINE_IN`.
+pub(super) const REUSE_ONE_LINE_IN: u32 = 64;
 #[repr(C)]
 struct ReuseCounts {
     cold: AtomicU64,
     buckets: [AtomicU64; REUSE_BUCKETS],
 }
 
+/// `enum hm_state_kind`.
+const STATE_STATEMENT: u32 = 1;
+const STATE_WORD: u32 = 2;
+const STATE_ENTRY: u32 = 3;
+/// `HM_STATE_LONGEST`.
+const STATE_LONGEST: u32 = 32;
+
 /// `struct hm_state_rule`.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RawStateRule {
     kind: u32,
     id: u32,
@@ -178,6 +190,37 @@ struct States {
     rules: [RawStateRule; StateRule::MOST],
 }
 
+impl RawStateRule {
+    fn new(rule: &StateRule) -> RawStateRule {
+        let none = RawStateRule::default();
+        match *rule {
+            StateRule::Statement { pointer } => {
+                RawStateRule { kind: STATE_STATEMENT, base: pointer.0, ..none }
+            }
+            StateRule::Word { id, base, offset, length } => RawStateRule {
+                kind: STATE_WORD,
+                id: id.0,
+                base: base.0,
+                offset: offset.map_or(0, |offset| offset.0),
+                indirect: u32::from(offset.is_some()),
+                length: length.min(8),
+                ..none
+            },
+            StateRule::Entry { id, region, size, stride, table, table_stride, length } => RawStateRule {
+                kind: STATE_ENTRY,
+                id: id.0,
+                base: region.0,
+                size: size.0,
+                stride: stride.0,
+                table: table.0,
+                table_stride: table_stride.0,
+                length: length.min(STATE_LONGEST),
+                ..none
+            },
+        }
+    }
+}
+
 /// `struct hm_statement`.
 #[repr(C)]
 struct RawStatement {
@@ -186,6 +229,10 @@ struct RawStatement {
     reserved: AtomicU32,
     text: [u8; 1008],
 }
+
+/// `HM_STATEMENTS`, `HM_STATEMENT_TEXT`: slots of the table, and bytes of a text in one.
+const STATEMENTS: usize = 4096;
+const STATEMENT_TEXT: usize = 1004;
 
 const _: () = {
     assert!(std::mem::size_of::<CacheConfig>() == 16);
@@ -213,6 +260,8 @@ pub(super) struct Totals {
     pub switches: u64,
     pub processes: u32,
     pub frames_exhausted: bool,
+    pub walks_all_huge: u64,
+    pub walks_shared_huge: u64,
 }
 
 /// A mapped segment and its file, which goes when this is dropped.
@@ -319,6 +368,66 @@ impl Segment {
         Ok(consumed)
     }
 
+    /// Has `rules` carried out at every sample from now on, in place of those before; more than
+    /// [`StateRule::MOST`] are not taken.
+    pub fn set_state_rules(&mut self, rules: &[StateRule]) {
+        // SAFETY: mapped for as long as self lives. Nobody reads rules beyond their number, which is none while
+        // they are written.
+        unsafe {
+            let states = std::ptr::addr_of_mut!((*self.base.cast::<Header>()).states.0);
+            let number = &(*states).number;
+            number.store(0, Ordering::SeqCst);
+            let rules = rules.iter().take(StateRule::MOST);
+            let count = rules.len();
+            for (index, rule) in rules.enumerate() {
+                std::ptr::addr_of_mut!((*states).rules[index]).write_volatile(RawStateRule::new(rule));
+            }
+            number.store(count as u32, Ordering::Release);
+        }
+    }
+
+    /// The statements that samples named so far, by their hashes.
+    pub fn statements(&self) -> Vec<Statement> {
+        let at = self.header().control.0.statements.load(Ordering::Acquire) as usize;
+        let Some(table) = self.table::<RawStatement>(at, STATEMENTS) else { return Vec::new() };
+        let mut statements: Vec<Statement> = table
+            .iter()
+            .filter_map(|slot| {
+                let length = slot.length.load(Ordering::Acquire) as usize;
+                // Length 0: the process that had the slot died before the text was whole.
+                let text = (length > 0).then(|| &slot.text[..length.min(STATEMENT_TEXT)])?;
+                Some(Statement {
+                    hash: StatementHash(slot.hash.load(Ordering::Relaxed)),
+                    text: String::from_utf8_lossy(text).into_owned(),
+                })
+            })
+            .collect();
+        statements.sort_by_key(|statement| statement.hash);
+        statements
+    }
+
+    /// Reuse distances, summed over cores: first uses, and uses by bucket. `None` where they were not measured.
+    pub fn reuse(&self, cores: usize) -> Option<(u64, [u64; REUSE_BUCKETS])> {
+        let at = self.header().control.0.reuse.load(Ordering::Acquire) as usize;
+        let (mut cold, mut buckets) = (0, [0; REUSE_BUCKETS]);
+        for core in self.table::<ReuseCounts>(at, cores)? {
+            cold += core.cold.load(Ordering::Relaxed);
+            for (total, bucket) in buckets.iter_mut().zip(&core.buckets) {
+                *total += bucket.load(Ordering::Relaxed);
+            }
+        }
+        Some((cold, buckets))
+    }
+
+    /// Some of what the segment holds at an offset; `None` at offset 0, or where it would not lie within.
+    fn table<T>(&self, at: usize, count: usize) -> Option<&[T]> {
+        let bytes = count.checked_mul(std::mem::size_of::<T>())?;
+        let fits =
+            at != 0 && at.is_multiple_of(std::mem::align_of::<T>()) && at.checked_add(bytes)? <= self.size;
+        // SAFETY: within the mapping and aligned; the callers' types are plain numbers, valid whatever they are.
+        fits.then(|| unsafe { std::slice::from_raw_parts(self.base.add(at).cast::<T>(), count) })
+    }
+
     /// How many processes ever attached or were forked.
     pub fn attached(&self) -> u32 {
         self.header().control.0.attached.load(Ordering::Acquire)
@@ -338,6 +447,8 @@ impl Segment {
             }
             totals.cycles.0 += core.cycles.load(Ordering::Relaxed);
             totals.switches += core.switches.load(Ordering::Relaxed);
+            totals.walks_all_huge += core.walks_all_huge.load(Ordering::Relaxed);
+            totals.walks_shared_huge += core.walks_shared_huge.load(Ordering::Relaxed);
         }
         totals
     }
@@ -393,6 +504,92 @@ fn create_file() -> Result<(PathBuf, File), SoftPmuError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hardmeter_samples::model::{ByteCount, StateId, VirtualAddress};
+
+    fn segment() -> Segment {
+        Segment::create(Config::new([None; 4], [None; 3]), 8 << 20).expect("a segment")
+    }
+
+    /// The words of the segment at `offset`, as the tool would write them.
+    fn words(segment: &mut Segment, offset: usize) -> *mut u64 {
+        assert!(offset.is_multiple_of(8) && offset < segment.size);
+        // SAFETY: within the mapping.
+        unsafe { segment.base.add(offset).cast() }
+    }
+
+    #[test]
+    fn rules_lie_where_the_tool_reads_them() {
+        let mut segment = segment();
+        let address = VirtualAddress;
+        let rules = [
+            StateRule::Statement { pointer: address(0x10) },
+            StateRule::Word { id: StateId(4), base: address(0x20), offset: Some(ByteCount(24)), length: 4 },
+            StateRule::Entry {
+                id: StateId(5),
+                region: address(0x30),
+                size: ByteCount(8192 * 16),
+                stride: ByteCount(8192),
+                table: address(0x40),
+                table_stride: ByteCount(64),
+                length: 20,
+            },
+        ];
+        segment.set_state_rules(&rules);
+        // kind and id, base, size, stride, table, table_stride, offset, indirect and length; from byte 12936 on.
+        let at = words(&mut segment, 12928);
+        // SAFETY: the header is larger.
+        let raw: Vec<u64> = (0..25).map(|index| unsafe { at.add(index).read() }).collect();
+        assert_eq!(raw[0], 3);
+        assert_eq!(raw[1..9], [1, 0x10, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(raw[9..17], [2 | 4 << 32, 0x20, 0, 0, 0, 0, 24, 1 | 4 << 32]);
+        assert_eq!(raw[17..25], [3 | 5 << 32, 0x30, 8192 * 16, 8192, 0x40, 64, 0, 20 << 32]);
+        segment.set_state_rules(&vec![rules[0]; 100]);
+        // SAFETY: as above.
+        assert_eq!(unsafe { at.read() }, StateRule::MOST as u64);
+    }
+
+    #[test]
+    fn statements_are_read_when_their_texts_are_whole() {
+        let mut segment = segment();
+        assert_eq!(segment.statements(), []);
+        let table = RING_OFFSET + Segment::RING_SIZE;
+        segment.header().control.0.statements.store(table as u64, Ordering::Relaxed);
+        let mut put = |slot: usize, hash: u64, length: u64, text: u64| {
+            let at = words(&mut segment, table + slot * 1024);
+            // SAFETY: a slot has 128 words.
+            unsafe {
+                at.write(hash);
+                at.add(1).write(length);
+                at.add(2).write(text);
+            }
+        };
+        put(7, 70, 8, u64::from_le_bytes(*b"SELECT ?"));
+        put(8, 60, 0, u64::from_le_bytes(*b"SELE\0\0\0\0")); // its process died
+        put(4095, 5, 5, u64::from_le_bytes(*b"BEGIN\0\0\0"));
+        let statement = |hash, text: &str| Statement { hash: StatementHash(hash), text: text.to_string() };
+        assert_eq!(segment.statements(), [statement(5, "BEGIN"), statement(70, "SELECT ?")]);
+    }
+
+    #[test]
+    fn reuse_is_summed_over_cores_and_unknown_where_it_does_not_fit() {
+        let mut segment = segment();
+        assert_eq!(segment.reuse(2), None);
+        let at = RING_OFFSET + Segment::RING_SIZE;
+        segment.header().control.0.reuse.store(at as u64, Ordering::Relaxed);
+        for core in 0..2 {
+            let counts = words(&mut segment, at + core * 904);
+            // SAFETY: within the heap.
+            unsafe {
+                counts.write(1);
+                counts.add(1 + 3).write(10 + core as u64);
+            }
+        }
+        let (cold, buckets) = segment.reuse(2).expect("counts");
+        assert_eq!((cold, buckets[3], buckets.iter().sum::<u64>()), (2, 21, 21));
+        assert_eq!(segment.reuse(1 << 40), None);
+        segment.header().control.0.reuse.store(u64::MAX - 7, Ordering::Relaxed);
+        assert_eq!(segment.reuse(1), None);
+    }
 
     #[test]
     fn only_segments_of_dead_recorders_are_swept_away() {

@@ -1,7 +1,7 @@
 //! `hardmeter record`: record memory samples of a command, a process or a server.
 
 use super::throwaway::ThrowawayServer;
-use super::{CommandError, Globals, Outcome};
+use super::{observe, CommandError, Globals, Outcome};
 use hardmeter_capture::events::{parse_events, EventRequest};
 use hardmeter_capture::pmu::attributes::{Modes, Rate};
 use hardmeter_capture::session::{
@@ -44,9 +44,17 @@ pub struct Arguments {
     /// Only loads that took at least this many cycles (Intel's load latency event).
     #[arg(long, value_name = "CYCLES")]
     ldlat: Option<u16>,
-    /// Do not simulate why lines were missing (cold, capacity, conflict): faster.
+    /// Do not simulate why lines were missing (cold, capacity, conflict, coherence), how far apart uses of a line are,
+    /// and huge pages: faster.
     #[arg(long)]
     no_causes: bool,
+    #[arg(long)]
+    no_objects: bool,
+    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware and timer.
+    ///
+    /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
+    /// included. It needs root, and a PostgreSQL built with --enable-dtrace, as Debian's is. The software PMU tells of
+    #[arg(long)]
 }
 
 /// What to measure, of whom, how: common to `record` and `stat`.
@@ -64,6 +72,9 @@ pub(super) struct Measured {
     /// Simulate one cache line in N (1, 2, 4 ... 64): faster, less exact.
     #[arg(long, value_name = "N", default_value_t = 1)]
     set_sampling: u32,
+    /// Simulate N cores (1 to 64), whatever the machine has.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cores: Option<u32>,
     /// Leave the kernel out.
     #[arg(long)]
     user_only: bool,
@@ -152,6 +163,7 @@ impl Measured {
             machine: self.machine.clone(),
             causes: false,
             set_sampling: self.set_sampling,
+            cores: self.cores,
             may_restart_server: false,
         })
     }
@@ -180,6 +192,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let report = session::record(
         &request,
         server.as_mut().map(|server| server as &mut dyn RestartableServer),
+        (!arguments.no_objects).then(observe::attach),
         &arguments.output,
         &command_line,
         &mut |chosen| announce(chosen, globals),
@@ -260,7 +273,12 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
             outcome = Outcome::Partial;
         }
     }
-    if tally.total() == 0 {
+        .events
+        .iter()
+        .zip(&tally.samples)
+        .map(|(_, samples)| samples)
+        .sum();
+    }
         eprintln!(
             "hardmeter: no samples in {}: the target ran too briefly for the period, or did not run in the sampled mode\n  \
              remedy: a shorter period (-c), a longer run, or `hardmeter stat` to see how often the events happen",

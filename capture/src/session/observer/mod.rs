@@ -1,0 +1,335 @@
+//! Looking into the profiled server while it is recorded: whoever can tell what its addresses are sees each sampled
+//! access shortly after it happened, and may have the software PMU read the server's state at each sample.
+//!
+//! ```text
+//!   recorder loop ── copies sample records ──> bounded queue ──> observer's thread ──> SampleObserver
+//!        │   ^                                  (full: dropped,        │  see(), tick()
+//!        │   └────────── state rules ───────────  and counted) ────────┤
+//!        └── end ──────────────────────────────────────────────────────┴──> Observations: notes, remarks
+//! ```
+//! The recorder never waits for the observer while it records, and never fails because of it: its trouble is a remark.
+//! Who the observer is this room does not know; the caller of [`session::record`](super::record) brings it.
+
+mod access;
+mod rights;
+
+pub use access::ObservedAccess;
+
+use access::AccessReader;
+use hardmeter_samples::model::{Pid, StateRule, Timestamp};
+use hardmeter_samples::object_notes::ObjectNotes;
+use hardmeter_samples::perf_data::abi::record_type;
+use hardmeter_samples::perf_data::EventAttributes;
+use rights::KeptRights;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::time::{Duration, Instant};
+
+/// Sees the sampled accesses of one server. All calls come from one thread.
+pub trait SampleObserver: Send {
+    /// What the software PMU shall read at each sample, asked once.
+    fn state_rules(&self) -> Vec<StateRule>;
+    /// Accesses that happened since the last call.
+    fn see(&mut self, accesses: &[ObservedAccess]);
+    /// About a second has passed.
+    fn tick(&mut self, now: Timestamp);
+    /// The recording has ended; the server may still run.
+    fn finish(self: Box<Self>, now: Timestamp) -> Observations;
+}
+
+/// What an observer found out.
+#[derive(Debug, Default)]
+pub struct Observations {
+    /// What the addresses were; `None`: nothing is known.
+    pub notes: Option<ObjectNotes>,
+    /// What the reader of the capture must know beside them.
+    pub remarks: Vec<String>,
+    /// What the server counted while it was recorded, for example transactions.
+    pub workload: Vec<(String, f64)>,
+}
+
+/// What came of looking at a process.
+pub enum Attached {
+    /// It is a server, and this one observes it.
+    Observer(Box<dyn SampleObserver>),
+    /// It is none that anybody knows. A command may still become one.
+    NotAServer,
+    /// It is one, but cannot be looked into: why, and what mends it.
+    Refused(String),
+    /// It is one that is not ready yet.
+    NotReady(String),
+}
+
+/// Looks at a process; called again where it is not, or not yet, a server that runs.
+pub type Attach = Box<dyn FnMut(Pid) -> Attached + Send>;
+
+/// Batches that may wait for the observer's thread.
+const QUEUE: usize = 64;
+/// Bytes of records in a batch.
+const BATCH: usize = 64 << 10;
+/// Time between two ticks.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a server that was started as the command may take to be one, and how often it is looked at.
+const START: Duration = Duration::from_secs(60);
+const START_INTERVAL: Duration = Duration::from_millis(250);
+/// How long the recorder waits at its own beginning and end. The end includes writing down all that was found.
+const PATIENCE_AT_START: Duration = Duration::from_secs(30);
+const PATIENCE_AT_END: Duration = Duration::from_secs(60);
+
+enum Message {
+    /// The command was let go: look at its process.
+    Released,
+    /// Root was given up.
+    RightsDropped,
+    /// Whole sample records.
+    Samples(Vec<u8>),
+}
+
+/// How the process is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Observed {
+    /// It runs, and the user says that it is a server, or a process to look into: if not, the user hears why.
+    Running(Pid),
+    /// It is the command, not yet executed: most are no servers, which is not worth a word.
+    Command(Pid),
+}
+
+/// The recorder's end of an observation.
+pub(super) struct Observation {
+    to_thread: Option<SyncSender<Message>>,
+    rules: Receiver<Vec<StateRule>>,
+    end: Receiver<Observations>,
+    batch: Vec<u8>,
+    batched: u64,
+    passed: u64,
+    dropped: u64,
+}
+
+impl Observation {
+    /// Begins to observe. With a process that runs, this returns when it was looked at, and its state rules can be
+    /// [taken](Self::rules).
+    pub(super) fn begin(observed: Observed, attach: Attach, events: &[EventAttributes]) -> Observation {
+        let (to_thread, messages) = mpsc::sync_channel(QUEUE);
+        let (rules_out, rules) = mpsc::channel();
+        let (end_out, end) = mpsc::channel();
+        let (ready_out, ready) = mpsc::channel();
+        let reader = AccessReader::new(events);
+        let started = std::thread::Builder::new().name("observer".into()).spawn(move || {
+            block_signals();
+            let rights = KeptRights::keep();
+            let watch =
+                Watch { observed, attach, reader, rights, rules: rules_out, observer: None, trouble: None };
+            let observations = catch_unwind(AssertUnwindSafe(|| watch.run(&messages, &ready_out)));
+            let _ = end_out.send(observations.unwrap_or_else(|_| {
+                remark("objects were not recorded: the observer failed (a fault of hardmeter)")
+            }));
+        });
+        let mut observation = Observation {
+            to_thread: Some(to_thread),
+            rules,
+            end,
+            batch: Vec::new(),
+            batched: 0,
+            passed: 0,
+            dropped: 0,
+        };
+        match started {
+            Ok(_) => drop(ready.recv_timeout(PATIENCE_AT_START)),
+            Err(_) => observation.to_thread = None, // its end hangs up, which finish() tells
+        }
+        observation
+    }
+
+    /// Tells that root was given up.
+    pub(super) fn rights_dropped(&self) {
+        self.send(Message::RightsDropped);
+    }
+
+    /// Tells that the command runs.
+    pub(super) fn released(&self) {
+        self.send(Message::Released);
+    }
+
+    fn send(&self, message: Message) {
+        // Nobody at the other end: finish() tells.
+        let _ = self.to_thread.as_ref().map(|thread| thread.send(message));
+    }
+
+    /// State rules that the software PMU shall carry out from now on, if there are new ones.
+    pub(super) fn rules(&self) -> Option<Vec<StateRule>> {
+        self.rules.try_recv().ok()
+    }
+
+    /// Looks at a record that passes by.
+    #[inline]
+    pub(super) fn see(&mut self, record: &[u8]) {
+        if record.first_chunk::<4>().is_some_and(|kind| u32::from_ne_bytes(*kind) == record_type::SAMPLE) {
+            self.batch.extend_from_slice(record);
+            self.batched += 1;
+            if self.batch.len() >= BATCH {
+                self.flush();
+            }
+        }
+    }
+
+    /// Hands over what has passed by.
+    pub(super) fn flush(&mut self) {
+        let (Some(thread), false) = (&self.to_thread, self.batch.is_empty()) else { return };
+        let samples = std::mem::take(&mut self.batched);
+        self.passed += samples;
+        match thread.try_send(Message::Samples(std::mem::take(&mut self.batch))) {
+            Ok(()) => {}
+            Err(TrySendError::Full(Message::Samples(batch))) => {
+                self.dropped += samples;
+                self.batch = batch; // its memory
+                self.batch.clear();
+            }
+            Err(_) => self.to_thread = None,
+        }
+    }
+
+    /// Ends it; to be called while the server still runs.
+    pub(super) fn finish(mut self) -> Observations {
+        self.flush();
+        self.to_thread = None; // the thread reads what is queued, and then ends
+        let mut observations = self.end.recv_timeout(PATIENCE_AT_END).unwrap_or_else(|error| {
+            remark(match error {
+                RecvTimeoutError::Timeout => {
+                    "objects were not recorded: the server could not be looked into in time"
+                }
+                RecvTimeoutError::Disconnected => {
+                    "objects were not recorded: their thread could not be started"
+                }
+            })
+        });
+        if self.dropped > 0 && observations.notes.is_some() {
+            observations.remarks.push(format!(
+                "{} of {} samples came faster than their objects could be looked up: some have none; take a longer period",
+                self.dropped, self.passed
+            ));
+        }
+        observations
+    }
+}
+
+fn remark(text: &str) -> Observations {
+    Observations { remarks: vec![text.to_string()], ..Observations::default() }
+}
+
+/// The observer's thread.
+struct Watch {
+    observed: Observed,
+    attach: Attach,
+    reader: AccessReader,
+    rights: KeptRights,
+    rules: mpsc::Sender<Vec<StateRule>>,
+    observer: Option<Box<dyn SampleObserver>>,
+    trouble: Option<String>,
+}
+
+impl Watch {
+    fn run(mut self, messages: &Receiver<Message>, ready: &mpsc::Sender<()>) -> Observations {
+        let mut deadline = None; // for a process to become a server that is ready
+        if let Observed::Running(pid) = self.observed {
+            if !self.look_at(pid) {
+                deadline = Some(Instant::now() + START);
+            }
+        }
+        let _ = ready.send(());
+        let mut looked = Instant::now();
+        let mut ticked = Instant::now();
+        loop {
+            let wait = match deadline {
+                Some(_) => START_INTERVAL,
+                None => TICK.saturating_sub(ticked.elapsed()),
+            };
+            match messages.recv_timeout(wait) {
+                Ok(Message::RightsDropped) => self.rights.limit(),
+                Ok(Message::Released) => deadline = Some(Instant::now() + START),
+                Ok(Message::Samples(records)) => {
+                    if let Some(observer) = &mut self.observer {
+                        let accesses = self.reader.read(&records, now());
+                        if !accesses.is_empty() {
+                            observer.see(&accesses);
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if deadline.is_some() && looked.elapsed() >= START_INTERVAL {
+                looked = Instant::now();
+                let (Observed::Running(pid) | Observed::Command(pid)) = self.observed;
+                if self.look_at(pid) || deadline.is_some_and(|until| looked >= until) {
+                    deadline = None;
+                }
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                if let Some(observer) = &mut self.observer {
+                    observer.tick(now());
+                }
+            }
+        }
+        self.end()
+    }
+
+    /// Whether it need not be looked at again.
+    fn look_at(&mut self, pid: Pid) -> bool {
+        match (self.attach)(pid) {
+            Attached::Observer(observer) => {
+                let _ = self.rules.send(observer.state_rules());
+                self.observer = Some(observer);
+                self.trouble = None;
+                true
+            }
+            // A command has yet to be executed, and may execute another program in its place.
+            Attached::NotAServer if matches!(self.observed, Observed::Command(_)) => false,
+            Attached::NotAServer => {
+                self.trouble =
+                    Some(format!("objects were not recorded: process {pid} is no server that is known"));
+                true
+            }
+            Attached::Refused(why) => {
+                self.trouble = Some(format!("objects were not recorded: {why}"));
+                true
+            }
+            Attached::NotReady(why) => {
+                self.trouble = Some(format!("objects were not recorded: {why}"));
+                false
+            }
+        }
+    }
+
+    fn end(self) -> Observations {
+        let mut observations = self.observer.map(|observer| observer.finish(now())).unwrap_or_default();
+        if self.reader.is_blind() && observations.notes.is_some() {
+            observations.remarks.push(
+                "the samples have no data addresses: objects are known, but no accesses to them".into(),
+            );
+        }
+        observations.remarks.extend(self.trouble);
+        observations
+    }
+}
+
+/// Ending signals are the recorder's business; one that came to this thread would end the process.
+fn block_signals() {
+    // SAFETY: plain structures in and out.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// The time on the clock that samples and observers share.
+fn now() -> Timestamp {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests;
