@@ -1,5 +1,6 @@
 //! What a process executed at the moment of a sample, and how the statements read.
 
+use crate::statement_spans::{Running, StatementSpans};
 use hardmeter_samples::model::{Record, Sample, StatementHash};
 use hardmeter_samples::sidecar::Statement;
 use rustc_hash::FxHashMap;
@@ -9,32 +10,40 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Statements {
     texts: FxHashMap<StatementHash, Arc<str>>,
+    /// What the marks of a kernel recording tell.
+    spans: StatementSpans,
 }
 
 impl Statements {
     /// Statements whose texts are known from the notes beside the capture.
     pub fn new(texts: &[Statement]) -> Self {
         let text = |statement: &Statement| (statement.hash, statement.text.as_str().into());
-        Statements { texts: texts.iter().map(text).collect() }
+        Statements { texts: texts.iter().map(text).collect(), spans: StatementSpans::default() }
     }
 
     /// Takes note of a record that tells of statements.
-    pub fn observe(&mut self, _record: &Record<'_>) {}
+    pub fn observe(&mut self, record: &Record<'_>) {
+        self.spans.see(record);
+    }
 
     /// What the process of a sample executed, where that is known.
     pub fn of_sample(&self, sample: &Sample<'_>) -> Option<StatementHash> {
-        sample.simulated()?.statement
+        let simulated = sample.simulated().and_then(|detail| detail.statement);
+        simulated.or_else(|| match self.spans.of_sample(sample)? {
+            Running::Statement(statement) => Some(statement),
+            Running::Nameless | Running::Nothing => None,
+        })
     }
 
     /// A statement's text without constants; its number where the text is not known.
     pub fn text(&self, statement: StatementHash) -> Arc<str> {
         let number = || format!("statement {:016x}", statement.0).into();
-        self.texts.get(&statement).cloned().unwrap_or_else(number)
+        self.texts.get(&statement).or_else(|| self.spans.text(statement)).cloned().unwrap_or_else(number)
     }
 
     /// Whether the capture tells of any statement.
     pub fn is_empty(&self) -> bool {
-        self.texts.is_empty()
+        self.texts.is_empty() && self.spans.marks() == 0
     }
 }
 

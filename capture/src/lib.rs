@@ -9,6 +9,7 @@
 //! * [`session`] records or counts from beginning to end; it is what the commands call.
 //! * [`events`] says what users may write for an event, and what each processor calls it.
 //! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator.
+//! * [`usdt`] has a server's own probes tell of statements.
 //! * [`doctor`] finds out what works on this machine, and what mends the rest.
 //!
 //! What this crate is *not* for: it does not look into captures (that is `samples`), gives no address a name
@@ -33,4 +34,5 @@ pub mod simulated;
 pub mod softpmu;
 pub mod source;
 pub mod target;
+pub mod usdt;
 pub mod workload;

@@ -13,6 +13,7 @@ pub mod filter;
 pub mod members;
 pub mod open;
 pub mod pfm;
+mod places;
 pub mod plan;
 pub mod recorder;
 pub mod synthesize;

@@ -4,49 +4,21 @@ use super::attributes::{self, Common, Concession, Modes, Rate};
 use super::encoding::Encoding;
 use super::filter::RecordFilter;
 use super::members::Members;
-use super::open::{self, Negotiated, OpenError};
+use super::open::{self, OpenError};
+use super::places::{open_everywhere, CpuRing, OpenEvent, Rings, WAKEUP_WATERMARK};
 use super::plan::{Attachment, PlannedEvent, SamplingPlan};
 use super::synthesize::Synthesizer;
 use super::syscall::{self, Place, Reading};
 use super::sysfs;
 use crate::events::EventRequest;
-use crate::rings::Ring;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
-use hardmeter_samples::model::{EventSource, Pid};
-use hardmeter_samples::perf_data::abi::{attr_flag, record_type, PerfEventAttr};
+use crate::usdt::StatementProbes;
+use hardmeter_samples::model::{EventSource, Pid, StatementProbe};
+use hardmeter_samples::perf_data::abi::{attr_flag, record_type};
 use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
 use std::collections::{BTreeSet, HashMap};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, RawFd};
 use std::time::Duration;
-
-/// Data area of one ring. 512 KiB is what an unprivileged user may lock per CPU (perf_event_mlock_kb).
-const RING_CAPACITY: usize = 512 << 10;
-/// The least to go on with, where other recorders hold locked memory.
-const RING_MINIMUM: usize = 128 << 10;
-/// Bytes in a ring that wake the recorder: about once a second for the timer at 1 kHz. The rest of the ring, half of
-/// it at least, takes what comes until the recorder runs.
-const WAKEUP_WATERMARK: usize = RING_MINIMUM / 2;
-
-/// One event in all its places.
-struct OpenEvent {
-    name: String,
-    attr: PerfEventAttr,
-    descriptors: Vec<OwnedFd>,
-    /// Where each descriptor was opened.
-    places: Vec<Place>,
-    ids: Vec<u64>,
-    concessions: Vec<Concession>,
-}
-
-/// One CPU's ring, and who writes into it.
-struct CpuRing {
-    ring: Ring,
-    /// Descriptors of all threads on this CPU: one that still lives stands for the ring when waiting.
-    writers: Vec<RawFd>,
-    /// The first writer that has not hung up.
-    current: usize,
-}
 
 /// A running recording by the kernel.
 pub struct KernelSource {
@@ -59,6 +31,8 @@ pub struct KernelSource {
     enabled_by_exec: bool,
     notes: Vec<String>,
     preamble: Vec<u8>,
+    /// The last to be dropped: the kernel removes no probe whose event is open.
+    statements: Option<StatementProbes>,
 }
 
 impl KernelSource {
@@ -66,7 +40,16 @@ impl KernelSource {
     ///
     /// The timer is opened on all CPUs where that is allowed, and what is not the target's is dropped (see
     /// [`Members`]).
-    pub fn open(plan: &SamplingPlan) -> Result<KernelSource, OpenError> {
+    pub fn open(plan: &SamplingPlan, statements: Option<StatementProbes>) -> Result<KernelSource, OpenError> {
+        let mut source = KernelSource::open_best(plan, statements.as_ref())?;
+        source.statements = statements;
+        Ok(source)
+    }
+
+    fn open_best(
+        plan: &SamplingPlan,
+        statements: Option<&StatementProbes>,
+    ) -> Result<KernelSource, OpenError> {
         let roots: BTreeSet<Pid> = match &plan.attachment {
             Attachment::Exec(pid) => BTreeSet::from([*pid]),
             Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
@@ -74,17 +57,21 @@ impl KernelSource {
         };
         if plan.kind == EventSource::Timer && !roots.is_empty() {
             let everywhere = SamplingPlan { attachment: Attachment::System, ..plan.clone() };
-            if let Ok(mut source) = KernelSource::open_at(&everywhere, Some(&plan.attachment)) {
+            if let Ok(mut source) = KernelSource::open_at(&everywhere, Some(&plan.attachment), statements) {
                 source.members = Some(Members::new(roots));
                 source.attachment = plan.attachment.clone();
                 return Ok(source);
             }
         }
-        KernelSource::open_at(plan, None)
+        KernelSource::open_at(plan, None, statements)
     }
 
     /// Opens a plan as it stands. `chosen`: what of it will be kept, if not all.
-    fn open_at(plan: &SamplingPlan, chosen: Option<&Attachment>) -> Result<KernelSource, OpenError> {
+    fn open_at(
+        plan: &SamplingPlan,
+        chosen: Option<&Attachment>,
+        statements: Option<&StatementProbes>,
+    ) -> Result<KernelSource, OpenError> {
         open::raise_file_limit();
         let kernel = open::kernel_features();
         let enabled_by_exec = matches!(plan.attachment, Attachment::Exec(_)) && !plan.delayed;
@@ -105,8 +92,9 @@ impl KernelSource {
             enabled_by_exec,
             notes: Vec::new(),
             preamble: Vec::new(),
+            statements: None,
         };
-        let mut rings: HashMap<u32, CpuRing> = HashMap::new();
+        let mut rings = Rings::new(statements.is_some());
         let data =
             plan.events.iter().any(|event| event.candidates.iter().any(|encoding| encoding.data_address));
         for (index, planned) in plan.events.iter().enumerate() {
@@ -117,16 +105,17 @@ impl KernelSource {
         if plan.delayed {
             source.open_tracker(&common, data, &mut rings)?;
         }
-        let mut cpus: Vec<u32> = rings.keys().copied().collect();
-        cpus.sort_unstable();
-        source.rings = cpus.into_iter().filter_map(|cpu| rings.remove(&cpu)).collect();
+        if let Some(statements) = statements {
+            source.open_statements(statements, &common, chosen.unwrap_or(&plan.attachment), &mut rings)?;
+        }
+        source.rings = rings.into_rings();
         source.synthesize(data, chosen.unwrap_or(&plan.attachment));
         Ok(source)
     }
 
-    fn places(&self, cpus: Option<&[u32]>) -> Vec<Place> {
+    fn places(attachment: &Attachment, cpus: Option<&[u32]>) -> Vec<Place> {
         let online = sysfs::online_cpus();
-        let threads: Vec<Option<i32>> = match &self.attachment {
+        let threads: Vec<Option<i32>> = match attachment {
             Attachment::Exec(pid) => vec![Some(pid.0)],
             Attachment::Threads(threads) => threads.iter().map(|(_, tid)| Some(tid.0)).collect(),
             Attachment::System => vec![None],
@@ -144,7 +133,7 @@ impl KernelSource {
         planned: &PlannedEvent,
         common: &Common,
         tracking: Option<bool>,
-        rings: &mut HashMap<u32, CpuRing>,
+        rings: &mut Rings,
     ) -> Result<(), OpenError> {
         let mut refusal = None;
         for encoding in planned.candidates.iter().filter(|encoding| !encoding.aux) {
@@ -156,7 +145,12 @@ impl KernelSource {
             if let Some(data) = tracking {
                 attributes::track(&mut attr, data, common.kernel);
             }
-            match self.open_everywhere(planned, encoding, &attr, rings) {
+            match open_everywhere(
+                planned,
+                &attr,
+                Self::places(&self.attachment, encoding.cpus.as_deref()),
+                rings,
+            ) {
                 Ok(event) => {
                     if let Some(wanted) = encoding
                         .filter
@@ -182,12 +176,7 @@ impl KernelSource {
     }
 
     /// The event that only tells of processes and mappings, from the start on.
-    fn open_tracker(
-        &mut self,
-        common: &Common,
-        data: bool,
-        rings: &mut HashMap<u32, CpuRing>,
-    ) -> Result<(), OpenError> {
+    fn open_tracker(&mut self, common: &Common, data: bool, rings: &mut Rings) -> Result<(), OpenError> {
         let encoding = Encoding { event_type: 1, config: 9, ..Encoding::default() };
         let planned = PlannedEvent {
             request: EventRequest::named("dummy"),
@@ -202,7 +191,7 @@ impl KernelSource {
         };
         let mut attr = attributes::sampling(&encoding, planned.rate, planned.modes, &immediately);
         attributes::track(&mut attr, data, common.kernel);
-        let event = self.open_everywhere(&planned, &encoding, &attr, rings)?;
+        let event = open_everywhere(&planned, &attr, Self::places(&self.attachment, None), rings)?;
         if !immediately.enable_on_exec {
             for descriptor in &event.descriptors {
                 let _ = syscall::enable(descriptor.as_fd()); // an ended thread has nothing to tell
@@ -212,57 +201,27 @@ impl KernelSource {
         Ok(())
     }
 
-    fn open_everywhere(
-        &self,
-        planned: &PlannedEvent,
-        encoding: &Encoding,
-        attr: &PerfEventAttr,
-        rings: &mut HashMap<u32, CpuRing>,
-    ) -> Result<OpenEvent, OpenError> {
-        let name = &planned.request.name;
-        let mut places = self.places(encoding.cpus.as_deref()).into_iter();
-        let mut event = None;
-        let mut gone = None;
-        // The first place that exists decides what has to be given up; all others follow.
-        for place in places.by_ref() {
-            match open::negotiate(attr, place) {
-                Ok(Negotiated { first, attr, concessions }) => {
-                    let modes = granted_modes(&attr, planned.modes);
-                    let mut opened = OpenEvent {
-                        name: planned.request.recorded_name(modes),
-                        attr,
-                        descriptors: Vec::new(),
-                        places: Vec::new(),
-                        ids: Vec::new(),
-                        concessions,
-                    };
-                    attach(&mut opened, first, place, rings).map_err(|error| mapping_error(name, &error))?;
-                    event = Some(opened);
-                    break;
-                }
-                Err(libc::ESRCH) => gone = Some(place),
-                Err(errno) => return Err(OpenError::explain(name, attr, place, errno)),
-            }
+    /// The events of a server's probes. Only for the target's own processes, even where the rest samples the whole
+    /// system: the breakpoints of a probe are nobody else's to pass.
+    fn open_statements(
+        &mut self,
+        statements: &StatementProbes,
+        common: &Common,
+        attachment: &Attachment,
+        rings: &mut Rings,
+    ) -> Result<(), OpenError> {
+        let common = Common { inherit: *attachment != Attachment::System, ..*common };
+        for probe in statements.events() {
+            let planned = PlannedEvent {
+                request: EventRequest::named(&probe.name),
+                candidates: Vec::new(),
+                rate: Rate::Period(hardmeter_samples::model::Period(1)),
+                modes: Modes::BOTH,
+            };
+            let attr = probe.attribute(&common);
+            self.events.push(open_everywhere(&planned, &attr, Self::places(attachment, None), rings)?);
         }
-        let Some(mut event) = event else {
-            let place = gone.unwrap_or(Place { thread: None, cpu: None });
-            return Err(OpenError::explain(name, attr, place, libc::ESRCH));
-        };
-        for place in places {
-            match syscall::open(&event.attr, place) {
-                Ok(descriptor) => {
-                    attach(&mut event, descriptor, place, rings)
-                        .map_err(|error| mapping_error(name, &error))?;
-                }
-                // A thread that ended meanwhile, a CPU that went offline.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {}
-                Err(error) => {
-                    let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                    return Err(OpenError::explain(name, &event.attr, place, errno));
-                }
-            }
-        }
-        Ok(event)
+        Ok(())
     }
 
     fn synthesize(&mut self, data: bool, attachment: &Attachment) {
@@ -297,60 +256,6 @@ impl KernelSource {
         self.events
             .iter()
             .flat_map(|event| event.concessions.iter().map(|concession| (event.name.as_str(), *concession)))
-    }
-}
-
-/// Adds an opened descriptor to its event and to the ring of its CPU, which it makes if it is the first.
-fn attach(
-    event: &mut OpenEvent,
-    descriptor: OwnedFd,
-    place: Place,
-    rings: &mut HashMap<u32, CpuRing>,
-) -> io::Result<()> {
-    let cpu = place.cpu.unwrap_or(0);
-    match rings.get_mut(&cpu) {
-        Some(ring) => {
-            // SAFETY: the leader belongs to an event that lives as long as the ring.
-            let leader = unsafe { std::os::fd::BorrowedFd::borrow_raw(ring.writers[0]) };
-            syscall::redirect(descriptor.as_fd(), leader)?;
-            ring.writers.push(descriptor.as_raw_fd());
-        }
-        None => {
-            let mut capacity = RING_CAPACITY;
-            let ring = loop {
-                match Ring::map(descriptor.as_fd(), capacity) {
-                    Ok(ring) => break ring,
-                    // Over the limit of locked memory: a smaller ring may fit.
-                    Err(error) if error.raw_os_error() == Some(libc::EPERM) && capacity > RING_MINIMUM => {
-                        capacity /= 2;
-                    }
-                    Err(error) => return Err(error),
-                }
-            };
-            rings.insert(cpu, CpuRing { ring, writers: vec![descriptor.as_raw_fd()], current: 0 });
-        }
-    }
-    event.ids.push(syscall::id(descriptor.as_fd())?);
-    event.descriptors.push(descriptor);
-    event.places.push(place);
-    Ok(())
-}
-
-fn mapping_error(event: &str, error: &io::Error) -> OpenError {
-    OpenError {
-        event: event.to_string(),
-        reason: format!("its ring buffer cannot be mapped: {error}"),
-        remedy:
-            "other profilers hold locked memory: stop them, or: sudo sysctl kernel.perf_event_mlock_kb=16384"
-                .to_string(),
-        errno: error.raw_os_error().unwrap_or(libc::EIO),
-    }
-}
-
-fn granted_modes(attr: &PerfEventAttr, wanted: Modes) -> Modes {
-    Modes {
-        user: wanted.user && !attr.has(attr_flag::EXCLUDE_USER),
-        kernel: wanted.kernel && !attr.has(attr_flag::EXCLUDE_KERNEL),
     }
 }
 
@@ -441,6 +346,7 @@ impl RecordSource for KernelSource {
         }
         self.events
             .iter()
+            .filter(|event| StatementProbe::of_event(&event.name).is_none())
             .map(|event| {
                 let readings = event
                     .descriptors
@@ -463,7 +369,8 @@ impl RecordSource for KernelSource {
                 )
             })
         });
-        concessions.chain(shared).chain(self.notes.iter().cloned()).collect()
+        let statements = self.statements.iter().flat_map(|statements| statements.notes().iter().cloned());
+        concessions.chain(shared).chain(self.notes.iter().cloned()).chain(statements).collect()
     }
 }
 

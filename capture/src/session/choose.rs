@@ -296,6 +296,7 @@ mod tests {
             set_sampling: 1,
             cores: None,
             may_restart_server: false,
+            statements: false,
         }
     }
 

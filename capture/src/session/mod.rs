@@ -35,13 +35,16 @@ use crate::simulated::SimulatedSource;
 use crate::softpmu::{self, SimulationConfig, SoftPmuError, SoftwarePmu};
 use crate::source::RecordSource;
 use crate::target::{self, Target, TargetError};
+use crate::usdt::{StatementProbes, UsdtError};
 use crate::workload::{Workload, WorkloadError};
 use hardmeter_samples::machine::Machine;
 use hardmeter_samples::model::{EventSource, Pid};
 use hardmeter_samples::object_notes::ObjectNotes;
+use hardmeter_samples::perf_data::CaptureHeader;
 use hardmeter_samples::sidecar::{RequestedEvent, Sidecar, SidecarError};
 use observer::{Observation, Observed};
 use signals::Caught;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -75,6 +78,9 @@ pub struct Request {
     pub cores: Option<u32>,
     /// Whether a targeted server may be restarted, which the software PMU needs.
     pub may_restart_server: bool,
+    /// Record which statement a server's processes execute, by its own probes (see [`crate::usdt`]). The software PMU
+    /// reads statements itself and needs none.
+    pub statements: bool,
 }
 
 /// Why a recording could not be made.
@@ -92,6 +98,9 @@ pub enum SessionError {
     /// The software PMU.
     #[error(transparent)]
     SoftPmu(#[from] SoftPmuError),
+    /// The probes that tell of statements.
+    #[error("statements cannot be recorded: {0}")]
+    Statements(#[from] UsdtError),
     /// The recording itself.
     #[error(transparent)]
     Loop(#[from] LoopError),
@@ -127,6 +136,7 @@ impl SessionError {
             SessionError::Encoding(error) => error.remedy(),
             SessionError::Open(error) => error.remedy.clone(),
             SessionError::Target(error) => error.remedy().to_string(),
+            SessionError::Statements(error) => error.remedy().to_string(),
             SessionError::Loop(LoopError::Workload(error)) => error.remedy().to_string(),
             SessionError::Contradiction { remedy, .. } => remedy.clone(),
             _ => String::new(),
@@ -164,6 +174,7 @@ pub fn record(
     let restarted = chosen.source == EventSource::Simulated && matches!(request.target, Target::Server(_));
     let _caught = restarted.then(Caught::install);
     let user = privileges::invoking_user();
+    let mut layouts = None;
     let (mut source, mut workload, machine): (Box<dyn RecordSource>, Option<Workload>, _) =
         match chosen.source {
             EventSource::Simulated => {
@@ -184,7 +195,12 @@ pub fn record(
                     delayed: request.delay.is_some(),
                     kind,
                 };
-                let source = KernelSource::open(&plan)
+                let statements = match request.statements {
+                    true => Some(StatementProbes::install(&processes(&plan.attachment))?),
+                    false => None,
+                };
+                layouts = statements.as_ref().and_then(|probes| probes.tracing_data().map(<[u8]>::to_vec));
+                let source = KernelSource::open(&plan, statements)
                     .map_err(|error| choose::fitting(error.into(), request, true))?;
                 (Box::new(source), workload, None)
             }
@@ -199,7 +215,7 @@ pub fn record(
             observation.rights_dropped();
         }
     }
-    let header = host::header(command_line);
+    let header = CaptureHeader { tracing_data: layouts, ..host::header(command_line) };
     let recorded = recorder::record(
         source.as_mut(),
         workload.as_mut(),
@@ -364,6 +380,18 @@ fn attachment(target: &Target, workload: Option<&Workload>) -> Result<Attachment
         Target::System => Attachment::System,
         Target::Server(folder) => all_threads(&target::family(target::server_process(folder)?))?,
     })
+}
+
+/// The processes of an attachment that run already.
+fn processes(attachment: &Attachment) -> Vec<Pid> {
+    match attachment {
+        Attachment::Exec(_) => Vec::new(),
+        Attachment::Threads(threads) => {
+            let processes: BTreeSet<Pid> = threads.iter().map(|(pid, _)| *pid).collect();
+            processes.into_iter().collect()
+        }
+        Attachment::System => target::all_processes(),
+    }
 }
 
 fn sidecar(request: &Request, chosen: &Chosen, recorded: &Recorded, notes: &[String]) -> Sidecar {

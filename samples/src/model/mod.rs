@@ -7,6 +7,7 @@ mod registers;
 mod sample;
 mod simulated;
 mod state;
+mod statement_mark;
 mod units;
 
 pub use data_source::{DataSource, MemoryLevel, MemoryOperation, Snoop, TlbOutcome};
@@ -16,6 +17,7 @@ pub use registers::{Register, Registers};
 pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
 pub use simulated::{HeapBlock, MissCause, Sharing, SharingVerdict, SimulatedDetail, StatementHash};
 pub use state::{StateId, StateRule};
+pub use statement_mark::{StatementMark, StatementMarkKind, StatementProbe};
 pub use units::{
     AccessSize, ByteCount, CacheLine, CpuId, Cycles, FileOffset, PageSize, Period, PhysicalAddress, Pid, Tid,
     Timestamp, VirtualAddress,

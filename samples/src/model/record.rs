@@ -1,6 +1,7 @@
 //! Everything a capture tells besides its samples: processes, mappings, losses.
 
 use super::sample::Sample;
+use super::statement_mark::StatementMark;
 use super::units::{CpuId, FileOffset, Pid, Tid, Timestamp, VirtualAddress};
 
 /// The processor's mode, from a record header's `misc` field.
@@ -148,6 +149,8 @@ pub enum Record<'a> {
     Lost(LostRecords),
     /// A throttling.
     Throttle(Throttle),
+    /// A statement began or ended: a sample of a server's own probe, which stands for no event of memory.
+    Statement(StatementMark<'a>),
     /// Anything else, by its type number: counted, not decoded.
     Other {
         /// `perf_event_header.type`.

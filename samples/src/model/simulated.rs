@@ -255,7 +255,11 @@ mod tests {
         raw.extend(section(SHARING, &[0; 16]));
         for length in 0..raw.len() {
             SimulatedDetail::decode(&raw[..length]);
-            assert_eq!(SimulatedDetail::states(&raw[..length]).count(), 0, "its length is beyond the payload");
+            assert_eq!(
+                SimulatedDetail::states(&raw[..length]).count(),
+                0,
+                "its length is beyond the payload"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The events of a capture: their attributes, their ids, and which record belongs to which.
 
 use super::abi::{attr_flag, misc, record_type, sample_type, PerfEventAttr};
-use crate::model::{EventDescription, EventIndex, MemoryEvent, Period, Timestamp};
+use crate::model::{EventDescription, EventIndex, MemoryEvent, Period, StatementProbe, Timestamp};
 
 /// One event as it was opened: its name, its attribute, and the ids the kernel gave it (one per CPU or thread).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +142,8 @@ pub(super) struct EventTable {
     trailers: Vec<Trailer>,
     /// Word of the time in a sample, per event.
     sample_time_at: Vec<Option<usize>>,
+    /// The events that tell of statements. Empty in most captures.
+    probes: Vec<(EventIndex, StatementProbe)>,
     /// `(id, event)`, sorted by id.
     ids: Vec<(u64, u32)>,
     position: IdPosition,
@@ -161,6 +163,13 @@ impl EventTable {
         EventTable {
             trailers: attrs.iter().map(Trailer::of).collect(),
             sample_time_at: attrs.iter().map(sample_time_position).collect(),
+            probes: events
+                .iter()
+                .enumerate()
+                .filter_map(|(index, event)| {
+                    Some((EventIndex(index), StatementProbe::of_event(&event.name)?))
+                })
+                .collect(),
             position: id_position(&attrs, ids.is_empty()),
             last: None,
             attrs,
@@ -170,6 +179,12 @@ impl EventTable {
 
     pub(super) fn attr(&self, event: EventIndex) -> &PerfEventAttr {
         &self.attrs[event.0]
+    }
+
+    /// The probe that an event's samples are of, if they are no samples of memory.
+    #[inline]
+    pub(super) fn probe_of(&self, event: EventIndex) -> Option<StatementProbe> {
+        self.probes.iter().find(|(index, _)| *index == event).map(|(_, probe)| *probe)
     }
 
     /// The event of a record. `None`: its id belongs to no event of this file.

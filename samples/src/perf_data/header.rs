@@ -10,6 +10,7 @@ use crate::model::{ByteCount, CpuMode, Pid, Timestamp};
 
 /// Numbers of the feature sections read or written here (perf's `HEADER_*`).
 pub(super) mod feature {
+    pub const TRACING_DATA: u32 = 1;
     pub const BUILD_ID: u32 = 2;
     pub const HOSTNAME: u32 = 3;
     pub const OSRELEASE: u32 = 4;
@@ -108,10 +109,15 @@ pub struct CaptureHeader {
     pub command_line: Vec<String>,
     /// The caches of all processors, shared ones once.
     pub caches: Vec<CacheDescription>,
+    /// Nodes of memory; `perf c2c` refuses a file without them.
+    pub memory_nodes: Vec<MemoryNode>,
     /// Build ids of mapped files.
     pub build_ids: Vec<BuildId>,
     /// Time of the first and the last sample.
     pub sample_time: Option<(Timestamp, Timestamp)>,
+    /// The layouts of tracepoints, in the form of `trace.dat` of 2009: perf refuses a file with tracepoints and
+    /// without them. Written as given, not read.
+    pub tracing_data: Option<Vec<u8>>,
 }
 
 impl CaptureHeader {
@@ -133,6 +139,7 @@ impl CaptureHeader {
             feature::TOTAL_MEM => self.total_memory = Some(ByteCount(cursor.u64()?.saturating_mul(1024))),
             feature::CMDLINE => self.command_line = cursor.header_strings()?,
             feature::CACHE => self.caches = decode_caches(cursor)?,
+            feature::NUMA_TOPOLOGY => self.memory_nodes = decode_nodes(cursor)?,
             feature::SAMPLE_TIME => {
                 // `perf record -z` does not look into its own samples and writes two zeros.
                 let times = (Timestamp(cursor.u64()?), Timestamp(cursor.u64()?));
@@ -147,6 +154,9 @@ impl CaptureHeader {
     /// The features to write, by number, in ascending order as the file wants them.
     pub(super) fn encode_features(&self, events: &[EventAttributes]) -> Vec<(u32, Vec<u8>)> {
         let mut features = Vec::new();
+        if let Some(layouts) = &self.tracing_data {
+            features.push((feature::TRACING_DATA, layouts.clone()));
+        }
         if !self.build_ids.is_empty() {
             features.push((feature::BUILD_ID, encode_build_ids(&self.build_ids)));
         }
@@ -179,6 +189,9 @@ impl CaptureHeader {
         features.push((feature::EVENT_DESC, encode_event_descriptions(events)));
         if !self.caches.is_empty() {
             features.push((feature::CACHE, encode_caches(&self.caches)));
+        }
+        if !self.memory_nodes.is_empty() {
+            features.push((feature::NUMA_TOPOLOGY, encode_nodes(&self.memory_nodes)));
         }
         if let Some((first, last)) = self.sample_time {
             features.push((feature::SAMPLE_TIME, [first.0.to_le_bytes(), last.0.to_le_bytes()].concat()));
@@ -227,6 +240,31 @@ fn encode_caches(caches: &[CacheDescription]) -> Vec<u8> {
         for text in [&cache.kind, &cache.size, &cache.cpus] {
             push_string(&mut bytes, text);
         }
+    }
+    bytes
+}
+
+fn decode_nodes(mut cursor: Cursor<'_>) -> Option<Vec<MemoryNode>> {
+    let count = cursor.u32()?;
+    (0..count)
+        .map(|_| {
+            Some(MemoryNode {
+                number: cursor.u32()?,
+                total: ByteCount(cursor.u64()?.saturating_mul(1024)),
+                free: ByteCount(cursor.u64()?.saturating_mul(1024)),
+                cpus: cursor.header_string()?,
+            })
+        })
+        .collect()
+}
+
+fn encode_nodes(nodes: &[MemoryNode]) -> Vec<u8> {
+    let mut bytes = (nodes.len() as u32).to_le_bytes().to_vec();
+    for node in nodes {
+        bytes.extend_from_slice(&node.number.to_le_bytes());
+        bytes.extend_from_slice(&(node.total.0 / 1024).to_le_bytes());
+        bytes.extend_from_slice(&(node.free.0 / 1024).to_le_bytes());
+        push_string(&mut bytes, &node.cpus);
     }
     bytes
 }

@@ -80,6 +80,13 @@ impl<'r> Pass<'r> {
                 self.summary.unparsable += 1;
                 return ControlFlow::Continue(());
             };
+            if let Some(probe) = self.table.probe_of(sample.event) {
+                let Some(mark) = probe.decode(&sample) else {
+                    self.summary.unparsable += 1;
+                    return ControlFlow::Continue(());
+                };
+                return (self.receiver)(Record::Statement(mark));
+            }
             self.summary.samples[sample.event.0] += 1;
             return (self.receiver)(Record::Sample(sample));
         }

@@ -1,0 +1,164 @@
+//! One event in all its places, and the ring of each CPU that they write to.
+
+use super::attributes::{Concession, Modes};
+use super::open::{self, Negotiated, OpenError};
+use super::plan::PlannedEvent;
+use super::syscall::{self, Place};
+use crate::rings::Ring;
+use hardmeter_samples::perf_data::abi::{attr_flag, PerfEventAttr};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+/// Data area of one ring. 512 KiB is what an unprivileged user may lock per CPU (perf_event_mlock_kb).
+const RING_CAPACITY: usize = 512 << 10;
+/// Data area of one ring that also takes every statement's text, which only root records: 100,000 marks a second and CPU
+/// are 12 MB (seen with pgbench -S -M prepared), and the recorder competes for the CPU with who writes them.
+const RING_WITH_STATEMENTS: usize = 4 << 20;
+/// The least to go on with, where other recorders hold locked memory.
+const RING_MINIMUM: usize = 128 << 10;
+/// Bytes in a ring that wake the recorder: about once a second for the timer at 1 kHz. The rest of the ring, half of
+/// it at least, takes what comes until the recorder runs.
+pub(super) const WAKEUP_WATERMARK: usize = RING_MINIMUM / 2;
+
+/// One event in all its places.
+pub(super) struct OpenEvent {
+    pub(super) name: String,
+    pub(super) attr: PerfEventAttr,
+    pub(super) descriptors: Vec<OwnedFd>,
+    /// Where each descriptor was opened.
+    pub(super) places: Vec<Place>,
+    pub(super) ids: Vec<u64>,
+    pub(super) concessions: Vec<Concession>,
+}
+
+/// One CPU's ring, and who writes into it.
+pub(super) struct CpuRing {
+    pub(super) ring: Ring,
+    /// Descriptors of all threads on this CPU: one that still lives stands for the ring when waiting.
+    pub(super) writers: Vec<RawFd>,
+    /// The first writer that has not hung up.
+    pub(super) current: usize,
+}
+
+/// The rings while events are opened.
+pub(super) struct Rings {
+    capacity: usize,
+    of_cpus: HashMap<u32, CpuRing>,
+}
+
+impl Rings {
+    /// No rings yet. `texts`: they will also take statements.
+    pub(super) fn new(texts: bool) -> Rings {
+        let capacity = if texts { RING_WITH_STATEMENTS } else { RING_CAPACITY };
+        Rings { capacity, of_cpus: HashMap::new() }
+    }
+
+    /// The rings, by CPU.
+    pub(super) fn into_rings(self) -> Vec<CpuRing> {
+        let mut rings: Vec<(u32, CpuRing)> = self.of_cpus.into_iter().collect();
+        rings.sort_unstable_by_key(|(cpu, _)| *cpu);
+        rings.into_iter().map(|(_, ring)| ring).collect()
+    }
+}
+
+/// Opens an event in all its places; the first that exists decides what has to be given up.
+pub(super) fn open_everywhere(
+    planned: &PlannedEvent,
+    attr: &PerfEventAttr,
+    places: Vec<Place>,
+    rings: &mut Rings,
+) -> Result<OpenEvent, OpenError> {
+    let name = &planned.request.name;
+    let mut places = places.into_iter();
+    let mut event = None;
+    let mut gone = None;
+    // The first place that exists decides what has to be given up; all others follow.
+    for place in places.by_ref() {
+        match open::negotiate(attr, place) {
+            Ok(Negotiated { first, attr, concessions }) => {
+                let modes = granted_modes(&attr, planned.modes);
+                let mut opened = OpenEvent {
+                    name: planned.request.recorded_name(modes),
+                    attr,
+                    descriptors: Vec::new(),
+                    places: Vec::new(),
+                    ids: Vec::new(),
+                    concessions,
+                };
+                attach(&mut opened, first, place, rings).map_err(|error| mapping_error(name, &error))?;
+                event = Some(opened);
+                break;
+            }
+            Err(libc::ESRCH) => gone = Some(place),
+            Err(errno) => return Err(OpenError::explain(name, attr, place, errno)),
+        }
+    }
+    let Some(mut event) = event else {
+        let place = gone.unwrap_or(Place { thread: None, cpu: None });
+        return Err(OpenError::explain(name, attr, place, libc::ESRCH));
+    };
+    for place in places {
+        match syscall::open(&event.attr, place) {
+            Ok(descriptor) => {
+                attach(&mut event, descriptor, place, rings).map_err(|error| mapping_error(name, &error))?;
+            }
+            // A thread that ended meanwhile, a CPU that went offline.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {}
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                return Err(OpenError::explain(name, &event.attr, place, errno));
+            }
+        }
+    }
+    Ok(event)
+}
+
+/// Adds an opened descriptor to its event and to the ring of its CPU, which it makes if it is the first.
+fn attach(event: &mut OpenEvent, descriptor: OwnedFd, place: Place, rings: &mut Rings) -> io::Result<()> {
+    let cpu = place.cpu.unwrap_or(0);
+    match rings.of_cpus.get_mut(&cpu) {
+        Some(ring) => {
+            // SAFETY: the leader belongs to an event that lives as long as the ring.
+            let leader = unsafe { std::os::fd::BorrowedFd::borrow_raw(ring.writers[0]) };
+            syscall::redirect(descriptor.as_fd(), leader)?;
+            ring.writers.push(descriptor.as_raw_fd());
+        }
+        None => {
+            let mut capacity = rings.capacity;
+            let ring = loop {
+                match Ring::map(descriptor.as_fd(), capacity) {
+                    Ok(ring) => break ring,
+                    // Over the limit of locked memory: a smaller ring may fit.
+                    Err(error) if error.raw_os_error() == Some(libc::EPERM) && capacity > RING_MINIMUM => {
+                        capacity /= 2;
+                    }
+                    Err(error) => return Err(error),
+                }
+            };
+            rings.of_cpus.insert(cpu, CpuRing { ring, writers: vec![descriptor.as_raw_fd()], current: 0 });
+        }
+    }
+    event.ids.push(syscall::id(descriptor.as_fd())?);
+    event.descriptors.push(descriptor);
+    event.places.push(place);
+    Ok(())
+}
+
+fn mapping_error(event: &str, error: &io::Error) -> OpenError {
+    OpenError {
+        event: event.to_string(),
+        reason: format!("its ring buffer cannot be mapped: {error}"),
+        remedy:
+            "other profilers hold locked memory: stop them, or: sudo sysctl kernel.perf_event_mlock_kb=16384"
+                .to_string(),
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+    }
+}
+
+fn granted_modes(attr: &PerfEventAttr, wanted: Modes) -> Modes {
+    Modes {
+        user: wanted.user && !attr.has(attr_flag::EXCLUDE_USER),
+        kernel: wanted.kernel && !attr.has(attr_flag::EXCLUDE_KERNEL),
+    }
+}
