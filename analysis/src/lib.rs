@@ -54,7 +54,7 @@ pub use filter::{Filter, ModeFilter};
 pub use latency::{Latencies, LatencySummary};
 pub use objects::{
     CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
-    ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable,
+    ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable, OperandField,
 };
 pub use pages::{
     find_relation, relations, FoldedPage, PageFold, PageLine, PagePart, Relation, RelationError,

@@ -29,6 +29,7 @@ enum Command {
     Report(commands::report::Arguments),
     Annotate(commands::annotate::Arguments),
     Sharing(commands::sharing::Arguments),
+    Objects(commands::objects::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
     #[command(hide = true)]
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => commands::report::run(arguments, globals),
         Command::Annotate(arguments) => commands::annotate::run(arguments, globals),
         Command::Sharing(arguments) => commands::sharing::run(arguments, globals),
+        Command::Objects(arguments) => commands::objects::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),

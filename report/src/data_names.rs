@@ -1,14 +1,14 @@
 //! What lies at data addresses, from the attribution room: what the analysis asks through [`DataMap`].
 
 use crate::symbols::SymbolNames;
-use hardmeter_analysis::{CodeMap, DataArea, DataMap};
-use hardmeter_attribution::{DataPlace, ImageDescription, ImageKind, ResolvedData};
-use hardmeter_samples::model::{CpuMode, Pid, VirtualAddress};
+use hardmeter_analysis::{CodeMap, DataArea, DataMap, OperandField};
+use hardmeter_attribution::{DataField, DataPlace, FieldOwner, ImageDescription, ImageKind, ResolvedData};
+use hardmeter_samples::model::{AccessSize, CpuMode, Pid, VirtualAddress};
 use std::sync::Arc;
 
 impl DataMap for SymbolNames {
     fn data(&mut self, pid: Option<Pid>, address: VirtualAddress) -> DataArea {
-        let ResolvedData { image, place, .. } =
+        let ResolvedData { image, address: address_in_image, place } =
             self.symbolizer().lookup_data(pid.unwrap_or(Pid(-1)), address);
         let Some(image) = image else { return DataArea::Unknown };
         let description = self.symbolizer().image(image);
@@ -18,10 +18,12 @@ impl DataMap for SymbolNames {
                 DataArea::Kernel { name: Some(name) }
             }
             (ImageKind::Kernel | ImageKind::KernelModule, _) => DataArea::Kernel { name: None },
-            (_, DataPlace::Variable { name, offset, .. }) => {
-                DataArea::Variable { name, image: path(), offset, field: None }
+            (_, place @ (DataPlace::Variable { .. } | DataPlace::Section { .. })) => {
+                let path = path();
+                let field =
+                    |address| self.symbolizer().variable_field_in_image(image, address, AccessSize(0)).ok();
+                variable(path, place, address_in_image.and_then(field))
             }
-            (_, DataPlace::Section { name }) => DataArea::Section { name, image: path() },
             (ImageKind::Anonymous, _) => anonymous(description),
             _ => DataArea::File { path: path() },
         }
@@ -41,9 +43,37 @@ impl DataMap for SymbolNames {
         }
     }
 
+    fn operand(&mut self, pid: Option<Pid>, ip: VirtualAddress) -> Option<OperandField> {
+        let place = self.place(pid, ip, CpuMode::User);
+        let resolved = self.resolved(place)?;
+        let field = self.symbolizer().operand_field(resolved.image?, resolved.address).ok()?;
+        let owner = match &field.owner {
+            FieldOwner::Variable { name, .. } => name,
+            // A pointer to "char" or "long" says nothing of what it points to.
+            FieldOwner::Pointee { .. } if field.path.is_empty() => return None,
+            FieldOwner::Pointee { type_name } => type_name,
+        };
+        Some(OperandField { owner: owner.clone(), field: field.path.clone() })
+    }
+
     fn code(&mut self, pid: Option<Pid>, address: VirtualAddress) -> Arc<str> {
         let place = self.place(pid, address, CpuMode::Unknown);
         self.routine(place).to_string().into()
+    }
+}
+
+/// A variable by its symbol, its field by debug information; that also knows variables without a symbol.
+fn variable(image: Arc<str>, place: DataPlace, field: Option<DataField>) -> DataArea {
+    let path = field.as_ref().map(|field| field.path.clone()).filter(|path| !path.is_empty());
+    match (place, field) {
+        (DataPlace::Variable { name, offset, .. }, _) => {
+            DataArea::Variable { name, image, offset, field: path }
+        }
+        (_, Some(DataField { owner: FieldOwner::Variable { name, .. }, offset, .. })) => {
+            DataArea::Variable { name, image, offset: offset.0, field: path }
+        }
+        (DataPlace::Section { name }, _) => DataArea::Section { name, image },
+        _ => DataArea::File { path: image },
     }
 }
 

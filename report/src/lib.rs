@@ -28,6 +28,7 @@ mod instructions;
 mod layout;
 mod listing;
 mod number;
+mod objects_view;
 mod output;
 mod pprof;
 mod protobuf;
@@ -46,13 +47,15 @@ pub use heading::{EventHeading, Heading};
 pub use layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 pub use listing::{Listing, ListingOptions};
 pub use number::{counted, duration, grouped, percent, percent_interval, rounded};
+pub use objects_view::{ObjectsOptions, ObjectsReport};
 pub use output::write_file;
 pub use pprof::write_pprof;
 pub use register_view::{RegisterRecord, RegisterView};
 pub use routine_search::RoutineWanted;
 pub use sample_rows::SampleRows;
 pub use sharing_view::{
-    AccessReport, CodeName, FightReport, GroupReport, LineReport, SharingDetail, SharingOptions, SharingReport,
+    AccessReport, CodeName, FightReport, GroupReport, LineReport, SharingDetail, SharingOptions,
+    SharingReport,
 };
 pub use symbols::SymbolNames;
 pub use top_view::{remark_json, remarks_text, Shown, TopReport};

@@ -1,6 +1,7 @@
 //! What an address is by symbols and mappings alone: the questions this room asks of `attribution`.
 
 use hardmeter_samples::model::{Pid, VirtualAddress};
+use std::fmt;
 use std::sync::Arc;
 
 /// What a data address lies in, as far as the capture's mappings and the symbol tables tell.
@@ -49,12 +50,32 @@ pub enum DataArea {
     Unknown,
 }
 
+/// What an instruction's memory operand means, by debug information: "struct node", "next".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperandField {
+    /// The type pointed to, or the variable.
+    pub owner: Arc<str>,
+    /// The field of it; empty where it is no struct.
+    pub field: Arc<str>,
+}
+
+impl fmt::Display for OperandField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.field {
+            "" => f.write_str(&self.owner),
+            field => write!(f, "{}: {field}", self.owner),
+        }
+    }
+}
+
 /// Knows what lies at data addresses without knowing the server.
 pub trait DataMap {
     /// What lies at an address of a process, now.
     fn data(&mut self, pid: Option<Pid>, address: VirtualAddress) -> DataArea;
     /// What to call the call that returns to `site`, where a heap block was asked for: routine, and line where known.
     fn allocation_site(&mut self, pid: Option<Pid>, site: VirtualAddress) -> Arc<str>;
+    /// What the memory operand of an instruction means.
+    fn operand(&mut self, pid: Option<Pid>, ip: VirtualAddress) -> Option<OperandField>;
     /// What to call the code at an address: for fetches of instructions.
     fn code(&mut self, pid: Option<Pid>, address: VirtualAddress) -> Arc<str>;
 }

@@ -1,12 +1,13 @@
 //! Facts of the notes, found by address, state and time; and what to say where there is none.
 
-use super::data_map::{DataArea, DataMap};
+use super::data_map::{DataArea, DataMap, OperandField};
 use super::processes::ServerProcesses;
 use super::range_tree::{Range, RangeTree};
 use super::texts::Texts;
 use super::{Object, ObjectSource};
 use hardmeter_samples::model::{
-    MemoryOperation, Pid, Record, Register, Sample, SimulatedDetail, StateId, Timestamp, VirtualAddress,
+    CpuMode, MemoryOperation, Pid, Record, Register, Sample, SimulatedDetail, StateId, Timestamp,
+    VirtualAddress,
 };
 use hardmeter_samples::object_notes::{ObjectNotes, ObjectPath, TextId};
 use rustc_hash::FxHashMap;
@@ -198,8 +199,9 @@ impl ObjectIndex {
         }
         if let Some(block) = detail.and_then(|detail| detail.heap_block) {
             let site = map.allocation_site(sample.pid, block.site);
-            let offset = address.0.wrapping_sub(block.start.0);
-            let path = self.path("heap block", &site, &format!("{} bytes", block.size), &plus(offset));
+            let field = operand(sample, map).map(|operand| operand.to_string());
+            let part = field.unwrap_or_else(|| plus(address.0.wrapping_sub(block.start.0)));
+            let path = self.path("heap block", &site, &format!("{} bytes", block.size), &part);
             return Some(Object {
                 path,
                 origin: block.start,
@@ -218,8 +220,8 @@ impl ObjectIndex {
             area => area,
         };
         let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
+        let area = if nameless && near_stack(sample, address) { DataArea::Stack } else { area };
         let by_mapping = match area {
-            _ if nameless && near_stack(sample, address) => self.of_area(address, DataArea::Stack),
             // The notes knew it as well, and at the time.
             DataArea::Anonymous | DataArea::Unknown | DataArea::Heap | DataArea::SharedMemory { .. }
                 if fact.is_some() =>
@@ -228,7 +230,18 @@ impl ObjectIndex {
             }
             area => self.of_area(address, area),
         };
-        Some(by_mapping)
+        if self.is_specific(by_mapping.path) && by_mapping.path.class != self.number("stack") {
+            return Some(by_mapping);
+        }
+        // What kind of memory it is, is all that is known of the place; the instruction may know its type.
+        Some(match operand(sample, map) {
+            Some(OperandField { owner, field }) => {
+                let path =
+                    ObjectPath { name: self.number(&owner), part: self.number(&field), ..by_mapping.path };
+                Object { path, source: ObjectSource::Symbols, ..by_mapping }
+            }
+            None => by_mapping,
+        })
     }
 
     /// What an address was by the notes alone: `state` gives what a rule read at the sample.
@@ -376,6 +389,12 @@ fn standing<'s>(
 fn names_better(near: &Fact, holding: &Fact) -> bool {
     let together = near.seen.0 <= holding.seen.1 && holding.seen.0 <= near.seen.1;
     near.length < holding.length && together
+}
+
+/// What the memory operand of the sampled instruction means, where the sample is exact enough to ask.
+fn operand<M: DataMap>(sample: &Sample<'_>, map: &mut M) -> Option<OperandField> {
+    let user = matches!(sample.mode, CpuMode::User | CpuMode::GuestUser);
+    map.operand(sample.pid, sample.ip.filter(|_| user && sample.exact_ip)?)
 }
 
 /// Whether an address lies on the stack of the sample's thread, by its stack pointer.

@@ -25,7 +25,7 @@ mod texts;
 #[cfg(test)]
 mod tests;
 
-pub use data_map::{DataArea, DataMap};
+pub use data_map::{DataArea, DataMap, OperandField};
 pub use formula::{Formula, FormulaError};
 pub use index::ObjectIndex;
 pub use marks::CodeMarks;

@@ -148,6 +148,10 @@ impl DataMap for Map {
         format!("caller {site}").into()
     }
 
+    fn operand(&mut self, _pid: Option<Pid>, ip: VirtualAddress) -> Option<OperandField> {
+        (ip.0 == 0x1234).then(|| OperandField { owner: "struct node".into(), field: "next".into() })
+    }
+
     fn code(&mut self, _pid: Option<Pid>, address: VirtualAddress) -> Arc<str> {
         format!("routine {address}").into()
     }
@@ -223,4 +227,17 @@ fn a_fetched_instruction_is_code() {
     let mut index = ObjectIndex::new(None);
     let object = index.of_sample(&sample, &mut Map).unwrap();
     assert_eq!(index.describe(object.path), "code routine 0x1040");
+}
+
+#[test]
+fn where_only_the_kind_of_memory_is_known_the_instruction_tells_the_type() {
+    let mut index = ObjectIndex::new(None);
+    let mut told = |address| {
+        let mut sample = sample(0, 10, 0x1234);
+        sample.address = Some(VirtualAddress(address));
+        let object = index.of_sample(&sample, &mut Map).unwrap();
+        (index.describe(object.path), object.source)
+    };
+    assert_eq!(told(0x6000), ("heap struct node next".into(), ObjectSource::Symbols));
+    assert_eq!(told(0x5008).0, "global variable Counter server +0x8", "a variable has its own name");
 }

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::filter::Filter;
-use crate::objects::{DataArea, DataMap};
+use crate::objects::{DataArea, DataMap, OperandField};
 use crate::testing::{sample, FakeMap, BASE};
 use hardmeter_samples::model::{Callchain, Record};
 use hardmeter_samples::object_notes::{CodeMark, CodeMarkKind, ObjectNotes, ProcessRole};
@@ -19,6 +19,10 @@ impl DataMap for FakeMap {
 
     fn allocation_site(&mut self, _pid: Option<Pid>, _site: VirtualAddress) -> Arc<str> {
         "nowhere".into()
+    }
+
+    fn operand(&mut self, _pid: Option<Pid>, _ip: VirtualAddress) -> Option<OperandField> {
+        None
     }
 
     fn code(&mut self, _pid: Option<Pid>, _address: VirtualAddress) -> Arc<str> {

@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod events;
 pub mod export;
 pub mod generate;
+pub mod objects;
 pub mod record;
 pub mod report;
 pub mod server;

@@ -1,0 +1,95 @@
+//! `hardmeter objects`: on what data a server misses.
+
+use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_analysis::{Formula, ObjectLevel};
+use hardmeter_report::{ObjectsOptions, ObjectsReport, WalkOptions};
+
+/// Show on what data the misses are: by table, index, lock, memory context, variable.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hardmeter objects                               by class, name and part of object, per event
+  hardmeter objects --by class
+  hardmeter objects --by instance --event l2-miss --all
+  hardmeter objects --define 'slot=(addr - 0x7f0000000000) / 1024 % 16'
+  hardmeter objects --format json | jq '.coverage.specific_share'
+
+Levels (--by): class (\"index\"), name (\"public.t_pkey\"), instance (\"main block 7\"),
+part (\"line pointers\"). A name stands beside its class; parts are of all instances
+together, unless both are asked for.
+
+Names come from the notes beside the capture (NAME.objects), which hardmeter record
+writes when it records a PostgreSQL server; of other programs, from the allocations
+that the software PMU saw, from symbols, and from mappings.
+\"sure\" is the share of a row's samples whose object was surely the one named at
+their moment: the server's own state was read with the sample, or the object was
+seen before and after.
+
+Formulas (--define): whole numbers; addr, phys, line (addr / line size), page
+(addr / 4096), set, pid, cpu; + - * / % << >> & ^ | ~ and parentheses.")]
+pub struct Arguments {
+    #[command(flatten)]
+    view: ViewArguments,
+    /// Levels to group by.
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "part", value_parser = parse_level)]
+    by: Vec<ObjectLevel>,
+    /// An object of your own, by a formula over the address: a further column. May be repeated.
+    #[arg(long, value_name = "NAME=FORMULA", value_parser = str::parse::<Formula>)]
+    define: Vec<Formula>,
+    /// Rows per table.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// All rows.
+    #[arg(long, conflicts_with = "top")]
+    all: bool,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+fn parse_level(name: &str) -> Result<ObjectLevel, String> {
+    let found = ObjectLevel::ALL.iter().find(|(_, known)| *known == name).map(|(level, _)| *level);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = ObjectLevel::ALL.iter().map(|(_, name)| *name).collect();
+        format!("unknown level \"{name}\"; known: {}", known.join(", "))
+    })
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let capture = arguments.view.open()?;
+    let progress = Progress::start(globals);
+    let options = ObjectsOptions {
+        walk: WalkOptions {
+            filter: arguments.view.filter(&capture)?,
+            symbols: Some(arguments.view.symbols()),
+            progress: &|samples| progress.samples(samples),
+        },
+        filter_text: arguments.view.filter_text(),
+        levels: ObjectLevel::complete(&arguments.by),
+        formulas: arguments.define.clone(),
+        limit: (!arguments.all).then_some(arguments.top),
+    };
+    let report = ObjectsReport::make(&capture, options)?;
+    drop(progress);
+    let passing = report.coverage.with_address + report.coverage.without_address;
+    if let Err(empty) = require_samples(&report.heading, passing) {
+        outcome(&report.unread, globals);
+        return Err(empty);
+    }
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+        Format::Csv => print(&report.csv()?)?,
+    }
+    Ok(outcome(&report.unread, globals))
+}
