@@ -8,7 +8,7 @@ use hardmeter_capture::session::{
     self, Chosen, Ending, Progress, Report, Request, RestartableServer, SessionError, SourceChoice,
 };
 use hardmeter_capture::target::Target;
-use hardmeter_samples::model::{EventSource, Period, Pid};
+use hardmeter_samples::model::{EventSource, Period, Pid, StatementProbe};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
                   lists them.\nCtrl-C ends a recording and keeps what it has.\n\n\
                   Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10\n  \
                   hardmeter record -e l1d-miss:u -p 4711 -o backend.data\n  \
-                  hardmeter record --source timer -F 1000 -a -- sleep 10"
+                  hardmeter record --source timer -F 1000 -a -- sleep 10\n  \
+                  sudo hardmeter record --source timer --statements --server DIR -- pgbench -c 10"
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -48,13 +49,20 @@ pub struct Arguments {
     /// and huge pages: faster.
     #[arg(long)]
     no_causes: bool,
+    /// Do not look into a server's memory for what its addresses are, nor for its statements.
     #[arg(long)]
     no_objects: bool,
     /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware and timer.
     ///
     /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
+    /// them two traps (more with prepared statements); the texts go into the capture as clients sent them, constants
     /// included. It needs root, and a PostgreSQL built with --enable-dtrace, as Debian's is. The software PMU tells of
+    /// statements without it.
+    #[arg(long, overrides_with = "no_statements")]
+    statements: bool,
+    /// Do not record statements (the default for hardware and timer).
     #[arg(long)]
+    no_statements: bool,
 }
 
 /// What to measure, of whom, how: common to `record` and `stat`.
@@ -165,6 +173,7 @@ impl Measured {
             set_sampling: self.set_sampling,
             cores: self.cores,
             may_restart_server: false,
+            statements: false,
         })
     }
 }
@@ -178,6 +187,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         .or(arguments.frequency.map(Rate::Frequency));
     request.callchains = arguments.call_graph;
     request.causes = !arguments.no_causes;
+    request.statements = arguments.statements && !arguments.no_statements;
     if let Some(cycles) = arguments.ldlat {
         request.events = request
             .events
@@ -273,12 +283,18 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
             outcome = Outcome::Partial;
         }
     }
+    let is_mark = |name: &str| StatementProbe::of_event(name).is_some();
+    let marks: u64 = recorded
         .events
         .iter()
         .zip(&tally.samples)
+        .filter(|(name, _)| is_mark(name))
         .map(|(_, samples)| samples)
         .sum();
+    if marks > 0 {
+        say(format!("{marks} marks of statements that begin or end"));
     }
+    if tally.total() == marks {
         eprintln!(
             "hardmeter: no samples in {}: the target ran too briefly for the period, or did not run in the sampled mode\n  \
              remedy: a shorter period (-c), a longer run, or `hardmeter stat` to see how often the events happen",
@@ -290,7 +306,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         .events
         .iter()
         .zip(&tally.samples)
-        .filter(|(name, _)| !name.starts_with("dummy"))
+        .filter(|(name, _)| !name.starts_with("dummy") && !is_mark(name))
         .map(|(name, samples)| format!("{samples} {name}"))
         .collect();
     say(format!(
