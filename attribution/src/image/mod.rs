@@ -155,13 +155,15 @@ impl Image {
             }
         };
         let alike = |segment: &&Segment| segment.executable == executable;
+        // The rest of a page behind data is .bss, and belongs to the segment that begins last.
+        let nearest = |segment: &&Segment| (segment.file_start <= offset.0, segment.file_start);
         let segments = || self.segments.iter();
         let segment = segments()
             .filter(alike)
             .find(matches(0))
             .or_else(|| segments().find(matches(0)))
-            .or_else(|| segments().filter(alike).find(matches(1)))
-            .or_else(|| segments().find(matches(1)))?;
+            .or_else(|| segments().filter(alike).filter(matches(1)).max_by_key(nearest))
+            .or_else(|| segments().filter(matches(1)).max_by_key(nearest))?;
         Some(ImageAddress(offset.0.wrapping_sub(segment.file_start).wrapping_add(segment.address)))
     }
 
