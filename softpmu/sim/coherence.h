@@ -85,15 +85,18 @@ uint64_t hm_directory_size(void);
 
 static inline struct hm_line_state *hm_line_state(uint32_t line) { return &hm_sim.directory[line]; }
 
-/* Whether this core may go on without asking: it has the line, with the right to write
- * it if it is to, and nobody needs to know. */
-static inline int hm_line_is_settled(const struct hm_line_state *state, int writes) {
+/* What this core may do with the line without telling anybody: neither, read it, or write
+ * it as well. */
+enum hm_right { HM_RIGHT_NONE, HM_RIGHT_READ, HM_RIGHT_WRITE };
+
+static inline int hm_line_right(const struct hm_line_state *state) {
   uint64_t me = 1ull << hm_sim.cpu;
   uint64_t sharers = atomic_load_explicit(&state->sharers, memory_order_relaxed);
-  if (atomic_load_explicit(&state->record, memory_order_relaxed) != 0) return 0;
-  if (!writes) return (sharers & me) != 0;
-  return sharers == me && atomic_load_explicit(&state->written, memory_order_relaxed) ==
-                              (HM_LINE_MODIFIED | (hm_sim.cpu + 1));
+  uint32_t record = atomic_load_explicit(&state->record, memory_order_relaxed);
+  uint32_t written = atomic_load_explicit(&state->written, memory_order_relaxed);
+  if (record != 0 || (sharers & me) == 0) return HM_RIGHT_NONE;
+  return sharers == me && written == (HM_LINE_MODIFIED | (hm_sim.cpu + 1)) ? HM_RIGHT_WRITE
+                                                                           : HM_RIGHT_READ;
 }
 
 /* Makes this core a sharer of the line, or its owner.  `held` says where the core has a

@@ -239,7 +239,7 @@ static NOINLINE void watched_line(struct hm_access *access, struct known_page *k
   uint32_t line = physical_line(known->pte, address);
   uint32_t set = (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask;
   const struct hm_line_state *state = hm_line_state(line);
-  if (!hm_line_is_settled(state, writes)) {
+  if (hm_line_right(state) < (writes ? HM_RIGHT_WRITE : HM_RIGHT_READ)) {
     const struct hm_cache *l1 = &hm_sim.l1d, *l2 = &hm_sim.l2;
     uint32_t held = 0;
     if (hm_find_way(l1->tags + (uint64_t)set * l1->ways, l1->ways, line) >= 0) held |= HM_IN_L1;
@@ -250,8 +250,9 @@ static NOINLINE void watched_line(struct hm_access *access, struct known_page *k
   }
   access_l1(access, &data_level, set, line);
   access->line_found = 0;
-  if (hm_line_is_settled(state, 0))
-    put_into_data_filters(known, address, hm_line_is_settled(state, 1));
+  int right = hm_line_right(state);
+  if (right != HM_RIGHT_NONE)
+    put_into_data_filters(known, address, right == HM_RIGHT_WRITE);
   else
     take_out_of_data_filters(address);
 }
@@ -316,10 +317,9 @@ static void finish_data(struct hm_access *access) {
   count_events(access);
 }
 
-/* Anything but one line on a page known that is not watched. */
+/* Anything but one line on a page known. */
 static NOINLINE void data_the_long_way(uint64_t address, uint64_t site) {
   struct hm_access access;
-  hm_heed_other_cores();
   data_access(&access, address, site);
   if (access.events != 0) finish_data(&access);
 }
@@ -342,6 +342,29 @@ static NOINLINE void data_missed(uint64_t address, uint64_t site, uint32_t set, 
   finish_data(&access);
 }
 
+/* On a watched page: 0 if it is no hit of a line that needs no telling. */
+INLINE int hit_watched_line(struct known_page *known, uint64_t address, int writes) {
+  uint32_t line = physical_line(known->pte, address);
+  int right = hm_line_right(hm_line_state(line));
+  if (right < (writes ? HM_RIGHT_WRITE : HM_RIGHT_READ)) return 0;
+  if (!hit_l1(&data_level, (uint32_t)(address >> HM_LINE_BITS) & hm_sim.l1d.set_mask, line))
+    return 0;
+  put_into_data_filters(known, address, right == HM_RIGHT_WRITE);
+  return 1;
+}
+
+static NOINLINE void data_otherwise(uint64_t address, uint64_t site) {
+  uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
+  struct known_page *known = &known_data[page % HM_KNOWN_PAGES];
+  int writes = HM_SITE_KIND(site) != HM_LOAD;
+  hm_heed_other_cores();
+  if (known->page == (page | HM_WATCHED) && (address ^ last) < HM_LINE_SIZE &&
+      writes <= hm_pte_writable(&hm_sim.pages, known->pte) && hm_sim.config.set_sampling == 1 &&
+      (in_data_filter(address, writes) || hit_watched_line(known, address, writes)))
+    return;
+  data_the_long_way(address, site);
+}
+
 void hm_data(uint64_t address, uint64_t site) {
   uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
   struct known_page *known = &known_data[page % HM_KNOWN_PAGES];
@@ -349,7 +372,7 @@ void hm_data(uint64_t address, uint64_t site) {
   int writable = hm_pte_writable(&hm_sim.pages, known->pte);
   if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable ||
                hm_sim.config.set_sampling > 1)) {
-    data_the_long_way(address, site);
+    data_otherwise(address, site);
     return;
   }
   if (in_data_filter(address, writes)) return; /* one of a group */

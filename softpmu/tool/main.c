@@ -32,11 +32,23 @@ static void print_usage(void) {
 
 static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 
+/* --- Each thread has a core --------------------------------------------------- */
+
+/* A kernel spreads threads over cores as it does processes.  Valgrind runs one thread at
+ * a time: the process goes from core to core with them. */
+#define MOST_THREADS 512
+static uint32_t core_of_thread[MOST_THREADS];
+
+static void place_thread(ThreadId tid, uint32_t cpu) {
+  if (tid < MOST_THREADS) core_of_thread[tid] = cpu;
+}
+
 /* --- The core is held exactly while client code runs ------------------------- */
 
 static void start_client_code(ThreadId tid, ULong blocks_done) {
   (void)blocks_done;
   hm_set_thread(tid);
+  hm_run_on(tid < MOST_THREADS ? core_of_thread[tid] : hm_sim.first_cpu);
   if (!hm_sim.on_core) hm_enter_core();
 }
 
@@ -75,12 +87,14 @@ static void child_after_fork(ThreadId tid) {
   uint32_t pid = (uint32_t)VG_(getpid)();
   hm_is_forked = True;
   hm_child_forked(pid);
+  place_thread(tid, hm_sim.first_cpu);
   hm_set_thread(tid);
   hm_record_fork(forking_pid, forking_tid, pid, pid);
 }
 
 static void thread_begins(ThreadId tid) {
   uint32_t pid = (uint32_t)VG_(getpid)(), thread = (uint32_t)VG_(gettid)();
+  place_thread(tid, pid == thread ? hm_sim.first_cpu : hm_place_thread());
   if (pid == thread) return;
   hm_set_thread(tid);
   hm_record_fork(pid, pid, pid, thread);
