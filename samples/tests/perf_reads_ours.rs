@@ -6,8 +6,8 @@ use common::{each_sample, perf_lines};
 use hardmeter_samples::model::*;
 use hardmeter_samples::perf_data::abi::{attr_flag, misc, record_type, sample_type as field, PerfEventAttr};
 use hardmeter_samples::perf_data::{
-    BuildId, CacheDescription, CaptureHeader, CaptureReader, CaptureWriter, EventAttributes, RecordBuilder,
-    RecordOrder,
+    BuildId, CacheDescription, CaptureHeader, CaptureReader, CaptureWriter, EventAttributes, MemoryNode,
+    RecordBuilder, RecordOrder,
 };
 use std::path::{Path, PathBuf};
 
@@ -84,6 +84,23 @@ fn header() -> CaptureHeader {
             size: "32K".into(),
             cpus: "0".into(),
         }],
+        memory_nodes: vec![
+            MemoryNode {
+                number: 0,
+                total: ByteCount(1024 * 1024),
+                free: ByteCount(512 * 1024),
+                cpus: "0".into(),
+                blocks: vec![0, 1, 70],
+            },
+            MemoryNode {
+                number: 1,
+                total: ByteCount(1024 * 1024),
+                free: ByteCount(0),
+                cpus: "1".into(),
+                blocks: vec![2],
+            },
+        ],
+        memory_block: Some(ByteCount(128 << 20)),
         build_ids: vec![BuildId {
             pid: Pid(-1),
             mode: CpuMode::User,

@@ -193,28 +193,49 @@ void hm_record_shared_memory(Addr address, SizeT length) {
 
 /* --- Samples ----------------------------------------------------------------------- */
 
+/* Words of perf_mem_data_src, each already in its place. */
+#define LEVEL_BITS(bits) ((uint64_t)(bits) << 5)
+#define LEVEL_NUMBER(number) ((uint64_t)(number) << 33)
+enum { LEVEL_HIT = 0x02, LEVEL_MISS = 0x04, LEVEL_L1 = 0x08, LEVEL_OTHER_SOCKETS_CACHE = 0x400 };
+#define IS_REMOTE (1ull << 37)
+#define SNOOP_NONE (0x02ull << 19)
+#define SNOOP_HITM (0x10ull << 19)
+
+/* Who served the access.  As Intel's kernels write it: of a store only whether L1 had
+ * the line is in the bits (the number tells the level all the same); a line that comes
+ * modified from another core's cache is a hit of L3 with HITM, or, where no level is
+ * shared, one in another socket's cache.  `perf c2c` counts just these. */
+static uint64_t level_and_snoop(const struct hm_access *access) {
+  static const uint64_t bits[] = {[HM_LEVEL_NONE] = 0x01,
+                                  [HM_LEVEL_L1] = LEVEL_L1 | LEVEL_HIT,
+                                  [HM_LEVEL_L2] = 0x20 | LEVEL_HIT,
+                                  [HM_LEVEL_L3] = 0x40 | LEVEL_HIT,
+                                  [HM_LEVEL_MEMORY] = 0x80 | LEVEL_HIT};
+  static const uint64_t number[] = {[HM_LEVEL_NONE] = 0xf,
+                                    [HM_LEVEL_L1] = 1,
+                                    [HM_LEVEL_L2] = 2,
+                                    [HM_LEVEL_L3] = 3,
+                                    [HM_LEVEL_MEMORY] = 0xd};
+  uint64_t level = LEVEL_BITS(bits[access->level]) | LEVEL_NUMBER(number[access->level]);
+  if (access->modified_elsewhere && access->level == HM_LEVEL_MEMORY)
+    level = LEVEL_BITS(LEVEL_OTHER_SOCKETS_CACHE | LEVEL_HIT) | LEVEL_NUMBER(3) | IS_REMOTE;
+  if (HM_SITE_KIND(access->site) == HM_STORE && access->level > HM_LEVEL_L1)
+    level = (level & ~LEVEL_BITS(0x3fff)) | LEVEL_BITS(LEVEL_L1 | LEVEL_MISS);
+  return level | (access->modified_elsewhere ? SNOOP_HITM : SNOOP_NONE);
+}
+
 static uint64_t data_source(const struct hm_access *access) {
   static const uint64_t operation[] = {[HM_LOAD] = 0x02,
                                        [HM_STORE] = 0x04,
                                        [HM_MODIFY] = 0x02,
                                        [HM_FETCH] = 0x10,
                                        [HM_BRANCH] = 0x01};
-  static const uint64_t level[] = {[HM_LEVEL_NONE] = 0x01,
-                                   [HM_LEVEL_L1] = 0x0a,
-                                   [HM_LEVEL_L2] = 0x22,
-                                   [HM_LEVEL_L3] = 0x42,
-                                   [HM_LEVEL_MEMORY] = 0x82};
-  static const uint64_t number[] = {[HM_LEVEL_NONE] = 0xf,
-                                    [HM_LEVEL_L1] = 1,
-                                    [HM_LEVEL_L2] = 2,
-                                    [HM_LEVEL_L3] = 3,
-                                    [HM_LEVEL_MEMORY] = 0xd};
   /* A walk is written as Intel's kernels write it: "L2 miss". */
   static const uint64_t tlb[] = {
       [HM_TLB_NONE] = 0x01, [HM_TLB_L1] = 0x0a, [HM_TLB_STLB] = 0x12, [HM_TLB_WALK] = 0x14};
   uint64_t locked = HM_SITE_LOCKED(access->site) ? 0x2 : 0x1;
-  return operation[HM_SITE_KIND(access->site)] | level[access->level] << 5 | 0x02ull << 19 |
-         locked << 24 | tlb[access->translation] << 26 | number[access->level] << 33;
+  return operation[HM_SITE_KIND(access->site)] | level_and_snoop(access) | locked << 24 |
+         tlb[access->translation] << 26;
 }
 
 static void put_registers(const VexGuestAMD64State *guest, Addr ip) {
@@ -257,10 +278,6 @@ static void put_callchain(ThreadId tid, Addr ip) {
   for (UInt i = 0; i < found; i++) put(frames[i]);
 }
 
-static uint32_t level_of_event(enum hm_event event) {
-  return event == HM_L2_MISS ? 1 : event == HM_L3_MISS ? 2 : 0;
-}
-
 /* With set sampling, events of cache lines are seen on one line in so many;
  * what the code itself does is seen whole. */
 static uint64_t events_of_sample(const struct hm_sample *sample) {
@@ -294,15 +311,25 @@ static void put_state(uint64_t address) {
   }
 }
 
+static void put_sharing(const struct hm_sharing *other) {
+  put_section(SECTION_SHARING, 2 * sizeof(uint64_t));
+  put_pair(other->verdict | (uint32_t)other->offset << 8 | (uint32_t)other->size << 16 |
+               (uint32_t)other->stored << 24,
+           other->pid);
+  put(other->ip);
+}
+
 /* RAW: a length and so many bytes, together a multiple of 8. */
-static void put_detail(const struct hm_access *access, uint32_t level) {
+static void put_detail(const struct hm_access *access, enum hm_event event) {
+  const struct hm_sharing *other = hm_sharing_of(access, event);
   uint32_t begin = record.length;
   uint64_t wall = hm_wall_nanoseconds();
   put_pair(0, DETAIL_MAGIC);
-  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)access->cause[level] << 8 |
+  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)hm_cause_of(access, event) << 8 |
                (uint32_t)access->level << 16,
-           access->set[level]);
+           access->set[hm_level_of(event)]);
   put(wall);
+  if (other != NULL) put_sharing(other);
   if (atomic_load_explicit(&hm_sim.header->state_rules, memory_order_relaxed) != 0)
     put_state(access->address);
   uint32_t size = (record.length - begin) * (uint32_t)sizeof(uint64_t) - sizeof(uint32_t);
@@ -326,7 +353,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put_pair(sample->cpu, 0);
   put(events_of_sample(sample));
   if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
-  put_detail(access, level_of_event(sample->event));
+  put_detail(access, sample->event);
   put(access->latency); /* WEIGHT_STRUCT: latency in the low half */
   put(data_source(access));
   put_registers(&guest, ip);

@@ -1,8 +1,10 @@
 //! What the head of a capture says about the machine.
 
+use hardmeter_samples::machine::Machine;
 use hardmeter_samples::model::ByteCount;
-use hardmeter_samples::perf_data::CaptureHeader;
+use hardmeter_samples::perf_data::{CaptureHeader, MemoryNode};
 use std::fs;
+use std::path::Path;
 
 /// Describes this machine and this recording.
 pub fn header(command_line: &[String]) -> CaptureHeader {
@@ -31,9 +33,65 @@ pub fn header(command_line: &[String]) -> CaptureHeader {
         cpu_description: field("model name"),
         cpu_id,
         total_memory: total_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        memory_nodes: memory_nodes(Path::new("/sys/devices/system/node")),
+        memory_block: line("/sys/devices/system/memory/block_size_bytes")
+            .and_then(|size| u64::from_str_radix(&size, 16).ok())
+            .map(ByteCount),
         command_line: command_line.to_vec(),
         ..CaptureHeader::default()
     }
+}
+
+/// Describes the simulated machine where the two differ: its processors, all on one node of memory.
+pub fn simulated(header: CaptureHeader, machine: &Machine) -> CaptureHeader {
+    let total = header.total_memory.unwrap_or_default();
+    let cpus = match machine.cores {
+        0 | 1 => "0".to_string(),
+        cores => format!("0-{}", cores - 1),
+    };
+    CaptureHeader {
+        cpus_online: Some(machine.cores),
+        cpus_available: Some(machine.cores),
+        memory_nodes: vec![MemoryNode { number: 0, total, free: total, cpus, blocks: (0..16).collect() }],
+        memory_block: Some(ByteCount(1 << 30)), // there are 2^22 frames
+        ..header
+    }
+}
+
+/// The nodes that a kernel tells of, lowest number first; none where it knows of none.
+fn memory_nodes(folder: &Path) -> Vec<MemoryNode> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut nodes: Vec<MemoryNode> = entries
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+            let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
+            let memory = read("meminfo")?;
+            let inside = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+            let block =
+                |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("memory")?.parse().ok();
+            let mut blocks: Vec<u64> = inside.filter_map(block).collect();
+            blocks.sort_unstable();
+            // "Node 0 MemTotal:       24576000 kB"
+            let amount = |name: &str| {
+                let line = memory.lines().find_map(|line| line.split_once(name))?.1;
+                line.trim()
+                    .strip_suffix(" kB")?
+                    .trim()
+                    .parse()
+                    .ok()
+                    .map(|kilobytes: u64| ByteCount(kilobytes * 1024))
+            };
+            Some(MemoryNode {
+                number,
+                total: amount("MemTotal:")?,
+                free: amount("MemFree:")?,
+                cpus: read("cpulist")?.trim().to_string(),
+                blocks,
+            })
+        })
+        .collect();
+    nodes.sort_by_key(|node| node.number);
+    nodes
 }
 
 fn total_memory(meminfo: &str) -> Option<ByteCount> {
@@ -51,6 +109,30 @@ mod tests {
     fn memory_is_in_bytes() {
         assert_eq!(total_memory("MemTotal:        8000 kB\nMemFree: 1 kB\n"), Some(ByteCount(8_192_000)));
         assert_eq!(total_memory(""), None);
+    }
+
+    #[test]
+    fn nodes_are_read_as_a_kernel_writes_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (number, cpus) in [(10, "2-3"), (2, "0-1")] {
+            let node = folder.path().join(format!("node{number}"));
+            fs::create_dir(&node).expect("a folder");
+            let memory = format!("Node {number} MemTotal:    64 kB\nNode {number} MemFree:    32 kB\n");
+            fs::write(node.join("meminfo"), memory).expect("written");
+            fs::write(node.join("cpulist"), format!("{cpus}\n")).expect("written");
+            fs::create_dir(node.join("memory37")).expect("a folder");
+            fs::create_dir(node.join("memory4")).expect("a folder");
+        }
+        fs::write(folder.path().join("online"), "2,10\n").expect("written");
+        let node = |number, cpus: &str| MemoryNode {
+            number,
+            total: ByteCount(65_536),
+            free: ByteCount(32_768),
+            cpus: cpus.to_string(),
+            blocks: vec![4, 37],
+        };
+        assert_eq!(memory_nodes(folder.path()), [node(2, "0-1"), node(10, "2-3")]);
+        assert_eq!(memory_nodes(Path::new("/nowhere")), []);
     }
 
     #[test]

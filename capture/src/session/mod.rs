@@ -215,7 +215,10 @@ pub fn record(
             observation.rights_dropped();
         }
     }
-    let header = CaptureHeader { tracing_data: layouts, ..host::header(command_line) };
+    let mut header = CaptureHeader { tracing_data: layouts, ..host::header(command_line) };
+    if let Some(machine) = &machine {
+        header = host::simulated(header, machine);
+    }
     let recorded = recorder::record(
         source.as_mut(),
         workload.as_mut(),

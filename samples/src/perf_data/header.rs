@@ -22,8 +22,10 @@ pub(super) mod feature {
     pub const TOTAL_MEM: u32 = 10;
     pub const CMDLINE: u32 = 11;
     pub const EVENT_DESC: u32 = 12;
+    pub const NUMA_TOPOLOGY: u32 = 14;
     pub const CACHE: u32 = 20;
     pub const SAMPLE_TIME: u32 = 21;
+    pub const MEM_TOPOLOGY: u32 = 22;
     /// Bits of the header's feature bitmap.
     pub const COUNT: u32 = 256;
 }
@@ -63,6 +65,22 @@ pub struct CacheDescription {
     pub size: String,
     /// The logical processors that share it, for example `0-1`.
     pub cpus: String,
+}
+
+/// One node of memory (`HEADER_NUMA_TOPOLOGY`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryNode {
+    /// Its number.
+    pub number: u32,
+    /// Its memory.
+    pub total: ByteCount,
+    /// What of it was free at the time.
+    pub free: ByteCount,
+    /// The logical processors on it, for example `0-1`.
+    pub cpus: String,
+    /// Where in physical memory it lies (`HEADER_MEM_TOPOLOGY`): numbers of blocks of
+    /// [`CaptureHeader::memory_block`] bytes.
+    pub blocks: Vec<u64>,
 }
 
 /// The build id of a file that was mapped during the recording.
@@ -111,6 +129,8 @@ pub struct CaptureHeader {
     pub caches: Vec<CacheDescription>,
     /// Nodes of memory; `perf c2c` refuses a file without them.
     pub memory_nodes: Vec<MemoryNode>,
+    /// Bytes in a block of physical memory, where it is known which node has which.
+    pub memory_block: Option<ByteCount>,
     /// Build ids of mapped files.
     pub build_ids: Vec<BuildId>,
     /// Time of the first and the last sample.
@@ -140,6 +160,8 @@ impl CaptureHeader {
             feature::CMDLINE => self.command_line = cursor.header_strings()?,
             feature::CACHE => self.caches = decode_caches(cursor)?,
             feature::NUMA_TOPOLOGY => self.memory_nodes = decode_nodes(cursor)?,
+            // Behind the one before, for its number is larger.
+            feature::MEM_TOPOLOGY => self.memory_block = Some(decode_blocks(cursor, &mut self.memory_nodes)?),
             feature::SAMPLE_TIME => {
                 // `perf record -z` does not look into its own samples and writes two zeros.
                 let times = (Timestamp(cursor.u64()?), Timestamp(cursor.u64()?));
@@ -192,6 +214,9 @@ impl CaptureHeader {
         }
         if !self.memory_nodes.is_empty() {
             features.push((feature::NUMA_TOPOLOGY, encode_nodes(&self.memory_nodes)));
+        }
+        if let Some(block) = self.memory_block {
+            features.push((feature::MEM_TOPOLOGY, encode_blocks(block, &self.memory_nodes)));
         }
         if let Some((first, last)) = self.sample_time {
             features.push((feature::SAMPLE_TIME, [first.0.to_le_bytes(), last.0.to_le_bytes()].concat()));
@@ -253,6 +278,7 @@ fn decode_nodes(mut cursor: Cursor<'_>) -> Option<Vec<MemoryNode>> {
                 total: ByteCount(cursor.u64()?.saturating_mul(1024)),
                 free: ByteCount(cursor.u64()?.saturating_mul(1024)),
                 cpus: cursor.header_string()?,
+                blocks: Vec::new(),
             })
         })
         .collect()
@@ -267,6 +293,35 @@ fn encode_nodes(nodes: &[MemoryNode]) -> Vec<u8> {
         push_string(&mut bytes, &node.cpus);
     }
     bytes
+}
+
+/// Which node has which blocks: of each a bit map, its size in bits before it, and once more before that.
+fn decode_blocks(mut cursor: Cursor<'_>, nodes: &mut [MemoryNode]) -> Option<ByteCount> {
+    let _version = cursor.u64()?;
+    let block = ByteCount(cursor.u64()?);
+    for _ in 0..cursor.u64()? {
+        let number = cursor.u64()?;
+        let _size = cursor.u64()?;
+        let bits = cursor.u64()?;
+        let words = cursor.words(bits.div_ceil(64))?;
+        if let Some(node) = nodes.iter_mut().find(|node| u64::from(node.number) == number) {
+            let set = |bit: &u64| u64::from_le_bytes(words[(bit / 64) as usize]) >> (bit % 64) & 1 != 0;
+            node.blocks = (0..bits).filter(set).collect();
+        }
+    }
+    Some(block)
+}
+
+fn encode_blocks(block: ByteCount, nodes: &[MemoryNode]) -> Vec<u8> {
+    let mut words = vec![1, block.0, nodes.len() as u64];
+    for node in nodes {
+        let bits = node.blocks.iter().max().map_or(0, |last| last + 1);
+        words.extend([u64::from(node.number), bits, bits]);
+        let start = words.len();
+        words.resize(start + bits.div_ceil(64) as usize, 0);
+        node.blocks.iter().for_each(|bit| words[start + (bit / 64) as usize] |= 1 << (bit % 64));
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// Build ids stand one behind another as records; the first damaged one ends the list.

@@ -62,7 +62,7 @@ mod writer;
 pub use encode::{finished_round, RecordBuilder, RecordEncoder};
 pub use error::{ReadError, WriteError};
 pub use events::EventAttributes;
-pub use header::{BuildId, CacheDescription, CaptureForm, CaptureHeader, Endianness};
+pub use header::{BuildId, CacheDescription, CaptureForm, CaptureHeader, Endianness, MemoryNode};
 pub use reader::{CaptureReader, RecordOrder};
 pub use summary::{ReadSummary, SkipReason};
 pub use writer::CaptureWriter;
