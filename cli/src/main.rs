@@ -30,6 +30,7 @@ enum Command {
     Annotate(commands::annotate::Arguments),
     Sharing(commands::sharing::Arguments),
     Objects(commands::objects::Arguments),
+    Why(commands::why::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
     #[command(hide = true)]
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Annotate(arguments) => commands::annotate::run(arguments, globals),
         Command::Sharing(arguments) => commands::sharing::run(arguments, globals),
         Command::Objects(arguments) => commands::objects::run(arguments, globals),
+        Command::Why(arguments) => commands::why::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),

@@ -9,7 +9,7 @@ use hardmeter_attribution::{BuildId, Problem, ProblemKind, Symbolizer, Symbolize
 use hardmeter_samples::machine::{CacheGeometry, Machine, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
 use hardmeter_samples::object_notes::ObjectNotes;
-use hardmeter_samples::perf_data::{CaptureReader, ReadSummary, RecordOrder, SkipReason};
+use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder, SkipReason};
 use hardmeter_samples::sidecar::{Sidecar, SidecarError};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -138,6 +138,11 @@ impl Capture {
         let told =
             caches.iter().find(|cache| cache.level == 1 && cache.kind == "Data").map(|l1| l1.line_size);
         told.filter(|size| size.is_power_of_two()).unwrap_or(64)
+    }
+
+    /// The caches of the recorded machine, where the recorder wrote them into the header.
+    pub fn caches(&self) -> &[CacheDescription] {
+        &self.reader.header().caches
     }
 
     /// When the recording began, where our notes tell.

@@ -24,6 +24,7 @@ mod error;
 mod firefox;
 mod folded;
 mod heading;
+mod html;
 mod instructions;
 mod layout;
 mod listing;
@@ -38,6 +39,7 @@ mod sample_rows;
 mod sharing_view;
 mod symbols;
 mod top_view;
+mod why;
 
 pub use capture::{Capture, Visitor, Walk, WalkOptions};
 pub use error::ReportError;
@@ -59,3 +61,4 @@ pub use sharing_view::{
 };
 pub use symbols::SymbolNames;
 pub use top_view::{remark_json, remarks_text, Shown, TopReport};
+pub use why::{WhyReport, WhyReportOptions};

@@ -44,6 +44,15 @@ pub enum How {
     None,
 }
 
+/// What lies at a data address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataNames {
+    /// By what samples are summed up: "index t_pkey".
+    pub general: Arc<str>,
+    /// What a single line is called: "index t_pkey main block 7 line pointers".
+    pub particular: Arc<str>,
+}
+
 /// A name and its samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedCount {
@@ -189,8 +198,14 @@ impl Why {
         Why { options, events }
     }
 
-    /// Takes up a sample, in order of time; `object` is what lies at its data address.
-    pub fn add(&mut self, sample: &Sample<'_>, located: Located, object: Option<Arc<str>>) {
+    /// Takes up a sample, in order of time, with what lies at its data address and what its process executed.
+    pub fn add(
+        &mut self,
+        sample: &Sample<'_>,
+        located: Located,
+        data: Option<DataNames>,
+        statement: Option<StatementHash>,
+    ) {
         let Some(kind) = self.options.events.get(sample.event.0).copied() else { return };
         let (log, tally) = &mut self.events[sample.event.0];
         tally.samples += 1;
@@ -245,8 +260,8 @@ impl Why {
             period: sample.period.0,
             hit_modified: snoop == Snoop::HitModified,
             told,
-            object,
-            statement: detail.and_then(|detail| detail.statement),
+            data,
+            statement,
         });
     }
 

@@ -103,7 +103,7 @@ pub(super) fn map_of(
             address: line.address,
             samples: 0,
             tested: 0,
-            object: log.object(line.object),
+            object: line.object.clone(),
         });
         entry.samples += 1;
         entry.tested += u64::from(!is_cold(index, miss));

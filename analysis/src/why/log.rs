@@ -8,6 +8,7 @@
 //! the same few lines let it stand still, for they bring in nothing new. A line that comes again before C ticks was
 //! thrown out although fewer than C lines came in: lack of capacity cannot be the reason.
 
+use super::answer::DataNames;
 use super::kind::Cause;
 use crate::code::Place;
 use hardmeter_samples::model::{Pid, StatementHash, VirtualAddress};
@@ -54,7 +55,7 @@ pub(super) struct Line {
     /// The address that chooses the set; `None` where it is not known.
     pub indexed_by: Option<u64>,
     pub samples: u64,
-    pub object: u32,
+    pub object: Option<Arc<str>>,
     pub regions: [u32; REGION_BITS.len()],
     last_tick: u64,
     last_miss: u32,
@@ -81,7 +82,7 @@ pub(super) struct Seen {
     pub period: u64,
     pub hit_modified: bool,
     pub told: Option<Cause>,
-    pub object: Option<Arc<str>>,
+    pub data: Option<DataNames>,
     pub statement: Option<StatementHash>,
 }
 
@@ -113,7 +114,8 @@ impl MissLog {
 
     /// Takes up a sample, in order of time.
     pub fn add(&mut self, seen: Seen) {
-        let object = seen.object.clone().map_or(NONE, |name| self.object_number(name));
+        let general = seen.data.as_ref().map(|data| data.general.clone());
+        let object = general.map_or(NONE, |name| self.object_number(name));
         let mut miss = Miss {
             place: seen.place,
             line: NONE,
@@ -156,7 +158,7 @@ impl MissLog {
                 address: VirtualAddress(address.0 >> self.line_bits << self.line_bits),
                 indexed_by: seen.indexed_by,
                 samples: 1,
-                object: miss.object,
+                object: seen.data.as_ref().map(|data| data.particular.clone()),
                 regions,
                 last_tick: tick,
                 last_miss: number,
@@ -250,7 +252,7 @@ pub(super) mod tests {
             period,
             hit_modified: false,
             told: None,
-            object: None,
+            data: None,
             statement: None,
         }
     }

@@ -30,7 +30,8 @@ mod sets;
 mod statistics;
 
 pub use answer::{
-    CauseAnswer, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed, Why, WhyOptions,
+    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed, Why,
+    WhyOptions,
 };
 pub use geometry::{CacheLevel, Hierarchy, LevelGeometry, SetIndexing};
 pub use kind::{Cause, EventKind};

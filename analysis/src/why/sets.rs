@@ -50,8 +50,12 @@ pub struct StandingSet {
     pub set: u32,
     /// Its samples.
     pub samples: u64,
-    /// Samples that a set has on average.
-    pub average: f64,
+    /// At how many samples each line was cut: those of the first line too many (m).
+    pub cut_at: u64,
+    /// The samples counted after the cut (x).
+    pub counted: u64,
+    /// How many the null model expects (T / S).
+    pub expected: f64,
     /// Distinct lines sampled in it, on the core that has most of them.
     pub lines_on_one_core: u32,
     /// Distinct lines sampled in it, of all cores.
@@ -144,7 +148,9 @@ pub(super) fn set_map(
         candidates.push(StandingSet {
             set: *set,
             samples: counts[*set as usize],
-            average: samples as f64 / f64::from(sets_seen),
+            cut_at: limit,
+            counted: weight,
+            expected: total * chance,
             overdispersion,
             lines_on_one_core,
             distinct_lines: members.len() as u32,
@@ -274,6 +280,8 @@ mod tests {
         let map = set_map(CacheLevel::L1d, geometry(16, 4), 1, &lines);
         assert_eq!((map.samples, map.counts[3], map.counts[4]), (515, 500, 1));
         let [standing] = map.standing_out.as_slice() else { panic!("{:?}", map.standing_out) };
+        assert_eq!((standing.cut_at, standing.counted), (100, 500));
+        assert!((standing.expected - 515.0 / 16.0).abs() < 1e-9);
         assert!((standing.overdispersion - 50_015.0 / 515.0).abs() < 1e-9);
         assert_eq!((standing.set, standing.distinct_lines, standing.lines_on_one_core), (3, 5, 5));
         assert!(standing.p < 1e-5, "{}", standing.p);

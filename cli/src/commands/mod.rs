@@ -12,6 +12,7 @@ pub mod server;
 pub mod sharing;
 pub mod stat;
 mod throwaway;
+pub mod why;
 
 use std::fmt;
 

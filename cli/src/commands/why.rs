@@ -1,0 +1,102 @@
+//! `hardmeter why`: why misses happen, with the evidence.
+
+use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_report::{write_file, WalkOptions, WhyReport, WhyReportOptions};
+use hardmeter_samples::machine::Machine;
+use std::path::PathBuf;
+
+/// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hardmeter why                                   causes, sets, reuse, remedies, per event
+  hardmeter why --event l2-miss --comm postgres
+  hardmeter why --html why.html                   with the map of sets, as one file
+  hardmeter why -i perf.data --machine icelake-sp
+  hardmeter why --score                           how well inference does, on a simulated capture
+  hardmeter why --format json | jq '.events[].causes[] | {cause, share}'
+
+Causes that the software PMU told are exact for the simulated machine. Those of
+other captures are inferred from samples: by reuse distance, cache sets that stand
+out, first bursts and snoops, each with its p, or \"unknown\". L3 sets of real
+machines are never known.")]
+pub struct Arguments {
+    #[command(flatten)]
+    view: ViewArguments,
+    /// The machine that was recorded, where the capture does not tell its caches: a model's name, or a TOML file.
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Infer causes even where the software PMU told them, and compare: the confusion matrix, agreement, kappa.
+    #[arg(long, visible_alias = "inferred")]
+    score: bool,
+    /// Places, objects and statements per cause.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Write the report as one HTML file, too.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let machine = arguments.machine.as_deref().map(machine).transpose()?;
+    let capture = arguments.view.open()?;
+    let progress = Progress::start(globals);
+    let options = WhyReportOptions {
+        walk: WalkOptions {
+            filter: arguments.view.filter(&capture)?,
+            symbols: Some(arguments.view.symbols()),
+            progress: &|samples| progress.samples(samples),
+        },
+        filter_text: arguments.view.filter_text(),
+        machine,
+        infer: arguments.score,
+        limit: arguments.top,
+    };
+    let report = WhyReport::make(&capture, options)?;
+    drop(progress);
+    if let Err(empty) = require_samples(&report.heading, report.passing) {
+        outcome(&report.unread, globals);
+        return Err(empty);
+    }
+    if let Some(path) = &arguments.html {
+        let page = report.html();
+        write_file(path, |file| file.write_all(page.as_bytes())).map_err(|error| {
+            CommandError::new(
+                format!("cannot write {}: {error}", path.display()),
+                "check the folder, your rights and the free space there",
+            )
+        })?;
+    }
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    }
+    Ok(outcome(&report.unread, globals))
+}
+
+/// A model by its name, or a file.
+fn machine(name: &str) -> Result<Machine, CommandError> {
+    if let Some(machine) = Machine::builtin(name) {
+        return Ok(machine);
+    }
+    let known: Vec<&str> = Machine::builtin_names().collect();
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        CommandError::new(
+            format!("{name} is no known machine, and no file that can be read: {error}"),
+            format!("give a TOML file, or one of {}", known.join(", ")),
+        )
+    })?;
+    Machine::parse(name, &text).map_err(|error| CommandError::new(error, ""))
+}
