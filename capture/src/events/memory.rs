@@ -1,9 +1,12 @@
-//! The eleven memory events as each processor's own events.
+//! The memory events as each processor's own events.
 //!
 //! | question | Intel | AMD | Arm |
 //! |---|---|---|---|
 //! | which accesses missed a level | retired loads by level (PEBS: exact instruction, data address) | IBS op, kept by its data source | SPE |
 //! | which code misses | FRONTEND_RETIRED (Skylake on) | generic L1I and ITLB events | generic |
+//! | who waits for another core | retired loads that hit a modified line of another core (HITM) | none | none |
+//!
+//! No processor tells which stores take lines away, so `invalidation` has no event here.
 //!
 //! Codes are `umask << 8 | event` of the manufacturers' event lists; a test compares them with libpfm4's tables.
 //! Each event has several candidates, best first; the last resort is the kernel's generic cache event, which
@@ -60,12 +63,15 @@ const fn frontend(event: MemoryEvent, name: &'static str, config1: u64) -> Row {
 }
 
 const LOADS_ONLY: &str = "loads only";
+/// HITM: the other core's line was modified.
+const MODIFIED_NEARBY: &str = "loads only, of lines that another core of this package had modified";
 
 /// Alder Lake's big cores, Sapphire Rapids and later.
 const GOLDEN_COVE: &[Row] = &[
     row(MemoryEvent::L1dMiss, "MEM_LOAD_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L2Miss, "MEM_LOAD_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L3Miss, "MEM_LOAD_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
+    row(MemoryEvent::CoherenceMiss, "MEM_LOAD_L3_HIT_RETIRED:XSNP_FWD", 0x4d2, Kind::Memory, MODIFIED_NEARBY),
     row(MemoryEvent::StlbMiss, "MEM_INST_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::Loads, "MEM_INST_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
     row(MemoryEvent::Stores, "MEM_INST_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
@@ -87,6 +93,13 @@ const SKYLAKE: &[Row] = &[
     row(MemoryEvent::L1dMiss, "MEM_LOAD_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L2Miss, "MEM_LOAD_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L3Miss, "MEM_LOAD_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
+    row(
+        MemoryEvent::CoherenceMiss,
+        "MEM_LOAD_L3_HIT_RETIRED:XSNP_HITM",
+        0x4d2,
+        Kind::Memory,
+        MODIFIED_NEARBY,
+    ),
     row(MemoryEvent::StlbMiss, "MEM_INST_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::Loads, "MEM_INST_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
     row(MemoryEvent::Stores, "MEM_INST_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
@@ -107,6 +120,13 @@ const HASWELL: &[Row] = &[
     row(MemoryEvent::L1dMiss, "MEM_LOAD_UOPS_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L2Miss, "MEM_LOAD_UOPS_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L3Miss, "MEM_LOAD_UOPS_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
+    row(
+        MemoryEvent::CoherenceMiss,
+        "MEM_LOAD_UOPS_L3_HIT_RETIRED:XSNP_HITM",
+        0x4d2,
+        Kind::Memory,
+        MODIFIED_NEARBY,
+    ),
     row(MemoryEvent::StlbMiss, "MEM_UOPS_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::Loads, "MEM_UOPS_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
     row(MemoryEvent::Stores, "MEM_UOPS_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
@@ -127,6 +147,13 @@ const IVY_BRIDGE: &[Row] = &[
     row(MemoryEvent::L1dMiss, "MEM_LOAD_UOPS_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L2Miss, "MEM_LOAD_UOPS_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::L3Miss, "MEM_LOAD_UOPS_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
+    row(
+        MemoryEvent::CoherenceMiss,
+        "MEM_LOAD_UOPS_LLC_HIT_RETIRED:XSNP_HITM",
+        0x4d2,
+        Kind::Memory,
+        MODIFIED_NEARBY,
+    ),
     row(MemoryEvent::StlbMiss, "MEM_UOPS_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
     row(MemoryEvent::Loads, "MEM_UOPS_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
     row(MemoryEvent::Stores, "MEM_UOPS_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
