@@ -2,9 +2,10 @@
  *
  *   sharing WHO WORDS TURNS
  *
- * WHO is processes (of one shared mapping) or threads, WORDS is same (both write one
- * word), different (each its own, of one line), apart (each its own line) or read (both
- * only read).  In each of TURNS rounds both sides access the line once:
+ * WHO is processes (of one shared mapping), threads, or racers: processes that wait
+ * for each other in the first round only.  WORDS is same (both write one word), different (each its own, of
+ * one line), apart (each its own line) or read (both only read).  In each of TURNS rounds
+ * both sides access the line once:
  *
  *     first    wait, access, pass .................. wait, access, pass
  *     second   ..................  wait, access, pass ..................
@@ -25,10 +26,10 @@
 
 static int to_first[2], to_second[2];
 static long turns, offset;
-static int writes;
+static int writes, racers;
 static volatile char *region;
 
-/* One read or write that misses if the other side wrote the line. */
+/* One access that misses if the other side wrote the line. */
 __attribute__((noinline)) void access_line(volatile long *word) {
   if (writes)
     *word = *word + 1;
@@ -36,21 +37,23 @@ __attribute__((noinline)) void access_line(volatile long *word) {
     (void)*word;
 }
 
-static void pass(int fd) {
+static void pass(int fd, long round) {
   char turn = 1;
+  if (racers && round > 0) return;
   if (write(fd, &turn, 1) != 1) _exit(1);
 }
 
-static void wait_for(int fd) {
+static void wait_for(int fd, long round) {
   char turn;
+  if (racers && round > 0) return;
   if (read(fd, &turn, 1) != 1) _exit(1);
 }
 
 static void *second(void *unused) {
   for (long i = 0; i < turns; i++) {
-    wait_for(to_second[0]);
+    wait_for(to_second[0], i);
     access_line((volatile long *)(region + offset));
-    pass(to_first[1]);
+    pass(to_first[1], i);
   }
   return unused;
 }
@@ -58,14 +61,15 @@ static void *second(void *unused) {
 static void first(void) {
   for (long i = 0; i < turns; i++) {
     access_line((volatile long *)region);
-    pass(to_second[1]);
-    wait_for(to_first[0]);
+    pass(to_second[1], i);
+    wait_for(to_first[0], i);
   }
 }
 
 int main(int argc, char **argv) {
   if (argc != 4) return 2;
   int threads = strcmp(argv[1], "threads") == 0;
+  racers = strcmp(argv[1], "racers") == 0;
   writes = strcmp(argv[2], "read") != 0;
   offset = strcmp(argv[2], "different") == 0 ? LINE / 2 : strcmp(argv[2], "apart") == 0 ? LINE : 0;
   turns = atol(argv[3]);

@@ -1,0 +1,140 @@
+//! Coherence on the software PMU against arithmetic: a line that two cores write in turn (`microkernels/sharing.c`).
+//!
+//! ```text
+//!   turn        0        1        2        3     ...
+//!   core 0   store    .        store    .            from its second store on, each finds the line taken: a
+//!   core 1   .        store    .        store        coherence miss, and takes it back: an invalidation
+//! ```
+//!
+//! In N turns of both there are 2 N stores. Each but the first takes the line from the other core: 2 N - 1
+//! invalidations. Each but the first of either core misses what that core had: 2 N - 2 coherence misses.
+
+mod common;
+
+use common::{can_simulate, record, tests_folder};
+use hardmeter_samples::model::{
+    AccessSize, MemoryEvent, MemoryOperation, MissCause, Record, SharingVerdict, SimulatedDetail,
+};
+use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TURNS: usize = 500;
+
+/// A sample of one of the two events, on the page that both sides have in common.
+struct Seen {
+    event: MemoryEvent,
+    own_offset: u64,
+    detail: SimulatedDetail,
+}
+
+fn program(folder: &Path) -> PathBuf {
+    let program = folder.join("sharing");
+    let source = tests_folder().join("microkernels/sharing.c");
+    let compiler = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status();
+    assert!(compiler.expect("cc runs").success());
+    program
+}
+
+/// Every coherence miss and every invalidation of the line.
+fn sharing(who: &str, words: &str, turns: usize) -> Vec<Seen> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("sharing.data");
+    let machine = tests_folder().join("machines/small-2.toml");
+    let machine = machine.to_str().expect("UTF-8");
+    let program = program(folder.path());
+    let command = [program.to_str().expect("UTF-8"), who, words, &turns.to_string()];
+    // Another event, too: a recording without any sample is an error.
+    let events = "coherence-miss/period=1/,invalidation/period=1/,l1d-miss/period=100/";
+    record(&capture, &["-e", events, "--machine", machine], &command);
+
+    let reader = CaptureReader::open(&capture).expect("readable");
+    let events: Vec<_> = reader.events().iter().map(|event| event.known.expect("one of ours")).collect();
+    let mut seen = Vec::new();
+    let summary = reader.for_each(RecordOrder::Time, &mut |record| {
+        if let Record::Sample(sample) = record {
+            let detail = SimulatedDetail::decode(sample.raw.expect("a raw field")).expect("of ours");
+            let address = sample.address.expect("an access").0;
+            let event = events[sample.event.0];
+            // The line is the one in the middle of its page; threads have more in common: their library's locks.
+            if event != MemoryEvent::L1dMiss && address % 4096 / 64 == 32 {
+                seen.push(Seen { event, own_offset: address % 64, detail });
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    summary.expect("read to its end");
+    seen
+}
+
+fn of(event: MemoryEvent, seen: &[Seen]) -> Vec<&Seen> {
+    seen.iter().filter(|seen| seen.event == event).collect()
+}
+
+/// Every miss names the other side: a store of eight bytes, at `offset` from its own.
+fn assert_misses(seen: &[Seen], verdict: SharingVerdict, distance: u64) {
+    let misses = of(MemoryEvent::CoherenceMiss, seen);
+    assert_eq!(misses.len(), 2 * TURNS - 2);
+    assert_eq!(of(MemoryEvent::Invalidation, seen).len(), 2 * TURNS - 1);
+    for miss in misses {
+        assert_eq!(miss.detail.cause, Some(MissCause::Coherence));
+        let other = miss.detail.sharing.expect("the other side");
+        assert_eq!(other.verdict, Some(verdict));
+        assert_eq!(u64::from(other.offset).abs_diff(miss.own_offset), distance);
+        assert_eq!((other.size, other.operation), (AccessSize(8), MemoryOperation::Store));
+    }
+}
+
+#[test]
+fn processes_that_write_one_word_share_truly() {
+    if can_simulate() {
+        assert_misses(&sharing("processes", "same", TURNS), SharingVerdict::True, 0);
+    }
+}
+
+#[test]
+fn processes_that_write_different_words_of_a_line_share_falsely() {
+    if can_simulate() {
+        assert_misses(&sharing("processes", "different", TURNS), SharingVerdict::False, 32);
+    }
+}
+
+#[test]
+fn threads_are_on_cores_of_their_own_and_share_all_memory() {
+    if can_simulate() {
+        assert_misses(&sharing("threads", "same", TURNS), SharingVerdict::True, 0);
+        assert_misses(&sharing("threads", "different", TURNS), SharingVerdict::False, 32);
+    }
+}
+
+#[test]
+fn a_line_each_and_lines_only_read_are_not_fought_for() {
+    if can_simulate() {
+        for who in ["processes", "threads"] {
+            for words in ["apart", "read"] {
+                assert_eq!(sharing(who, words, TURNS).len(), 0, "{who} {words}");
+            }
+        }
+    }
+}
+
+/// Two processes that do not wait for each other: how often the line changes hands is up to the scheduler, what each
+/// change is due to is not.
+#[test]
+fn racing_writers_are_told_apart_too() {
+    if can_simulate() {
+        for (words, verdict) in [("same", SharingVerdict::True), ("different", SharingVerdict::False)] {
+            let seen = sharing("racers", words, 1_000_000);
+            let misses = of(MemoryEvent::CoherenceMiss, &seen);
+            let verdicts = misses.iter().filter_map(|miss| miss.detail.sharing?.verdict);
+            let right = verdicts.filter(|found| *found == verdict).count();
+            assert!(!misses.is_empty(), "the second access of the first process, at least");
+            assert!(right * 100 >= misses.len() * 99, "{words}: {right} of {}", misses.len());
+        }
+    }
+}
