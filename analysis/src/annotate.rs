@@ -216,7 +216,7 @@ mod tests {
         // Two on the first instruction, one inside the second, one past the end, one of another event.
         for (event, address) in [(0, 0x100), (0, 0x100), (0, 0x104), (0, 0x108), (1, 0x103)] {
             let place = Place { image: ImageId(0), offset: FileOffset(address) };
-            counts.add(&sample(event, 1, BASE), Located { place: Some(place), process: None });
+            counts.add(&sample(event, 1, BASE), Located { place: Some(place), process: None, object: None });
         }
         let annotation = annotate(body, &counts, &[EventIndex(0), EventIndex(1)], &mut FakeMap::default());
         assert_eq!(annotation.instructions[0].counts, [2, 0]);

@@ -49,11 +49,21 @@ pub enum Dimension {
     Cause,
     /// The cache set (simulated captures).
     Set,
+    /// What kind of thing the data address is: "table", "lightweight lock".
+    Class,
+    /// The object of the data address: class and name.
+    Object,
+    /// The part of the object: "line pointers", "field state".
+    Part,
+    /// The statement that the process executed.
+    Statement,
+    /// What the process is to its server: "client backend".
+    Role,
 }
 
 impl Dimension {
     /// Every dimension with its name on the command line.
-    pub const ALL: [(Dimension, &'static str); 21] = [
+    pub const ALL: [(Dimension, &'static str); 26] = [
         (Dimension::Event, "event"),
         (Dimension::Address, "address"),
         (Dimension::Ip, "ip"),
@@ -75,6 +85,11 @@ impl Dimension {
         (Dimension::CacheLine, "cache-line"),
         (Dimension::Cause, "cause"),
         (Dimension::Set, "set"),
+        (Dimension::Class, "class"),
+        (Dimension::Object, "object"),
+        (Dimension::Part, "part"),
+        (Dimension::Statement, "statement"),
+        (Dimension::Role, "role"),
     ];
 
     /// The name on the command line and in the table's head.
@@ -85,6 +100,16 @@ impl Dimension {
     /// Whether the instruction's place decides the value: such columns cost no row of their own beside `Address`.
     pub fn follows_from_address(self) -> bool {
         matches!(self, Dimension::Routine | Dimension::Line | Dimension::File | Dimension::Image)
+    }
+
+    /// Whether the data address has to be named for the value.
+    pub fn needs_object(self) -> bool {
+        matches!(self, Dimension::Class | Dimension::Object | Dimension::Part)
+    }
+
+    /// Whether the notes on the server's objects are needed for the value.
+    pub fn needs_notes(self) -> bool {
+        self.needs_object() || self == Dimension::Role
     }
 
     /// Whether the instruction's place is needed for the value.

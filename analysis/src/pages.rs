@@ -48,9 +48,7 @@ pub enum RelationError {
         candidates: String,
     },
     /// The notes know no relation at all.
-    #[error(
-        "the notes on objects tell of no relation with pages; record a PostgreSQL server that reads tables"
-    )]
+    #[error("no notes beside the capture tell of a table or index")]
     None,
 }
 

@@ -20,6 +20,8 @@ pub struct Located {
     pub place: Option<Place>,
     /// What the thread was called; `None` when the capture does not tell.
     pub process: Option<ProcessNameId>,
+    /// What the data address was; `None` until a view that needs it has asked ([`Pass::object`]).
+    pub object: Option<Object>,
 }
 
 /// One walk over a capture, in order of time.
@@ -109,7 +111,7 @@ impl<M: CodeMap> Pass<M> {
         }
         let ip = sample.ip.filter(|_| self.with_places);
         let place = ip.map(|ip| self.map.place(sample.pid, ip, sample.mode));
-        Some(Located { place, process })
+        Some(Located { place, process, object: None })
     }
 
     fn process_of(&self, sample: &Sample<'_>) -> Option<ProcessNameId> {

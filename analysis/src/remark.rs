@@ -172,6 +172,15 @@ fn why_empty(column: Dimension) -> &'static str {
         }
         Dimension::Set => "only the software PMU knows it; record with --source simulated",
         Dimension::Process => "the capture does not tell the names of processes",
+        Dimension::Class | Dimension::Object | Dimension::Part => {
+            "the event recorded no data address; record a memory event (hardmeter events)"
+        }
+        Dimension::Statement => {
+            "the capture tells of no statement; record a PostgreSQL server with the software PMU, or with --statements"
+        }
+        Dimension::Role => {
+            "no notes on a server's processes lie beside the capture; record a PostgreSQL server (--server DIR or -p PID)"
+        }
         _ => "the capture does not tell",
     }
 }

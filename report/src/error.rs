@@ -22,6 +22,9 @@ pub enum ReportError {
         /// Close names, or where to look.
         remedy: String,
     },
+    /// A name leads to no relation.
+    #[error(transparent)]
+    NoRelation(#[from] hardmeter_analysis::RelationError),
     /// The routine's code cannot be shown.
     #[error(transparent)]
     Code(#[from] hardmeter_attribution::DisassemblyError),

@@ -376,7 +376,7 @@ fn cause_text(cause: MissCause) -> &'static str {
 }
 
 /// A statement in a sentence: one line, its beginning.
-fn shortened(statement: &str) -> String {
+pub(crate) fn shortened(statement: &str) -> String {
     const MOST: usize = 60;
     let line = statement.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= MOST {

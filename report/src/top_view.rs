@@ -255,7 +255,9 @@ fn align(shown: Shown) -> Align {
 
 fn cut(shown: Shown) -> Cut {
     match shown {
-        Shown::Dimension(Dimension::Routine | Dimension::Event) => Cut::KeepHead,
+        Shown::Dimension(
+            Dimension::Routine | Dimension::Event | Dimension::Statement | Dimension::Object,
+        ) => Cut::KeepHead,
         Shown::Dimension(Dimension::Line | Dimension::File | Dimension::Image) => Cut::KeepTail,
         _ => Cut::Never,
     }

@@ -13,9 +13,11 @@ use crate::column::{Dimension, SortBy};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::latency::{Latencies, LatencySummary};
+use crate::objects::ObjectIndex;
 use crate::pass::{Located, Pass, ProcessNameId};
 use crate::totals::NamedShare;
-use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, FileOffset, Period, Sample};
+use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, FileOffset, Period, Sample, StatementHash};
+use hardmeter_samples::object_notes::{ObjectPath, TextId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -136,8 +138,19 @@ impl Top {
         }
     }
 
-    /// Counts one sample.
+    /// Counts one sample. `pass` is asked for statements and roles; of objects `located` has to tell.
+    pub fn add_with<M: CodeMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) {
+        let statement = self.own.contains(&Dimension::Statement).then(|| pass.statements().of_sample(sample));
+        let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
+        self.add_known(sample, located, Known { statement: statement.flatten(), role });
+    }
+
+    /// Counts one sample, without its statement and role.
     pub fn add(&mut self, sample: &Sample<'_>, located: Located) {
+        self.add_known(sample, located, Known::default());
+    }
+
+    fn add_known(&mut self, sample: &Sample<'_>, located: Located, known: Known) {
         self.scratch.clear();
         self.scratch.extend([sample.event.0 as u64, sample.mode as u64]);
         if self.has_place {
@@ -147,6 +160,11 @@ impl Top {
         for dimension in &self.own {
             self.scratch.push(match dimension {
                 Dimension::Process => located.process.map_or(ABSENT, |id| u64::from(id.0)),
+                Dimension::Class | Dimension::Object | Dimension::Part => {
+                    located.object.map_or(ABSENT, |object| pack_object(*dimension, object.path))
+                }
+                Dimension::Statement => known.statement.map_or(ABSENT, |statement| statement.0),
+                Dimension::Role => known.role.map_or(ABSENT, |role| u64::from(role.0)),
                 _ => pack(*dimension, sample, self.options.line_size),
             });
         }
@@ -205,6 +223,32 @@ impl Top {
             }
         }
         Some(share)
+    }
+}
+
+/// What a sample's process was doing, where a column needs it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    statement: Option<StatementHash>,
+    role: Option<TextId>,
+}
+
+/// Packs what a column of the object shows: one number of a text, of the object itself two.
+fn pack_object(dimension: Dimension, path: ObjectPath) -> u64 {
+    match dimension {
+        Dimension::Class => path.class.0.into(),
+        Dimension::Part if path.part == TextId(0) => ABSENT,
+        Dimension::Part => path.part.0.into(),
+        _ => u64::from(path.class.0) << 32 | u64::from(path.name.0),
+    }
+}
+
+fn object_text(dimension: Dimension, word: u64, index: &ObjectIndex) -> Arc<str> {
+    let text = index.text(TextId(word as u32));
+    match dimension {
+        Dimension::Object if text.is_empty() => index.text(TextId((word >> 32) as u32)).clone(),
+        Dimension::Object => format!("{} {text}", index.text(TextId((word >> 32) as u32))).into(),
+        _ => text.clone(),
     }
 }
 
@@ -396,6 +440,14 @@ impl<'t> Groups<'t> {
                 Dimension::Event => events.get(word as usize).cloned().map_or(Value::Absent, Value::Text),
                 Dimension::Process if word != ABSENT => {
                     Value::Text(pass.process_name(ProcessNameId(word as u32)))
+                }
+                Dimension::Class | Dimension::Object | Dimension::Part | Dimension::Role
+                    if word != ABSENT =>
+                {
+                    Value::Text(object_text(*dimension, word, pass.objects()))
+                }
+                Dimension::Statement if word != ABSENT => {
+                    Value::Text(pass.statements().text(StatementHash(word)))
                 }
                 Dimension::Address => {
                     next(); // the key has two words for a place

@@ -130,3 +130,30 @@ fn names_are_looked_up_only_for_the_rows_shown() {
     // named_share asks for the five distinct places; the address column alone asks for none.
     assert_eq!(pass.map().routine_calls, 5);
 }
+
+#[test]
+fn objects_and_roles_are_columns_like_others() {
+    let mut notes = hardmeter_samples::object_notes::ObjectNotes::new("a server");
+    notes.texts.extend(["checkpointer".to_string()]);
+    let (pid, role) = (hardmeter_samples::model::Pid(1), TextId(1));
+    notes.roles.push(hardmeter_samples::object_notes::ProcessRole { pid, role });
+    let mut pass = Pass::new(FakeMap::default(), Filter::default())
+        .with_objects(crate::objects::ObjectIndex::new(Some(&notes)));
+    let mut top = Top::new(by(&[Dimension::Role, Dimension::Object, Dimension::Part, Dimension::Statement]));
+    for (pid, address) in [(1, 0x5000), (1, 0x5000), (2, 0x6000), (2, 0)] {
+        let mut sample = sample(0, pid, BASE);
+        sample.address = Some(hardmeter_samples::model::VirtualAddress(address)).filter(|a| a.0 != 0);
+        let mut located = pass.see(&Record::Sample(sample.clone())).unwrap();
+        located.object = pass.object(&sample);
+        top.add_with(&sample, located, &mut pass);
+    }
+    let tables = top.tables(&mut pass, &["l1d-miss".into()]);
+    assert_eq!(
+        rows(&tables[0]),
+        [
+            (2, "checkpointer heap - -".to_string()),
+            (1, "- stack - -".to_string()),
+            (1, "- - - -".to_string()),
+        ]
+    );
+}

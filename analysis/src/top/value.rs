@@ -71,7 +71,12 @@ pub(super) fn pack(dimension: Dimension, sample: &Sample<'_>, line_size: u32) ->
         | Dimension::Routine
         | Dimension::Line
         | Dimension::File
-        | Dimension::Image => unreachable!("packed by the caller, which has the pass"),
+        | Dimension::Image
+        | Dimension::Class
+        | Dimension::Object
+        | Dimension::Part
+        | Dimension::Statement
+        | Dimension::Role => unreachable!("packed by the caller, which has the pass"),
     };
     packed.unwrap_or(ABSENT)
 }

@@ -6,6 +6,8 @@ pub mod events;
 pub mod export;
 pub mod generate;
 pub mod objects;
+pub mod pages;
+pub mod queries;
 pub mod record;
 pub mod report;
 pub mod server;

@@ -3,8 +3,9 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_analysis::{Dimension, Measure, Remark, SortBy, Table, Top, TopOptions, Value};
-use hardmeter_report::{Capture, Shown, TopReport, WalkOptions};
+use hardmeter_analysis::{Dimension, Located, Measure, Pass, Remark, SortBy, Table, Top, TopOptions, Value};
+use hardmeter_report::{Capture, Shown, SymbolNames, TopReport, WalkOptions};
+use hardmeter_samples::model::Sample;
 use std::ops::ControlFlow;
 
 /// Show where the misses are: count, share, address, routine, source line.
@@ -21,6 +22,7 @@ Examples:
 Columns to group by (--by, --columns):
   event address ip routine line file image process pid tid cpu mode level latency
   operation tlb snoop data-address cache-line cause set
+  class object part statement role
 Figures (--columns):
   count share interval events total-latency mean-latency median-latency
 
@@ -96,16 +98,26 @@ fn build(
     };
     let filter = arguments.view.filter(capture)?;
     let mut top = Top::new(options);
+    let needs = |what: fn(Dimension) -> bool| by.iter().any(|dimension| what(*dimension));
     let progress = Progress::start(globals);
     let walk_options = WalkOptions {
         filter: filter.clone(),
-        symbols: by.iter().any(|dimension| dimension.needs_place()).then(|| arguments.view.symbols()),
+        symbols: needs(|dimension| dimension.needs_place() || dimension.needs_object())
+            .then(|| arguments.view.symbols()),
         progress: &|samples| progress.samples(samples),
     };
-    let mut walk = capture.walk(walk_options, &mut |_, sample, located| {
-        top.add(sample, located);
+    let with_objects = needs(Dimension::needs_object);
+    let mut count = |pass: &mut Pass<SymbolNames>, sample: &Sample<'_>, mut located: Located| {
+        if with_objects {
+            located.object = pass.object(sample);
+        }
+        top.add_with(sample, located, pass);
         Ok(ControlFlow::Continue(()))
-    })?;
+    };
+    let mut walk = match needs(Dimension::needs_notes) {
+        true => capture.walk_with_objects(walk_options, &mut count)?,
+        false => capture.walk(walk_options, &mut count)?,
+    };
     let mut tables = top.tables(&mut walk.pass, &capture.event_names());
     // An event that was filtered out, or never meant to have samples, is not shown as one without.
     tables.retain(|table| {

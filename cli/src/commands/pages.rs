@@ -1,0 +1,58 @@
+//! `hardmeter pages`: all misses on a relation, folded onto one page.
+
+use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_report::{PageReport, WalkOptions};
+
+/// Show where on the pages of a table or index the misses are, on one drawn page.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hardmeter pages pgbench_accounts_pkey           all its pages folded onto one
+  hardmeter pages public.pgbench_accounts --event l2-miss
+  hardmeter pages pgbench_branches --format html > branches.html
+  hardmeter pages pgbench_accounts --format json | jq '.pages[0].parts'
+
+Each cell is one cache line of the page: the samples on it in all blocks, and the
+letter of the part that has most of them. The list below says which part that is,
+on how many distinct blocks it was sampled, and which blocks are hottest.")]
+pub struct Arguments {
+    /// The table or index, with or without its schema.
+    relation: String,
+    #[command(flatten)]
+    view: ViewArguments,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    Html,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let capture = arguments.view.open()?;
+    let progress = Progress::start(globals);
+    let walk = WalkOptions {
+        filter: arguments.view.filter(&capture)?,
+        symbols: Some(arguments.view.symbols()),
+        progress: &|samples| progress.samples(samples),
+    };
+    let report = PageReport::make(&capture, &arguments.relation, walk, arguments.view.filter_text())?;
+    drop(progress);
+    if let Err(empty) = require_samples(&report.heading, report.heading.samples()) {
+        outcome(&report.unread, globals);
+        return Err(empty);
+    }
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+        Format::Html => print(&report.html())?,
+    }
+    Ok(outcome(&report.unread, globals))
+}

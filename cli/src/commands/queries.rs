@@ -1,0 +1,86 @@
+//! `hardmeter queries`: for whom a server misses.
+
+use super::{CommandError, Globals, Outcome};
+use crate::terminal::{print, style, Progress};
+use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_analysis::QueryColumn;
+use hardmeter_report::{QueriesOptions, QueriesReport, WalkOptions};
+
+/// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hardmeter queries                               by statement, per event
+  hardmeter queries --by operator                 by operator of the executed plan
+  hardmeter queries --by statement,object --event l2-miss
+  hardmeter queries --by role,phase --all
+  hardmeter queries --format json | jq '.tables[0].rows[0]'
+
+Columns (--by):
+  statement   the statement that the process executed, without its constants
+  operator    the innermost executor node on the call chain (record with -g)
+  phase       the outermost phase on the call chain: parse, plan, execute, commit
+  role        what the process is to the server: client backend, checkpointer ...
+  object      the object of the data address, as in hardmeter objects
+\"-\": the samples do not tell. The rows of a table add up to its n.
+Where the workload's transactions were counted, each row says how many events
+it has per transaction.")]
+pub struct Arguments {
+    #[command(flatten)]
+    view: ViewArguments,
+    /// Columns to group by.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', default_value = "statement")]
+    by: Vec<QueryColumn>,
+    /// Rows per table.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// All rows.
+    #[arg(long, conflicts_with = "top")]
+    all: bool,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let capture = arguments.view.open()?;
+    let progress = Progress::start(globals);
+    let mut columns = arguments.by.clone();
+    let mut seen = Vec::new();
+    columns.retain(|column| {
+        !seen.contains(column) && {
+            seen.push(*column);
+            true
+        }
+    });
+    let options = QueriesOptions {
+        walk: WalkOptions {
+            filter: arguments.view.filter(&capture)?,
+            symbols: Some(arguments.view.symbols()),
+            progress: &|samples| progress.samples(samples),
+        },
+        filter_text: arguments.view.filter_text(),
+        columns,
+        limit: (!arguments.all).then_some(arguments.top),
+    };
+    let report = QueriesReport::make(&capture, options)?;
+    drop(progress);
+    if let Err(empty) = require_samples(&report.heading, report.coverage.samples) {
+        outcome(&report.unread, globals);
+        return Err(empty);
+    }
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+        Format::Csv => print(&report.csv()?)?,
+    }
+    Ok(outcome(&report.unread, globals))
+}
