@@ -30,6 +30,7 @@ mod objects;
 mod pages;
 mod pass;
 mod queries;
+mod quality;
 mod remark;
 mod sharing;
 mod stacks;
@@ -61,6 +62,10 @@ pub use pages::{
 };
 pub use pass::{Located, Pass, ProcessNameId};
 pub use queries::{QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable};
+pub use quality::{
+    AddressCheck, AddressGrade, AddressGrades, BlockCounts, EventQuality, Quality, Shadowing, Skid,
+    UnevenBlock, Ungraded,
+};
 pub use remark::Remark;
 pub use sharing::{
     Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,

@@ -1,10 +1,11 @@
 //! A capture opened for a view: what its header, its notes and its records tell, in the terms of the views.
 
+use crate::grading::AddressSampler;
 use crate::heading::Heading;
 use crate::number::counted;
 use crate::symbols::SymbolNames;
 use crate::ReportError;
-use hardmeter_analysis::{Filter, Located, NamedShare, ObjectIndex, Pass, Remark, Statements};
+use hardmeter_analysis::{AddressCheck, Filter, Located, NamedShare, ObjectIndex, Pass, Remark, Statements};
 use hardmeter_attribution::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
 use hardmeter_samples::machine::{CacheGeometry, Machine, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
@@ -30,6 +31,8 @@ pub struct Walk {
     pub pass: Pass<SymbolNames>,
     /// What became of the file's bytes.
     pub summary: ReadSummary,
+    /// Data addresses computed once more, on samples drawn at random; `None` without code, addresses or registers.
+    pub addresses: Option<AddressCheck>,
 }
 
 /// Which samples a walk hands out, and how it is watched.
@@ -174,6 +177,7 @@ impl Capture {
             lost_samples: 0,
             lost_records: 0,
             throttled: 0,
+            addresses: walk.addresses.clone(),
             events: Vec::new(),
             limits: notes.map(|notes| notes.notes.clone()).unwrap_or_default(),
         };
@@ -257,6 +261,7 @@ impl Capture {
         }
         let mut failure = None;
         let mut samples = 0u64;
+        let mut addresses = AddressSampler::new();
         let summary = self.reader.for_each(RecordOrder::Time, &mut |record| {
             let Some(located) = pass.see(&record) else { return ControlFlow::Continue(()) };
             let Record::Sample(sample) = &record else { return ControlFlow::Continue(()) };
@@ -264,6 +269,7 @@ impl Capture {
             if samples.is_multiple_of(PROGRESS_STEP) {
                 (options.progress)(samples);
             }
+            addresses.see(sample, located);
             visit(&mut pass, sample, located).unwrap_or_else(|error| {
                 failure = Some(error);
                 ControlFlow::Break(())
@@ -271,7 +277,10 @@ impl Capture {
         })?;
         match failure {
             Some(error) => Err(error),
-            None => Ok(Walk { pass, summary }),
+            None => {
+                let addresses = addresses.check(pass.map());
+                Ok(Walk { pass, summary, addresses })
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How a capture came to be: shown above every view, because a number without its conditions misleads.
 
 use crate::layout::{printable, wrap, Style, Tone};
-use crate::number::{counted, duration, grouped, rounded};
-use hardmeter_analysis::{count_interval, EventTotals, Totals};
+use crate::number::{counted, duration, grouped, percent, rounded};
+use hardmeter_analysis::{count_interval, AddressCheck, EventTotals, Totals};
 use hardmeter_samples::model::{Cycles, EventDescription, EventIndex, EventSource};
 use serde::Serialize;
 use std::fmt::Write;
@@ -104,6 +104,8 @@ pub struct Heading {
     pub lost_records: u64,
     /// Times an event was throttled.
     pub throttled: u64,
+    /// Data addresses computed once more from registers and instructions, where samples have them.
+    pub addresses: Option<AddressCheck>,
     /// The events.
     pub events: Vec<EventHeading>,
     /// What the source cannot see, in words.
@@ -155,6 +157,9 @@ impl Heading {
         if let Some(work) = self.work_text() {
             line("work", &work);
         }
+        if let Some(addresses) = &self.addresses {
+            line("addresses", &addresses_text(addresses));
+        }
         if self.lost_samples + self.lost_records + self.throttled > 0 {
             line(
                 "lost",
@@ -198,6 +203,23 @@ impl Heading {
     }
 }
 
+/// `99.80 % (n = 1,950) computed again from registers agree; 50 could not be computed; drawn from 44,930`.
+fn addresses_text(check: &AddressCheck) -> String {
+    let (agreeing, looked_at) = (check.grades.agreeing(), check.grades.total());
+    let mut text = match agreeing.total {
+        0 => "none could be computed again from registers".to_string(),
+        n => format!("{} (n = {}) computed again from registers agree", percent(agreeing), grouped(n)),
+    };
+    let rest = looked_at - agreeing.total;
+    if rest > 0 && agreeing.total > 0 {
+        let _ = write!(text, "; {} could not be computed", grouped(rest));
+    }
+    if check.of > looked_at {
+        let _ = write!(text, "; {} drawn from {}", counted(looked_at, "sample"), grouped(check.of));
+    }
+    text + " (hardmeter report --quality)"
+}
+
 fn source_text(source: EventSource) -> &'static str {
     match source {
         EventSource::Hardware => "sampled by the hardware's performance monitoring unit",
@@ -210,6 +232,7 @@ fn source_text(source: EventSource) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hardmeter_analysis::AddressGrades;
     use hardmeter_samples::model::Period;
 
     fn event(samples: u64, period: Option<u64>, frequency: Option<u64>) -> EventHeading {
@@ -222,6 +245,19 @@ mod tests {
             counted: None,
             totals: EventTotals { samples, events, ..EventTotals::default() },
         }
+    }
+
+    #[test]
+    fn addresses_say_how_many_agree_of_how_many() {
+        let grades = AddressGrades { agree: 1946, disagree: 4, overwritten: 50, ..AddressGrades::default() };
+        assert_eq!(
+            addresses_text(&AddressCheck { grades, of: 44_930 }),
+            "99.79 % (n = 1,950) computed again from registers agree; 50 could not be computed; 2,000 samples drawn \
+             from 44,930 (hardmeter report --quality)"
+        );
+        let grades = AddressGrades { overwritten: 3, ..AddressGrades::default() };
+        let text = addresses_text(&AddressCheck { grades, of: 3 });
+        assert_eq!(text, "none could be computed again from registers (hardmeter report --quality)");
     }
 
     #[test]

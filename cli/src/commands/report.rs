@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_analysis::{Dimension, Located, Measure, Pass, Remark, SortBy, Table, Top, TopOptions, Value};
-use hardmeter_report::{Capture, Shown, SymbolNames, TopReport, WalkOptions};
+use hardmeter_report::{Capture, QualityReport, Shown, SymbolNames, TopReport, WalkOptions};
 use hardmeter_samples::model::Sample;
 use std::ops::ControlFlow;
 
@@ -17,6 +17,7 @@ Examples:
   hardmeter report --by process,routine --event l2-miss --user-only
   hardmeter report --by level,latency --sort key --all
   hardmeter report --columns count,interval,median-latency,routine --by routine
+  hardmeter report --quality                      how far the samples can be trusted
   hardmeter report -i perf.data --format json | jq '.tables[0].rows[0]'
 
 Columns to group by (--by, --columns):
@@ -49,6 +50,9 @@ pub struct Arguments {
     /// themselves, ascending).
     #[arg(long, value_name = "COLUMN", default_value = "count", value_parser = str::parse::<SortBy>)]
     sort: SortBy,
+    /// Grade the samples instead: addresses computed again from registers, skid, shadowing, losses.
+    #[arg(long, conflicts_with_all = ["by", "columns", "top", "all", "sort"])]
+    quality: bool,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -72,6 +76,9 @@ fn parse_shown(name: &str) -> Result<Shown, String> {
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let capture = arguments.view.open()?;
+    if arguments.quality {
+        return run_quality(arguments, globals, &capture);
+    }
     let (report, unread) = build(arguments, globals, &capture)?;
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
@@ -79,6 +86,30 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&unread, globals))
+}
+
+fn run_quality(arguments: &Arguments, globals: &Globals, capture: &Capture) -> Result<Outcome, CommandError> {
+    let progress = Progress::start(globals);
+    let options = WalkOptions {
+        filter: arguments.view.filter(capture)?,
+        symbols: Some(arguments.view.symbols()),
+        progress: &|samples| progress.samples(samples),
+    };
+    let mut report = QualityReport::make(capture, options)?;
+    drop(progress);
+    report.filter = arguments.view.filter_text();
+    require_samples(&report.heading, report.samples())?;
+    match arguments.format {
+        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Json => print(&format!("{:#}\n", report.json()))?,
+        Format::Csv => {
+            return Err(CommandError::new(
+                "the grade of a capture has no form of comma-separated values",
+                "--format text or json",
+            ))
+        }
+    }
+    Ok(outcome(&report.unread, globals))
 }
 
 fn build(
