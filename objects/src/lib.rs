@@ -25,12 +25,23 @@
 //!   bounded, and pointers are followed only into memory that is mapped.
 //! * *One interface.* [`ServerObjects`] knows nothing of PostgreSQL; MariaDB's InnoDB can be a second implementation.
 
+mod bytes;
+mod error;
 pub mod postgres;
 pub mod process_memory;
 pub mod program;
 
+pub use error::AttachError;
+
 use hardmeter_samples::model::{Pid, StateId, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::ObjectNotes;
+
+/// Attaches to the server that a process belongs to, whichever of its processes that is.
+///
+/// Nothing but PostgreSQL is known so far; a process of something else gives [`AttachError::Program`].
+pub fn attach(pid: Pid) -> Result<Box<dyn ServerObjects>, AttachError> {
+    Ok(Box::new(postgres::Postgres::attach(pid)?))
+}
 
 /// A sampled data access, as the recorder saw it pass by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +71,12 @@ pub trait ServerObjects: Send {
 
     /// Looks again at what was found, so that facts get an end. Called about once a second.
     fn look_again(&mut self, now: Timestamp);
+
+    /// Counters of the server's own as they stand now, for figures per transaction: name and value. Read them when a
+    /// recording begins and when it ends; the differences count.
+    fn counters(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
 
     /// Ends: what was found. `now` ends the last look.
     fn finish(self: Box<Self>, now: Timestamp) -> ObjectNotes;

@@ -54,11 +54,6 @@ impl Found {
     pub fn part(self, part: impl Into<Cow<'static, str>>, start: VirtualAddress, length: u64) -> Found {
         Found { part: part.into(), start, length: ByteCount(length), ..self }
     }
-
-    /// Whether an address lies in it.
-    pub fn contains(&self, address: VirtualAddress) -> bool {
-        self.start <= address && address.0 - self.start.0 < self.length.0
-    }
 }
 
 /// Knows what lies in the private memory of server processes: memory contexts and what was allocated in them.

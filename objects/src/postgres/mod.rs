@@ -1,5 +1,43 @@
-//! PostgreSQL, looked into from outside.
+//! PostgreSQL, looked into from outside. Majors 15 to 18, on x86-64.
+//!
+//! ```text
+//!   observer ──> attach       which server, which version, does it look as its layout says
+//!            ──> shared       what lies where in shared memory; blocks: what buffers held over time
+//!            ──> catalog      names of relations and columns
+//!            ──> page         parts of a page
+//!            ──> regions      stack, variables, libraries; private: memory contexts
+//!            ──> facts        what was found, and when it was so
+//!            ──> marks        code that belongs to operators and phases
+//! ```
 
+mod attach;
+mod blocks;
+mod catalog;
+mod facts;
 pub(crate) mod found;
 pub mod layout;
-pub(crate) mod private;
+mod marks;
+mod observer;
+mod page;
+mod private;
+mod processes;
+mod regions;
+mod shared;
+
+pub(crate) use observer::Postgres;
+
+use blocks::BufferPart;
+use hardmeter_samples::model::StateId;
+use hardmeter_samples::object_notes::StateKey;
+use shared::buffers::Tag;
+
+/// What a sample carries of the block that it touched: the tag of its buffer.
+pub(crate) const BLOCK_STATE: StateId = StateId(1);
+/// The same, of the descriptor that it touched.
+pub(crate) const DESCRIPTOR_STATE: StateId = StateId(2);
+
+/// The state on which a fact about a buffer depends.
+fn state_key(part: BufferPart, tag: &Tag) -> StateKey {
+    let id = if part == BufferPart::Descriptor { DESCRIPTOR_STATE } else { BLOCK_STATE };
+    StateKey { id, bytes: tag.bytes().to_vec() }
+}

@@ -1,0 +1,21 @@
+//! Bounded reads from bytes that another process wrote: what lies outside is `None`, never a panic.
+
+/// `N` bytes at an offset.
+pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// A half word at an offset.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    array_at(bytes, at).map(u16::from_le_bytes)
+}
+
+/// A word at an offset.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    array_at(bytes, at).map(u32::from_le_bytes)
+}
+
+/// A double word at an offset.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    array_at(bytes, at).map(u64::from_le_bytes)
+}

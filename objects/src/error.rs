@@ -1,0 +1,51 @@
+//! Why a server's objects cannot be told.
+
+use crate::process_memory::MemoryError;
+use crate::program::ProgramError;
+use hardmeter_samples::model::Pid;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a server cannot be looked into. The rest of a profile does not depend on it.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The process cannot be read.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The program is not one that is known, or cannot be read.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The server has not made its shared memory yet.
+    #[error("the server of process {pid} is still starting; attach again when it accepts connections")]
+    NotReady {
+        /// Its first process.
+        pid: Pid,
+    },
+    /// The server's version cannot be told.
+    #[error("{} cannot be read ({source}), so that the version of the server is unknown; run as root or as the server's account", path.display())]
+    Version {
+        /// The file that says it.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The version has no layout table.
+    #[error("PostgreSQL {found} is not known here, only {known}; make a table from its headers with scripts/postgres-layouts, or record without objects")]
+    UnknownMajor {
+        /// What the server is.
+        found: String,
+        /// The major versions with tables.
+        known: String,
+    },
+    /// The living server does not look as its table says.
+    #[error("the server does not look as PostgreSQL {major} does: {reason}; was it built with other options? Make a table from its own headers with scripts/postgres-layouts, or record without objects")]
+    SelfTest {
+        /// The version that its data folder names.
+        major: u32,
+        /// What did not fit.
+        reason: String,
+    },
+    /// Another machine, where the layouts differ.
+    #[error("layouts are known for x86-64 only; record without objects")]
+    Machine,
+}

@@ -1,0 +1,343 @@
+//! A PostgreSQL server while it is recorded: the part of this crate's interface that is PostgreSQL's.
+
+use super::attach::Server;
+use super::blocks::{Blocks, BufferPart};
+use super::catalog::files::Files;
+use super::catalog::Catalog;
+use super::facts::{FactId, Facts};
+use super::found::PrivateObjects;
+use super::marks;
+use super::private::PrivateMemory;
+use super::processes::ServerProcesses;
+use super::regions::{region_of, Region};
+use super::shared::buffers::Tag;
+use super::shared::places::{transactions, Place, Places};
+use super::shared::processes::Roles;
+use super::{BLOCK_STATE, DESCRIPTOR_STATE};
+use crate::error::AttachError;
+use crate::{Access, ServerObjects};
+use hardmeter_samples::model::{ByteCount, Pid, StateRule, Timestamp, VirtualAddress};
+use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRole};
+
+/// A server that is being looked into.
+pub(crate) struct Postgres {
+    server: Server,
+    places: Places,
+    roles: Roles,
+    catalog: Catalog,
+    blocks: Blocks,
+    facts: Facts,
+    processes: ServerProcesses,
+    private: PrivateMemory,
+    attached: Timestamp,
+    /// Facts that hold as long as the server runs.
+    fixed: Vec<FactId>,
+    /// Facts of shared memory that may be of another process later, and the address of each.
+    passing: Vec<(FactId, VirtualAddress)>,
+    /// Facts of one process, and the address of each; whether they depend on the contents of its memory.
+    own: Vec<(FactId, Pid, VirtualAddress, bool)>,
+    unmapped: u64,
+    ended: Option<Timestamp>,
+}
+
+/// Facts that are kept: about a hundred megabytes of notes.
+const MOST_FACTS: usize = 500_000;
+/// Facts of private memory that are looked at again at one look.
+const MOST_PRIVATE: usize = 20_000;
+
+/// The clock of samples.
+fn clock() -> Timestamp {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the structure that is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+impl Postgres {
+    /// Attaches to the server that a process belongs to.
+    pub fn attach(pid: Pid) -> Result<Postgres, AttachError> {
+        let server = Server::attach(pid)?;
+        let attached = clock();
+        let fault = |missing: super::layout::Missing| AttachError::SelfTest {
+            major: server.layout.major,
+            reason: missing.to_string(),
+        };
+        let blocks = Blocks::new(&server, attached);
+        let catalog = Catalog::new(&server, &Files::new(&server, blocks.tags())).map_err(fault)?;
+        let private = PrivateMemory::new(&server.layout, &server.program).map_err(fault)?;
+        let mut roles = Roles::default();
+        roles.look(&server);
+        Ok(Postgres {
+            places: Places::read(&server),
+            facts: Facts::new(MOST_FACTS),
+            processes: ServerProcesses::default(),
+            fixed: Vec::new(),
+            passing: Vec::new(),
+            own: Vec::new(),
+            unmapped: 0,
+            ended: None,
+            server,
+            roles,
+            catalog,
+            blocks,
+            private,
+            attached,
+        })
+    }
+
+    /// The tag that a sample carries.
+    fn carried(access: &Access) -> Option<Tag> {
+        let ours = access.states.iter().find(|(id, _)| *id == BLOCK_STATE || *id == DESCRIPTOR_STATE);
+        ours.and_then(|(_, bytes)| Tag::parse(bytes))
+    }
+
+    /// Whether what is known of an address holds for a sample too.
+    fn is_known(&self, pid: Option<Pid>, access: &Access, carried: Option<&Tag>) -> bool {
+        self.facts.at(pid, access.address).is_some_and(|(_, fact)| match (carried, &fact.state) {
+            (Some(tag), Some(state)) => state.bytes == tag.bytes(),
+            (Some(_), None) => false,
+            (None, _) => true,
+        })
+    }
+
+    fn see_shared(
+        &mut self,
+        access: &Access,
+        now: Timestamp,
+        buffers: &mut Vec<(u32, BufferPart, VirtualAddress, Timestamp, Option<Tag>)>,
+    ) {
+        let carried = Self::carried(access);
+        if self.is_known(None, access, carried.as_ref()) {
+            return;
+        }
+        let (address, time) = (access.address, access.time);
+        match self.places.find(&self.server, &self.roles, address) {
+            Place::Block(buffer) => buffers.push((buffer, BufferPart::Block, address, time, carried)),
+            Place::Descriptor(buffer) => {
+                buffers.push((buffer, BufferPart::Descriptor, address, time, carried))
+            }
+            Place::Waiting(buffer, start, length) => {
+                buffers.push((buffer, BufferPart::Waiting(start, length), address, time, None));
+            }
+            Place::Fixed(found) => {
+                let id = self.facts.begin(None, &found, None, (self.attached, now));
+                self.fixed.extend(id);
+            }
+            Place::Passing(found) => {
+                let id = self.facts.begin(None, &found, None, (now, now));
+                self.passing.extend(id.map(|id| (id, address)));
+            }
+        }
+    }
+
+    fn see_own(&mut self, access: &Access, now: Timestamp) {
+        let (pid, address) = (access.pid, access.address);
+        if self.is_known(Some(pid), access, None) {
+            return;
+        }
+        self.processes.refresh(pid, address);
+        let Some(process) = self.processes.get(&self.server, pid) else { return };
+        let (memory, mappings) = (&process.memory, &process.mappings);
+        let (found, by_contents) =
+            match region_of(&self.server.program, mappings, access.stack_pointer, address) {
+                Region::Known(found) => (found, false),
+                Region::Nothing => {
+                    self.unmapped += 1;
+                    return;
+                }
+                Region::Private(mapping) => match self.private.find(memory, &mapping, address) {
+                    Some(found) => (found, true),
+                    None => (unknown_private(&mapping), false),
+                },
+            };
+        self.roles.learn(&self.server, pid);
+        // What a mapping is does not change while it is there; it was there at the sample.
+        let begin = if by_contents { now } else { access.time.min(now) };
+        let id = self.facts.begin(Some(pid), &found, None, (begin, now));
+        self.own.extend(id.map(|id| (id, pid, address, by_contents)));
+    }
+
+    fn look_at_private(&mut self, now: Timestamp) {
+        self.private.begin_look();
+        for memory in self.processes.remove_ended() {
+            self.private.forget(&memory);
+        }
+        let mut room = MOST_PRIVATE;
+        let Postgres { own, processes, private, facts, server, .. } = self;
+        own.retain(|(id, pid, address, by_contents)| {
+            let Some(process) = processes.get(server, *pid) else {
+                // What was found of it stays found; its number may go to another.
+                facts.end(*id);
+                return false;
+            };
+            if !by_contents {
+                facts.confirm(*id, now);
+                return true;
+            }
+            if room == 0 {
+                return true;
+            }
+            room -= 1;
+            let mapping = process.mappings.at(*address);
+            let found = mapping.and_then(|mapping| private.find(&process.memory, mapping, *address));
+            let holds = found.is_some_and(|found| facts.says(*id, &found));
+            if holds {
+                facts.confirm(*id, now);
+            } else {
+                facts.end(*id);
+            }
+            holds
+        });
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.server.remarks.clone();
+        let mut count = |number: u64, what: &str| {
+            if number > 0 {
+                remarks.push(format!("{number} {what}"));
+            }
+        };
+        count(self.facts.left_out, "stretches of memory were not noted: there was no room for more");
+        count(
+            self.processes.ended,
+            "addresses were of processes that had ended before they could be looked at",
+        );
+        count(self.unmapped, "addresses were no longer mapped when they were looked at");
+        if self.ended.is_some() {
+            remarks.push("the server ended while it was recorded; what was found until then is here".into());
+        }
+        remarks
+    }
+}
+
+/// Private memory of which no more is known than where it lies.
+fn unknown_private(mapping: &crate::process_memory::Mapping) -> super::found::Found {
+    let name = if mapping.name == "[heap]" { "heap" } else { "anonymous" };
+    super::found::Found::new("private memory", mapping.start, mapping.length().0).named(name)
+}
+
+impl ServerObjects for Postgres {
+    fn describe(&self) -> String {
+        format!("PostgreSQL {} (process {})", self.server.version, self.server.memory.pid())
+    }
+
+    fn state_rules(&self) -> Vec<StateRule> {
+        let buffers = &self.server.buffers;
+        let tag = |id, region, stride| StateRule::Entry {
+            id,
+            region,
+            size: ByteCount(u64::from(buffers.count) * stride),
+            stride: ByteCount(stride),
+            table: buffers.descriptors,
+            table_stride: ByteCount(buffers.stride),
+            length: super::shared::buffers::TAG_LENGTH as u32,
+        };
+        let statement = self.server.program.address("debug_query_string");
+        let mut rules: Vec<StateRule> =
+            statement.into_iter().map(|pointer| StateRule::Statement { pointer }).collect();
+        rules.push(tag(BLOCK_STATE, buffers.blocks, buffers.block_size));
+        rules.push(tag(DESCRIPTOR_STATE, buffers.descriptors, buffers.stride));
+        rules
+    }
+
+    fn see(&mut self, accesses: &[Access]) {
+        if self.ended.is_some() {
+            return;
+        }
+        let now = clock();
+        let mut buffers = Vec::new();
+        for access in accesses {
+            if self.server.segment.contains(&access.address) {
+                self.see_shared(access, now, &mut buffers);
+            } else {
+                self.see_own(access, now);
+            }
+        }
+        if !buffers.is_empty() {
+            self.blocks.see(&self.server, &mut self.catalog, &mut self.facts, &buffers, now);
+        }
+    }
+
+    fn look_again(&mut self, now: Timestamp) {
+        if self.ended.is_some() {
+            return;
+        }
+        if !self.server.memory.is_alive() {
+            self.ended = Some(now);
+            return;
+        }
+        self.roles.look(&self.server);
+        for id in &self.fixed {
+            self.facts.confirm(*id, now);
+        }
+        let Postgres { passing, places, facts, server, roles, .. } = self;
+        passing.retain(|(id, address)| {
+            let holds = match places.find(server, roles, *address) {
+                Place::Passing(found) | Place::Fixed(found) => facts.says(*id, &found),
+                _ => false,
+            };
+            if holds {
+                facts.confirm(*id, now);
+            } else {
+                facts.end(*id);
+            }
+            holds
+        });
+        self.blocks.look_again(&self.server, &mut self.catalog, &mut self.facts, now);
+        self.look_at_private(now);
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let Some(at) = transactions(&self.server) else { return Vec::new() };
+        let layout = &self.server.layout;
+        let counter = |name: &str, field: &str| {
+            let offset = layout.offset("TransamVariables", field).ok()?;
+            let value = self.server.memory.u64(VirtualAddress(at.0 + offset)).ok()?;
+            Some((name.to_string(), value))
+        };
+        // A transaction gets a number when it first writes; it is finished when it commits or is taken back.
+        [
+            counter("transactions with a number", "nextXid"),
+            counter("transactions with a number finished", "xactCompletionCount"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn finish(mut self: Box<Self>, now: Timestamp) -> ObjectNotes {
+        self.look_again(now);
+        let mut notes = ObjectNotes::new(self.describe());
+        notes.remarks = self.remarks();
+        let block_size = self.server.buffers.block_size as u32;
+        let Postgres { facts, roles, blocks, server, .. } = *self;
+        let (mut texts, all) = facts.into_inner();
+        notes.facts = all;
+        let mut known: Vec<_> = roles.all().collect();
+        known.sort_unstable();
+        notes.roles =
+            known.into_iter().map(|(pid, role)| ProcessRole { pid, role: texts.number(role) }).collect();
+        let image = texts.number(&server.program.path.to_string_lossy());
+        notes.marks = marks::of(&server.program)
+            .into_iter()
+            .map(|mark| CodeMark {
+                image,
+                start: mark.range.start,
+                end: mark.range.end,
+                kind: mark.kind,
+                name: texts.number(mark.name),
+            })
+            .collect();
+        notes.pages = blocks
+            .relations
+            .iter()
+            .map(|(relation, kind)| PageKind {
+                relation: texts.number(relation),
+                page_size: block_size,
+                kind: texts.number(kind),
+            })
+            .collect();
+        notes.texts = texts.into_inner();
+        notes
+    }
+}

@@ -1,0 +1,78 @@
+//! The processes whose memory was looked into: which of them are the server's, and what each has mapped.
+
+use super::attach::Server;
+use crate::process_memory::{parent_of, Mappings, ProcessMemory};
+use hardmeter_samples::model::{Pid, VirtualAddress};
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// One process of the server.
+#[derive(Debug)]
+pub(crate) struct ServerProcess {
+    /// Its memory.
+    pub memory: ProcessMemory,
+    /// What it had mapped when that was last read.
+    pub mappings: Mappings,
+    read: Instant,
+}
+
+/// All processes that samples came from; `None` for one that is not the server's.
+#[derive(Debug, Default)]
+pub(crate) struct ServerProcesses {
+    known: HashMap<Pid, Option<ServerProcess>>,
+    /// Samples of processes that had ended before they were looked at.
+    pub ended: u64,
+}
+
+/// A list of mappings is not read again sooner, though an address is not in it.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Deeper below the first process there are none.
+const DEPTH: usize = 4;
+
+impl ServerProcesses {
+    /// A process, if it is the server's and still runs or was looked at before it ended.
+    pub fn get(&mut self, server: &Server, pid: Pid) -> Option<&ServerProcess> {
+        if let Entry::Vacant(place) = self.known.entry(pid) {
+            let Ok((mappings, memory)) =
+                ProcessMemory::open(pid).and_then(|memory| Ok((memory.mappings()?, memory)))
+            else {
+                self.ended += 1;
+                return None;
+            };
+            let own = belongs(pid, server.memory.pid());
+            place.insert(own.then(|| ServerProcess { memory, mappings, read: Instant::now() }));
+        }
+        self.known.get(&pid)?.as_ref()
+    }
+
+    /// Reads again what a process has mapped, unless that was read just now or the address is there.
+    pub fn refresh(&mut self, pid: Pid, address: VirtualAddress) {
+        let Some(Some(process)) = self.known.get_mut(&pid) else { return };
+        if process.mappings.at(address).is_none() && process.read.elapsed() >= PAUSE {
+            process.read = Instant::now();
+            if let Ok(mappings) = process.memory.mappings() {
+                process.mappings = mappings;
+            }
+        }
+    }
+
+    /// Forgets processes that have ended; gives them.
+    pub fn remove_ended(&mut self) -> Vec<ProcessMemory> {
+        let mut ended = Vec::new();
+        self.known.retain(|pid, process| match process {
+            Some(process) if process.memory.is_alive() => true,
+            Some(process) => {
+                ended.push(process.memory.clone());
+                false
+            }
+            // A number may be given again, then to a process of the server.
+            None => parent_of(*pid).is_some(),
+        });
+        ended
+    }
+}
+
+fn belongs(pid: Pid, first: Pid) -> bool {
+    std::iter::successors(Some(pid), |pid| parent_of(*pid)).take(DEPTH).any(|ancestor| ancestor == first)
+}

@@ -1,0 +1,9 @@
+//! Shared memory: what lies where in the main segment.
+
+pub(crate) mod buffers;
+pub(crate) mod index;
+mod locks;
+pub(crate) mod places;
+pub(crate) mod processes;
+
+pub(crate) use locks::field_part;

@@ -1,0 +1,257 @@
+//! What lies at an address of the main segment of shared memory.
+//!
+//! In this order: blocks and descriptors of buffers, locks of the main array, slots of processes, what is known inside
+//! a named area, the named area, and "shared memory".
+
+use super::index::{element_stride, Area};
+use super::locks::{field_part, Locks};
+use super::processes::{Roles, Slots};
+use crate::postgres::attach::Server;
+use crate::postgres::found::Found;
+use hardmeter_samples::model::{ByteCount, VirtualAddress};
+use std::ops::Range;
+
+/// What an address of shared memory is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the block of this buffer.
+    Block(u32),
+    /// In the descriptor of this buffer.
+    Descriptor(u32),
+    /// In the condition variable of this buffer, which covers this many bytes from there on.
+    Waiting(u32, VirtualAddress, ByteCount),
+    /// Something that stays what it is.
+    Fixed(Found),
+    /// Something that may be of another process later.
+    Passing(Found),
+}
+
+/// Pages that an area holds: those of the write-ahead log, or of a cache of small pages (SLRU).
+#[derive(Clone, Debug)]
+struct Pages {
+    class: &'static str,
+    name: String,
+    range: Range<VirtualAddress>,
+    size: u64,
+    /// Where the number of each page lies, and its size in bytes.
+    numbers: Option<(VirtualAddress, u64)>,
+}
+
+/// Where things lie in the segment, found once.
+#[derive(Debug)]
+pub(crate) struct Places {
+    locks: Locks,
+    slots: Option<Slots>,
+    pages: Vec<Pages>,
+    insert_locks: Option<(VirtualAddress, u64)>,
+}
+
+/// Caches of small pages have these areas; the names changed with PG17.
+const SMALL_PAGES: [&str; 14] = [
+    "Xact",
+    "CommitTs",
+    "Subtrans",
+    "MultiXactOffset",
+    "MultiXactMember",
+    "Notify",
+    "Serial",
+    "transaction",
+    "commit_timestamp",
+    "subtransaction",
+    "multixact_offset",
+    "multixact_member",
+    "notify",
+    "serializable",
+];
+
+impl Places {
+    /// Of a server.
+    pub fn read(server: &Server) -> Places {
+        let mut pages: Vec<Pages> =
+            SMALL_PAGES.iter().filter_map(|name| small_pages(server, server.areas.named(&[name])?)).collect();
+        let log = server.areas.named(&["XLOG Ctl"]);
+        let log_pages = log.and_then(|area| log_pages(server, area));
+        // What nobody used yet must not be touched: reading gives it memory.
+        let control = log_pages.as_ref().zip(log).map(|(pages, area)| area.start..pages.range.start);
+        pages.extend(log_pages);
+        Places {
+            locks: Locks::read(server),
+            slots: Slots::read(server),
+            insert_locks: control.and_then(|control| insert_locks(server, control)),
+            pages,
+        }
+    }
+
+    /// What lies at an address of the segment.
+    pub fn find(&self, server: &Server, roles: &Roles, address: VirtualAddress) -> Place {
+        if let Some(buffer) = server.buffers.of_block(address) {
+            return Place::Block(buffer);
+        }
+        if let Some(buffer) = server.buffers.of_descriptor(address) {
+            return Place::Descriptor(buffer);
+        }
+        if let Some(found) = self.locks.find(server, address) {
+            return Place::Fixed(found);
+        }
+        if let Some(found) = self.slots.as_ref().and_then(|slots| slots.find(server, roles, address)) {
+            return Place::Passing(found);
+        }
+        if let Some(place) = self.in_area(server, address) {
+            return place;
+        }
+        let segment = &server.segment;
+        let start = segment.start;
+        let header = server.layout.structure("PGShmemHeader").map_or(0, |shape| shape.size);
+        if address.0 - start.0 < header {
+            let whole = Found::new("shared memory area", start, header).named("segment header");
+            return Place::Fixed(field_part(server, whole, "PGShmemHeader", address, None));
+        }
+        if let Some(found) = counters_of_transactions(server, address) {
+            return Place::Fixed(found);
+        }
+        let Some((area, end)) = server.areas.at(address, segment.end) else {
+            // Before the first named area: the index itself and what is made before it.
+            let first = server.areas.iter().next().map_or(segment.end, |area| area.start);
+            return Place::Fixed(
+                Found::new("shared memory", start, first.0 - start.0).named("before the first area"),
+            );
+        };
+        let own = VirtualAddress(area.start.0 + area.size.0);
+        let found = Found::new("shared memory area", area.start, area.size.0).named(area.name.clone());
+        if address < own {
+            return Place::Fixed(found);
+        }
+        let last = server.areas.iter().last() == Some(area);
+        if last {
+            // Tables that grew later took their elements from here, whichever they are.
+            return Place::Fixed(
+                Found::new("shared memory", own, end.0 - own.0).named("after the last area"),
+            );
+        }
+        let part =
+            if element_stride(&server.memory, area).is_some() { "elements" } else { "what belongs to it" };
+        Place::Fixed(found.part(part, own, end.0 - own.0))
+    }
+
+    fn in_area(&self, server: &Server, address: VirtualAddress) -> Option<Place> {
+        if let Some(pages) = self.pages.iter().find(|pages| pages.range.contains(&address)) {
+            let index = (address.0 - pages.range.start.0) / pages.size;
+            let start = VirtualAddress(pages.range.start.0 + index * pages.size);
+            let whole = Found::new(pages.class, start, pages.size).named(pages.name.clone());
+            let Some((numbers, width)) = pages.numbers else {
+                return Some(Place::Fixed(whole.instance(format!("page {index}"))));
+            };
+            let at = VirtualAddress(numbers.0 + index * width);
+            let number =
+                if width == 8 { server.memory.u64(at) } else { server.memory.u32(at).map(u64::from) };
+            let instance = number.map_or(String::new(), |number| format!("page {number}"));
+            return Some(Place::Passing(whole.instance(instance)));
+        }
+        let stride = server.layout.lock_stride;
+        if let Some((base, count)) = self.insert_locks {
+            let index = address.0.wrapping_sub(base.0) / stride;
+            if index < count {
+                let start = VirtualAddress(base.0 + index * stride);
+                let whole = Found::new("lightweight lock", start, stride).named("WALInsert");
+                let found = field_part(server, whole.instance(index.to_string()), "LWLock", address, None);
+                return Some(Place::Fixed(found));
+            }
+        }
+        let (area, _) = server.areas.at(address, server.segment.end)?;
+        let offset = address.0 - area.start.0;
+        if offset >= area.size.0 {
+            return None;
+        }
+        match area.name.as_str() {
+            "Buffer IO Condition Variables" => {
+                let size = area.size.0 / u64::from(server.buffers.count);
+                let buffer = offset.checked_div(size)?;
+                let start = VirtualAddress(area.start.0 + buffer * size);
+                (buffer < u64::from(server.buffers.count)).then_some(Place::Waiting(
+                    buffer as u32,
+                    start,
+                    ByteCount(size),
+                ))
+            }
+            "Backend Status Array" => {
+                let size = server.layout.structure("PgBackendStatus").ok()?.size;
+                let slot = offset / size;
+                let start = VirtualAddress(area.start.0 + slot * size);
+                let whole = Found::new("backend status", start, size).named("Backend Status Array");
+                let found = whole.instance(format!("slot {slot}"));
+                Some(Place::Fixed(field_part(server, found, "PgBackendStatus", address, None)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where the counters of transactions lie; the variable was renamed in PG17.
+pub(crate) fn transactions(server: &Server) -> Option<VirtualAddress> {
+    let names = ["ShmemVariableCache", "TransamVariables"];
+    let variable = names.iter().find_map(|name| server.program.address(name))?;
+    server.memory.pointer(variable).ok().filter(|there| server.segment.contains(there))
+}
+
+fn counters_of_transactions(server: &Server, address: VirtualAddress) -> Option<Found> {
+    let start = transactions(server)?;
+    let size = server.layout.structure("TransamVariables").ok()?.size;
+    (address.0.wrapping_sub(start.0) < size).then(|| {
+        let whole = Found::new("shared memory area", start, size).named("TransamVariables");
+        field_part(server, whole, "TransamVariables", address, None)
+    })
+}
+
+fn small_pages(server: &Server, area: &Area) -> Option<Pages> {
+    let (layout, memory) = (&server.layout, &server.memory);
+    let field = |name: &str| Some(VirtualAddress(area.start.0 + layout.offset("SlruSharedData", name).ok()?));
+    let count = u64::from(memory.u32(field("num_slots")?).ok()?);
+    // An array of pointers, one for each page; the pages lie one after the other.
+    let first = memory.pointer(memory.pointer(field("page_buffer")?).ok()?).ok()?;
+    let numbers = memory.pointer(field("page_number")?).ok()?;
+    let size = layout.block_size;
+    let end = VirtualAddress(area.start.0 + area.size.0);
+    let inside = |at: VirtualAddress, length: u64| area.start <= at && at < end && length <= end.0 - at.0;
+    let width = if layout.major >= 17 { 8 } else { 4 };
+    let fits = count > 0 && inside(first, count.checked_mul(size)?) && inside(numbers, count * width);
+    fits.then(|| Pages {
+        class: "small page cache",
+        name: area.name.clone(),
+        range: first..VirtualAddress(first.0 + count * size),
+        size,
+        numbers: Some((numbers, width)),
+    })
+}
+
+/// The pages of the write-ahead log are the last part of its area; before them, up to a page is lost to alignment.
+fn log_pages(server: &Server, area: &Area) -> Option<Pages> {
+    let size = server.layout.wal_block_size;
+    let count = u64::from(server.memory.u32(server.program.address("XLOGbuffers")?).ok()?);
+    let length = count.checked_mul(size).filter(|length| (1..area.size.0).contains(length))?;
+    let start = (area.start.0 + area.size.0 - length - 1) / size * size;
+    Some(Pages {
+        class: "WAL buffer",
+        name: "WAL".into(),
+        range: VirtualAddress(start)..VirtualAddress(start + length),
+        size,
+        numbers: None,
+    })
+}
+
+/// The locks that a process takes to write into the log: an array of locks of one kind, at its alignment.
+fn insert_locks(server: &Server, control: Range<VirtualAddress>) -> Option<(VirtualAddress, u64)> {
+    /// `NUM_XLOGINSERT_LOCKS`.
+    const COUNT: usize = 8;
+    let layout = &server.layout;
+    let stride = layout.lock_stride;
+    let kind = layout.tranches.iter().find(|(name, _)| name == "WALInsert")?.1;
+    // They lie between the control structure and the pages; an entry per page comes before them.
+    let first = control.start.0.next_multiple_of(stride);
+    let places: Vec<VirtualAddress> =
+        (first..control.end.0).step_by(stride as usize).take(65_536).map(VirtualAddress).collect();
+    let (bytes, _) = server.memory.read_pieces(&places, 2);
+    let kinds: Vec<u32> =
+        bytes.chunks_exact(2).map(|two| u32::from(u16::from_le_bytes([two[0], two[1]]))).collect();
+    let at = kinds.windows(COUNT).position(|window| window.iter().all(|found| *found == kind))?;
+    Some((places[at], COUNT as u64))
+}

@@ -1,0 +1,307 @@
+//! A living PostgreSQL, looked into from outside and asked from inside: both must say the same.
+//!
+//! `pg_buffercache` is installed here as the judge; the crate itself never connects.
+
+use hardmeter_objects::process_memory::ProcessMemory;
+use hardmeter_objects::program::Program;
+use hardmeter_objects::{attach, Access, ServerObjects};
+use hardmeter_samples::model::{Pid, StateRule, Timestamp, VirtualAddress};
+use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
+use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, Setting, StartOptions};
+use std::collections::{BTreeSet, HashMap};
+
+/// A server that is thrown away with this.
+struct Throwaway {
+    cluster: Cluster,
+    pid: Pid,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        let _ = self.cluster.stop(&|_| {});
+        let _ = Cluster::remove(&ServerFolder::new(self.folder.path().join("server")));
+    }
+}
+
+impl Throwaway {
+    fn start() -> Option<Throwaway> {
+        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
+        let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
+        let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
+        let programs = match Programs::find(Engine::Postgres, &wanted) {
+            Ok(programs) => programs,
+            Err(error) => {
+                eprintln!("skipped: {error}; {}", error.remedy());
+                return None;
+            }
+        };
+        let folder = tempfile::Builder::new().prefix("hm-objects-").tempdir_in("/var/tmp").expect("a folder");
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), own).expect("opened");
+        let server = ServerFolder::new(folder.path().join("server"));
+        let mut cluster = Cluster::create(&server, &programs, &|_| {}).expect("made");
+        let settings = ["autovacuum=off", "shared_buffers=32MB"]
+            .map(|text| text.parse::<Setting>().expect("a setting"))
+            .into();
+        let pid =
+            cluster.start(&StartOptions { settings, ..StartOptions::default() }, &|_| {}).expect("started");
+        let throwaway = Throwaway { cluster, pid, folder };
+        throwaway.ask(
+            "CREATE TABLE account(id int PRIMARY KEY, note text, balance bigint);
+             INSERT INTO account SELECT i, repeat('x', i % 50), i * 1000000007::bigint FROM generate_series(1, 5000) i",
+        );
+        throwaway.ask("VACUUM ANALYZE account");
+        throwaway.ask("CHECKPOINT");
+        Some(throwaway)
+    }
+
+    fn ask(&self, sql: &str) -> String {
+        self.cluster.query(sql).expect("an answer")
+    }
+
+    fn rows(&self, sql: &str) -> Vec<Vec<String>> {
+        self.ask(sql).lines().map(|line| line.split('|').map(str::to_string).collect()).collect()
+    }
+}
+
+fn access(pid: Pid, address: u64) -> Access {
+    let time = Timestamp(0);
+    Access { pid, address: VirtualAddress(address), time, stack_pointer: None, states: Vec::new() }
+}
+
+/// First block, count of buffers.
+fn buffers(objects: &dyn ServerObjects) -> (u64, u64) {
+    let found = objects.state_rules().into_iter().find_map(|rule| match rule {
+        StateRule::Entry { region, size, stride, .. } if stride.0 == 8192 => {
+            Some((region.0, size.0 / stride.0))
+        }
+        _ => None,
+    });
+    found.expect("a rule for blocks")
+}
+
+fn path(notes: &ObjectNotes, fact: &ObjectFact) -> [String; 4] {
+    let path = fact.path;
+    [path.class, path.name, path.instance, path.part].map(|id| notes.text(id).to_string())
+}
+
+fn tag_of(fact: &ObjectFact) -> Vec<u32> {
+    let state = fact.state.as_ref().expect("a fact about a block has its tag");
+    state.bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four"))).collect()
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.trim().parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+#[test]
+fn every_buffer_is_what_pg_buffercache_says_and_its_relation_has_the_right_name() {
+    let Some(server) = Throwaway::start() else { return };
+    server.ask("CREATE EXTENSION pg_buffercache");
+    // The first time, the question itself brings blocks.
+    let sql = "SELECT bufferid, reltablespace, reldatabase, relfilenode, relforknumber, relblocknumber
+               FROM pg_buffercache WHERE relfilenode IS NOT NULL";
+    server.ask(sql);
+    let names = "SELECT pg_relation_filenode(c.oid), nspname || '.' || relname
+                 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+                 WHERE pg_relation_filenode(c.oid) IS NOT NULL AND relkind <> 't'";
+    let names: HashMap<u32, String> =
+        server.rows(names).into_iter().map(|row| (number(&row[0]), row[1].clone())).collect();
+    let database: u32 = number(&server.ask("SELECT oid FROM pg_database WHERE datname = 'postgres'"));
+
+    let mut objects = attach(server.pid).expect("attached");
+    assert!(objects.describe().starts_with("PostgreSQL 1"), "{}", objects.describe());
+    let (blocks, count) = buffers(objects.as_ref());
+    let judged: BTreeSet<Vec<u32>> =
+        server.rows(sql).iter().map(|row| row.iter().map(|text| number(text)).collect()).collect();
+    objects.see(&(0..count).map(|buffer| access(server.pid, blocks + buffer * 8192 + 8)).collect::<Vec<_>>());
+    let notes = objects.finish(Timestamp(u64::MAX));
+
+    let mut found = BTreeSet::new();
+    let mut right = 0;
+    for fact in &notes.facts {
+        let [class, name, instance, part] = path(&notes, fact);
+        if class == "buffer" {
+            assert_eq!(name, "empty");
+            continue;
+        }
+        let buffer = ((fact.origin.0 - blocks) / 8192) as u32;
+        let tag = tag_of(fact);
+        let fork = ["main", "fsm", "vm", "init"][tag[3] as usize];
+        let place = format!("{fork} block {}", tag[4]);
+        assert_eq!(instance.split(',').next(), Some(place.as_str()));
+        assert!(["page header", "new page"].contains(&part.as_str()), "{class} {name} {instance}: {part}");
+        if tag[1] == database || tag[1] == 0 {
+            if let Some(known) = names.get(&tag[2]) {
+                assert_eq!(&name, known, "{tag:?}");
+                right += 1;
+            }
+        }
+        found.insert(std::iter::once(buffer + 1).chain(tag).collect::<Vec<u32>>());
+    }
+    assert_eq!(found, judged);
+    assert!(found.len() > 200 && right > 100, "{} buffers, {right} names", found.len());
+    println!(
+        "{} buffers as pg_buffercache has them, {right} of them with names that SQL confirms",
+        found.len()
+    );
+    assert!(notes.facts.iter().any(|fact| path(&notes, fact)[1] == "public.account_pkey"));
+    let kinds: Vec<_> =
+        notes.pages.iter().map(|page| (notes.text(page.relation), notes.text(page.kind))).collect();
+    assert!(
+        kinds.contains(&("public.account", "table"))
+            && kinds.contains(&("public.account_pkey", "btree index"))
+    );
+    let roles: BTreeSet<&str> = notes.roles.iter().map(|role| notes.text(role.role)).collect();
+    assert!(roles.is_superset(&BTreeSet::from([
+        "postmaster",
+        "checkpointer",
+        "walwriter",
+        "background writer"
+    ])));
+}
+
+#[test]
+fn columns_keys_and_line_pointers_are_where_the_values_are() {
+    let Some(server) = Throwaway::start() else { return };
+    let mut objects = attach(server.pid).expect("attached");
+    let (blocks, count) = buffers(objects.as_ref());
+    objects.see(&(0..count).map(|buffer| access(server.pid, blocks + buffer * 8192)).collect::<Vec<_>>());
+    let notes = objects.finish(Timestamp(u64::MAX));
+    let own =
+        |fact: &&ObjectFact| path(&notes, fact)[1].starts_with("public.account") && tag_of(fact)[3] == 0;
+    let wanted: Vec<u64> = notes.facts.iter().filter(own).map(|fact| fact.origin.0).collect();
+    assert!(wanted.len() > 20, "{}", wanted.len());
+    // Every byte of every buffer that holds something of the table or its key.
+    let mut objects = attach(server.pid).expect("attached again");
+    for block in wanted {
+        objects.see(&(0..8192).map(|byte| access(server.pid, block + byte)).collect::<Vec<_>>());
+    }
+    let notes = objects.finish(Timestamp(u64::MAX));
+
+    let memory = ProcessMemory::open(server.pid).expect("it runs");
+    let (mut ids, mut balances, mut keys, mut note_bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut parts: HashMap<String, u64> = HashMap::new();
+    let mut bytes = 0;
+    for fact in &notes.facts {
+        let [class, name, instance, part] = path(&notes, fact);
+        let level = instance.split_once(", ").map_or("", |(_, level)| level);
+        match (class.as_str(), name.as_str(), part.as_str()) {
+            ("table", "public.account", "column id") => ids.push(memory.u32(fact.start).expect("mapped")),
+            ("table", "public.account", "column balance") => {
+                balances.push(memory.u64(fact.start).expect("mapped"))
+            }
+            ("table", "public.account", "column note") => note_bytes += fact.length.0,
+            ("index", "public.account_pkey", "key id") if level == "leaf" => {
+                keys.push(memory.u32(fact.start).expect("mapped"));
+            }
+            _ => {}
+        }
+        let part = if level.is_empty() { part } else { format!("{level}: {part}") };
+        *parts.entry(part).or_default() += fact.length.0;
+        bytes += fact.length.0;
+    }
+    ids.sort_unstable();
+    balances.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!(ids, (1..=5000).collect::<Vec<u32>>());
+    assert_eq!(balances, (1..=5000).map(|i| i * 1_000_000_007).collect::<Vec<u64>>());
+    assert_eq!(keys, (1..=5000).collect::<Vec<u32>>());
+    // The notes are shorter than 127 bytes: one byte of header each.
+    assert_eq!(note_bytes, number::<u64>(&server.ask("SELECT sum(length(note) + 1) FROM account")));
+    for part in [
+        "root: downlink",
+        "root: key id",
+        "leaf: high key",
+        "leaf: heap TID",
+        "meta: meta data",
+        "tuple header",
+    ] {
+        assert!(parts.contains_key(part), "{part}: {parts:?}");
+    }
+    assert_eq!(bytes % 8192, 0, "parts cover pages without gap or overlap: {parts:?}");
+}
+
+#[test]
+fn locks_and_areas_have_the_servers_own_names() {
+    let Some(server) = Throwaway::start() else { return };
+    let memory = ProcessMemory::open(server.pid).expect("it runs");
+    let mappings = memory.mappings().expect("maps");
+    let program =
+        Program::find(&memory, &mappings, "PostgreSQL server", &["MainLWLockArray"]).expect("found");
+    let locks = memory.pointer(program.address("MainLWLockArray").expect("exported")).expect("mapped").0;
+    let blocks = memory.pointer(program.address("BufferBlocks").expect("exported")).expect("mapped");
+    let segment = mappings.at(blocks).expect("mapped").start.0;
+
+    let areas = server.rows(
+        "SELECT name, off + size - 1 FROM pg_shmem_allocations
+         WHERE off IS NOT NULL AND name IS NOT NULL AND name <> '<anonymous>'
+         AND name NOT IN ('Buffer Blocks', 'Buffer Descriptors')",
+    );
+    let areas: Vec<(String, u64)> =
+        areas.iter().map(|row| (row[0].clone(), segment + number::<u64>(&row[1]))).collect();
+    assert!(areas.len() > 40);
+
+    let mut objects = attach(server.pid).expect("attached");
+    let lock = |index: u64| access(server.pid, locks + index * 128 + 4);
+    objects.see(&(0..60).chain([100, 200]).map(lock).collect::<Vec<_>>());
+    objects.see(&areas.iter().map(|(_, at)| access(server.pid, *at)).collect::<Vec<_>>());
+    let before = objects.counters();
+    server.ask("DELETE FROM account WHERE id = 1");
+    server.ask("SELECT count(*) FROM account WHERE id = 2");
+    server.ask("UPDATE account SET note = '' WHERE id = 2");
+    let after = objects.counters();
+    let grown = |name: &str| {
+        let of = |list: &[(String, u64)]| list.iter().find(|(known, _)| known == name).expect("a counter").1;
+        of(&after) - of(&before)
+    };
+    // Two wrote, one only read.
+    assert_eq!(grown("transactions with a number"), 2);
+    let notes = objects.finish(Timestamp(u64::MAX));
+
+    let program_bytes = std::fs::read(&program.path).expect("the server's program");
+    // A linker lets one text be the end of another.
+    let strings: Vec<&[u8]> = program_bytes.split(|byte| *byte == 0).filter(|text| text.len() < 64).collect();
+    let mut names = HashMap::new();
+    let mut inside: HashMap<u64, (String, String)> = HashMap::new();
+    for fact in &notes.facts {
+        let [class, name, instance, part] = path(&notes, fact);
+        if class == "lightweight lock" && name != "unused" && (locks..locks + 26_624).contains(&fact.start.0)
+        {
+            assert!(
+                strings.iter().any(|text| text.ends_with(name.as_bytes())),
+                "the server has no lock {name}"
+            );
+            assert_eq!(part, "field state");
+            names.insert((fact.origin.0 - locks) / 128, (name.clone(), instance));
+        }
+        for (_, at) in
+            areas.iter().filter(|(_, at)| *at >= fact.start.0 && *at - fact.start.0 < fact.length.0)
+        {
+            inside.insert(*at, (class.clone(), name.clone()));
+        }
+    }
+    assert_eq!(names[&4].0, "ProcArray");
+    assert_eq!(names[&3].0, "XidGen");
+    assert_eq!(names[&100].0, "BufferMapping");
+    for (name, at) in &areas {
+        let (class, found) = inside.get(at).unwrap_or_else(|| panic!("nothing at the end of {name}"));
+        let right = match class.as_str() {
+            // What lies inside an area is told more exactly.
+            "WAL buffer" => name == "XLOG Ctl",
+            "buffer condition variable" => name == "Buffer IO Condition Variables",
+            "process header" => name == "Proc Header",
+            _ => found == name,
+        };
+        assert!(right, "the end of {name} is said to be {class} {found}");
+    }
+}
+
+#[test]
+fn what_is_no_server_is_refused_with_the_reason() {
+    let error = attach(Pid(std::process::id() as i32)).err().expect("this is no server");
+    assert!(error.to_string().contains("is not a PostgreSQL server"), "{error}");
+    let error = attach(Pid(i32::MAX)).err().expect("there is no such process");
+    assert!(error.to_string().contains("has ended"), "{error}");
+}
