@@ -66,11 +66,11 @@ impl DataMap for SymbolNames {
 fn variable(image: Arc<str>, place: DataPlace, field: Option<DataField>) -> DataArea {
     let path = field.as_ref().map(|field| field.path.clone()).filter(|path| !path.is_empty());
     match (place, field) {
-        (DataPlace::Variable { name, offset, .. }, _) => {
-            DataArea::Variable { name, image, offset, field: path }
+        (DataPlace::Variable { name, offset, size }, _) => {
+            DataArea::Variable { name, image, offset, size, field: path }
         }
-        (_, Some(DataField { owner: FieldOwner::Variable { name, .. }, offset, .. })) => {
-            DataArea::Variable { name, image, offset: offset.0, field: path }
+        (_, Some(DataField { owner: FieldOwner::Variable { name, .. }, owner_size, offset, .. })) => {
+            DataArea::Variable { name, image, offset: offset.0, size: owner_size.0, field: path }
         }
         (DataPlace::Section { name }, _) => DataArea::Section { name, image },
         _ => DataArea::File { path: image },

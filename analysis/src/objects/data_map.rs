@@ -15,6 +15,8 @@ pub enum DataArea {
         image: Arc<str>,
         /// Distance from its start, in bytes.
         offset: u64,
+        /// Its size in bytes; 0 where not known.
+        size: u64,
         /// The field of its type, where debug information tells.
         field: Option<Arc<str>>,
     },

@@ -57,6 +57,10 @@ const RED_ZONE: u64 = 128;
 /// A stack is not larger than this, the usual `ulimit -s`.
 const STACK_AT_MOST: u64 = 8 << 20;
 
+/// Without debug information, an offset in a variable up to this size is taken for a field; in a larger one, for an
+/// element of an array.
+const STRUCT_AT_MOST: u64 = 1024;
+
 /// Classes that say how memory was mapped and no more; with a name ("shared memory" "XLOG Ctl") they do.
 const UNSPECIFIC: [&str; 6] =
     ["shared memory", "heap", "anonymous memory", "private memory", "memory", "unknown"];
@@ -328,11 +332,19 @@ impl ObjectIndex {
         let mut source = ObjectSource::Mapping;
         let mut stable = true;
         let path = match area {
-            DataArea::Variable { name, image, offset, field } => {
+            DataArea::Variable { name, image, offset, size, field } => {
                 origin = VirtualAddress(address.0.wrapping_sub(offset));
                 source = ObjectSource::Symbols;
-                let part = field.map_or_else(|| plus(offset), |field| format!("field {field}"));
-                self.path("global variable", &name, file_name(&image), &part)
+                let (element, part) = match field {
+                    Some(field) => {
+                        let (way, elements) = without_indices(&field);
+                        (elements, format!("field {way}"))
+                    }
+                    None if size > STRUCT_AT_MOST => (plus(offset), String::new()),
+                    None => (String::new(), plus(offset)),
+                };
+                let instance = format!("{} {element}", file_name(&image));
+                self.path("global variable", &name, instance.trim_end(), &part)
             }
             DataArea::Section { name, image } => {
                 source = ObjectSource::Symbols;
@@ -412,6 +424,21 @@ fn plus(offset: u64) -> String {
     } else {
         format!("+{offset:#x}")
     }
+}
+
+/// A way to a field without the indices of arrays, and those: `counters[3].hits` is `counters[].hits` and `[3]`.
+fn without_indices(way: &str) -> (String, String) {
+    let (mut folded, mut indices, mut inside) = (String::new(), String::new(), false);
+    for c in way.chars() {
+        inside = (inside || c == '[') && c != ']';
+        if c == '[' || c == ']' || !inside {
+            folded.push(c);
+        }
+        if inside || c == ']' {
+            indices.push(c);
+        }
+    }
+    (folded, indices)
 }
 
 fn file_name(path: &str) -> &str {

@@ -136,6 +136,21 @@ impl DataMap for Map {
                 name: "Counter".into(),
                 image: "/usr/bin/server".into(),
                 offset: address.0 - 0x5000,
+                size: 16,
+                field: None,
+            },
+            0x5010..0x5020 => DataArea::Variable {
+                name: "stats".into(),
+                image: "/usr/bin/server".into(),
+                offset: address.0 - 0x5010,
+                size: 16,
+                field: Some("counters[3].hits[0]".into()),
+            },
+            0x5020..0x5a20 => DataArea::Variable {
+                name: "Table".into(),
+                image: "/usr/bin/server".into(),
+                offset: address.0 - 0x5020,
+                size: 0xa00,
                 field: None,
             },
             0x6000..0x7000 => DataArea::Heap,
@@ -170,6 +185,10 @@ fn without_notes_symbols_and_mappings_answer() {
     let mut index = ObjectIndex::new(None);
     let variable = sampled(&mut index, 0x5008, None);
     assert_eq!(variable, ("global variable Counter server +0x8".into(), ObjectSource::Symbols, true));
+    let field = sampled(&mut index, 0x5014, None).0;
+    assert_eq!(field, "global variable stats server [3][0] field counters[].hits[]");
+    let element = sampled(&mut index, 0x5030, None).0;
+    assert_eq!(element, "global variable Table server +0x10", "of an array: the instance, not a part");
     assert_eq!(sampled(&mut index, 0x6000, None), ("heap".into(), ObjectSource::Mapping, false));
     let shared = sampled(&mut index, 0x7000, None);
     assert_eq!(shared, ("shared memory /dev/zero (deleted)".into(), ObjectSource::Mapping, false));
