@@ -578,7 +578,7 @@ fn under_sudo_the_command_and_the_file_belong_to_the_caller() {
 fn the_software_pmu_stands_in_where_there_is_no_hardware() {
     let output = run(hardmeter().args(["events", "--format", "json"]));
     let events: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(events["events"].as_array().map(Vec::len), Some(11));
+    assert_eq!(events["events"].as_array().map(Vec::len), Some(13));
     let first = &events["events"][0];
     assert_eq!(first["event"], "l1d-miss");
     if first["simulated"] != true || !has("perf") {

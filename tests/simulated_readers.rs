@@ -137,9 +137,10 @@ fn per_event(text: &str, figure: &str) -> Counts<String> {
 fn levels_agree(capture: &Path) {
     let name = |perf: &str| match perf {
         "L1 or L1 hit" => "L1",
-        "L2 or L2 hit" => "L2",
-        "L3 or L3 hit" => "L3",
-        "Local RAM or RAM hit" => "DRAM",
+        // Of a store the kernel's bits say only whether L1 had the line.
+        "L2 or L2 hit" | "L1 or L2 miss" => "L2",
+        "L3 or L3 hit" | "L1 or L3 miss" => "L3",
+        "Local RAM or RAM hit" | "L1 or RAM miss" => "DRAM",
         "N/A or N/A" => "unknown", // an instruction, counted
         other => panic!("perf says {other}"),
     };

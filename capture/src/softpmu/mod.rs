@@ -263,7 +263,14 @@ impl SoftwarePmu {
         let totals = self.segment.totals();
         // The first page of all costs a walk. With only some lines simulated, pages are missed.
         (totals.walks_all_huge > 0 && !self.samples_sets()).then(|| PageWalks {
-            small: totals.events[MemoryEvent::StlbMiss as usize],
+            small: match self.config.machine.stlb {
+                Some(_) => totals.events[MemoryEvent::StlbMiss as usize],
+                // What the first level does not hold has to be walked for.
+                None => {
+                    totals.events[MemoryEvent::DtlbMiss as usize]
+                        + totals.events[MemoryEvent::ItlbMiss as usize]
+                }
+            },
             all_huge: totals.walks_all_huge,
             shared_huge: totals.walks_shared_huge,
         })
@@ -335,6 +342,12 @@ impl SoftwarePmu {
             "latencies are those of the machine model; the sample's time is simulated time".into(),
         ];
         notes.extend(self.config.machine.notes.iter().cloned());
+        if self.config.machine.cores == 1 {
+            notes.push(
+                "one core is simulated: nobody takes lines from it, there are no coherence misses (--cores)"
+                    .into(),
+            );
+        }
         if self.config.set_sampling > 1 {
             notes.push(format!(
                 "1 cache line in {} was simulated and counts are scaled; TLB figures are too low",

@@ -245,7 +245,10 @@ impl Watch {
             };
             match messages.recv_timeout(wait) {
                 Ok(Message::RightsDropped) => self.rights.limit(),
-                Ok(Message::Released) => deadline = Some(Instant::now() + START),
+                Ok(Message::Released) if matches!(self.observed, Observed::Command(_)) => {
+                    deadline = Some(Instant::now() + START);
+                }
+                Ok(Message::Released) => {}
                 Ok(Message::Samples(records)) => {
                     if let Some(observer) = &mut self.observer {
                         let accesses = self.reader.read(&records, now());
@@ -303,11 +306,6 @@ impl Watch {
 
     fn end(self) -> Observations {
         let mut observations = self.observer.map(|observer| observer.finish(now())).unwrap_or_default();
-        if self.reader.is_blind() && observations.notes.is_some() {
-            observations.remarks.push(
-                "the samples have no data addresses: objects are known, but no accesses to them".into(),
-            );
-        }
         observations.remarks.extend(self.trouble);
         observations
     }

@@ -1,15 +1,18 @@
 //! What is left of root's rights where a server of another user is looked into.
 //!
 //! The recorder gives root up once the events are open. Reading the memory of another user's server needs
-//! `CAP_SYS_PTRACE` at every look, because its processes come and go. So this one thread, which runs no command and opens
-//! no file of the user's, keeps this one capability and nothing else:
+//! `CAP_SYS_PTRACE` at every look, because its processes come and go, and its files need `CAP_DAC_READ_SEARCH`. So this one
+//! thread, which runs no command and writes no file, keeps these two rights to read and nothing else:
 //!
 //! ```text
 //!   recorder's threads    root ──── setresuid (all threads) ────────────────> the user, no capabilities
-//!   observer's thread     root, "keep permitted capabilities" ── the same ──> the user, CAP_SYS_PTRACE only
+//!   observer's thread     root, "keep permitted capabilities" ── the same ──> the user, the two capabilities
 //! ```
 
 use crate::privileges::CAP_SYS_PTRACE;
+
+/// `CAP_DAC_READ_SEARCH`.
+const CAP_DAC_READ_SEARCH: u32 = 2;
 
 /// The rights of the thread that made it.
 pub(super) struct KeptRights {
@@ -45,22 +48,71 @@ impl KeptRights {
         KeptRights { is_root }
     }
 
-    /// Gives up all but the one right, after the change. Refused where the right was never there; then reading is, too, which
-    /// whoever reads will tell.
+    /// Gives up all but the two, after the change. A right that was never there cannot be kept; then reading is refused,
+    /// which whoever reads will tell.
     pub(super) fn limit(&mut self) {
         if !std::mem::take(&mut self.is_root) {
             return;
         }
-        let mut bits = [Bits::default(); 2];
-        bits[0].effective = 1 << CAP_SYS_PTRACE;
-        bits[0].permitted = 1 << CAP_SYS_PTRACE;
         let header = Header { version: VERSION_3, pid: 0 };
-        let set = |bits: &[Bits; 2]| {
-            // SAFETY: both structures are as the kernel wants them, for the calling thread.
-            unsafe { libc::syscall(libc::SYS_capset, &raw const header, bits.as_ptr()) == 0 }
-        };
-        if !set(&bits) {
-            set(&[Bits::default(); 2]);
+        let mut bits = [Bits::default(); 2];
+        // SAFETY: both structures are as the kernel wants them, for the calling thread.
+        unsafe { libc::syscall(libc::SYS_capget, &raw const header, bits.as_mut_ptr()) };
+        let kept = bits[0].permitted & (1 << CAP_SYS_PTRACE | 1 << CAP_DAC_READ_SEARCH);
+        let bits = [Bits { effective: kept, permitted: kept, inheritable: 0 }, Bits::default()];
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_capset, &raw const header, bits.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::privileges::Identity;
+
+    /// The effective capabilities of the calling thread.
+    fn effective() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("readable");
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("a mask");
+        u64::from_str_radix(mask.trim(), 16).expect("a number")
+    }
+
+    #[test]
+    fn only_the_two_rights_to_read_are_left_and_only_in_that_thread() {
+        let two = 1 << CAP_SYS_PTRACE | 1 << CAP_DAC_READ_SEARCH;
+        // SAFETY: no preconditions.
+        if unsafe { libc::geteuid() } != 0 || effective() & two != two {
+            println!("skipped: needs root");
+            return;
         }
+        // In a process of its own, for there is no way back: this test, started once more.
+        const CHILD: &str = "HARDMETER_TEST_RIGHTS";
+        if std::env::var_os(CHILD).is_none() {
+            let own = std::env::current_exe().expect("a path");
+            let name = "session::observer::rights::tests::only_the_two_rights_to_read_are_left_and_only_in_that_thread";
+            let output = std::process::Command::new(own)
+                .args(["--exact", name, "--nocapture"])
+                .env(CHILD, "1")
+                .output()
+                .expect("runs");
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && text.contains("1 passed"), "{text}");
+            return;
+        }
+        let (dropped, wait) = std::sync::mpsc::channel();
+        let (ready, kept) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut rights = KeptRights::keep();
+            ready.send(()).expect("waited for");
+            wait.recv().expect("told");
+            rights.limit();
+            effective()
+        });
+        kept.recv().expect("kept");
+        let nobody = Identity { uid: 65534, gid: 65534, groups: vec![65534], name: "nobody".into() };
+        nobody.drop_privileges().expect("root may");
+        dropped.send(()).expect("waited for");
+        assert_eq!(thread.join().expect("ended"), two);
+        assert_eq!(effective(), 0);
     }
 }

@@ -1,0 +1,185 @@
+//! Samples of a real PostgreSQL on the software PMU say which statement their process executed.
+//!
+//! Runs as root (the server then runs as `postgres`) and as an ordinary user.
+
+mod common;
+
+use common::{hardmeter, have, recorded, run, stderr, succeeded};
+use hardmeter_samples::model::{Pid, Record, SimulatedDetail, StatementHash};
+use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
+use hardmeter_samples::sidecar::Sidecar;
+use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What pgbench executes in each transaction, as it writes it, with a question mark for each of its variables.
+const PGBENCH: [&str; 7] = [
+    "BEGIN;",
+    "UPDATE pgbench_accounts SET abalance = abalance + ? WHERE aid = ?;",
+    "SELECT abalance FROM pgbench_accounts WHERE aid = ?;",
+    "UPDATE pgbench_tellers SET tbalance = tbalance + ? WHERE tid = ?;",
+    "UPDATE pgbench_branches SET bbalance = bbalance + ? WHERE bid = ?;",
+    "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP);",
+    "END;",
+];
+
+/// A server with pgbench's tables at scale 1, which ends with the test.
+struct Playground {
+    temporary: tempfile::TempDir,
+}
+
+impl Playground {
+    /// `None`, said so, where it cannot be made.
+    fn new() -> Option<Playground> {
+        if !have(&["valgrind"]) {
+            return None;
+        }
+        let programs = match Programs::find(Engine::Postgres, &ProgramsWanted::default()) {
+            Ok(programs) => programs,
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+        };
+        let temporary = tempfile::tempdir().unwrap();
+        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let playground = Playground { temporary };
+        let mut cluster = Cluster::create(&playground.folder(), &programs, &|_| {}).unwrap();
+        cluster.start(&StartOptions::default(), &|_| {}).unwrap();
+        cluster.load_pgbench(1, &|_| {}).unwrap();
+        Some(playground)
+    }
+
+    fn folder(&self) -> ServerFolder {
+        ServerFolder::new(self.temporary.path().join("server"))
+    }
+
+    fn capture(&self) -> PathBuf {
+        self.temporary.path().join("server.data")
+    }
+
+    /// Records the server under pgbench.
+    fn record(&self, options: &[&str], transactions: &str) -> std::process::Output {
+        let mut recorder = hardmeter();
+        recorder
+            .current_dir(self.temporary.path())
+            .args(["record", "--source", "simulated", "--machine", "xeon-2003"])
+            .args(["-e", "l1d-miss/period=211/,l2-miss/period=53/"])
+            .args(options)
+            .arg("-o")
+            .arg(self.capture())
+            .arg("--server")
+            .arg(self.folder().path())
+            .args(["--", "pgbench", "-n", "-c", "2", "-t", transactions]);
+        succeeded(run(&mut recorder))
+    }
+}
+
+impl Drop for Playground {
+    fn drop(&mut self) {
+        if let Ok(mut cluster) = Cluster::open(&self.folder()) {
+            let _ = cluster.stop(&|_| {});
+        }
+    }
+}
+
+/// The process and the statement of each sample, in the order in which each process had them.
+fn statements_of_samples(capture: &Path) -> Vec<(Pid, Option<StatementHash>)> {
+    let mut samples = Vec::new();
+    let reader = CaptureReader::open(capture).expect("readable");
+    let summary = reader
+        .for_each(RecordOrder::File, &mut |record| {
+            if let Record::Sample(sample) = record {
+                let detail = SimulatedDetail::decode(sample.raw.expect("a detail")).expect("ours");
+                samples.push((sample.pid.expect("a process"), detail.statement));
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("read");
+    assert!(summary.is_complete(), "{:?}", summary.warnings());
+    samples
+}
+
+/// The hash that a text has in the capture: 64-bit FNV-1a.
+fn hash_of(text: &str) -> StatementHash {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    StatementHash(text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+#[test]
+fn samples_of_a_server_under_pgbench_carry_its_statements() {
+    let Some(playground) = Playground::new() else { return };
+    let output = playground.record(&[], "40");
+    let capture = playground.capture();
+    let notes = Sidecar::load(&capture).expect("readable").expect("notes");
+    let texts: BTreeMap<StatementHash, &str> =
+        notes.statements.iter().map(|statement| (statement.hash, statement.text.as_str())).collect();
+    assert_eq!(texts.len(), notes.statements.len(), "each hash once");
+    for (hash, text) in &texts {
+        assert_eq!(*hash, hash_of(text), "{text}");
+    }
+
+    // pgbench's statements are there as it writes them, and of its own texts nothing else.
+    let known: BTreeSet<&str> = texts.values().copied().collect();
+    for text in PGBENCH {
+        assert!(known.contains(text), "{text} is not among {known:#?}");
+    }
+    let other: Vec<_> =
+        known.iter().filter(|text| text.contains("pgbench_") && !PGBENCH.contains(text)).collect();
+    // It counts its branches, which are its scale, before it begins.
+    assert!(other.iter().all(|text| text.starts_with("select ")), "{other:#?}");
+
+    let samples = statements_of_samples(&capture);
+    assert_eq!(samples.len() as u64, recorded(&output, "l1d-miss") + recorded(&output, "l2-miss"));
+    let mut counts: BTreeMap<StatementHash, usize> = BTreeMap::new();
+    for (_, statement) in &samples {
+        statement.iter().for_each(|hash| *counts.entry(*hash).or_default() += 1);
+    }
+    for hash in counts.keys() {
+        assert!(texts.contains_key(hash), "{hash:?} has no text");
+    }
+    let without = samples.iter().filter(|(_, statement)| statement.is_none()).count();
+    assert_eq!(counts.values().sum::<usize>() + without, samples.len(), "the counts add up");
+
+    // Who executes pgbench's statements is a client's backend: one per client.
+    let is_pgbenchs = |hash: StatementHash| PGBENCH.iter().any(|text| hash == hash_of(text));
+    let update = hash_of(PGBENCH[1]);
+    let backends: BTreeSet<Pid> =
+        samples.iter().filter(|(_, hash)| *hash == Some(update)).map(|(pid, _)| *pid).collect();
+    assert_eq!(backends.len(), 2);
+    for backend in &backends {
+        let own: Vec<_> = samples.iter().filter(|(pid, _)| pid == backend).map(|(_, hash)| *hash).collect();
+        // Before its first statement it starts, after the last it ends.
+        let first = own.iter().position(Option::is_some).expect("a statement");
+        let last = own.iter().rposition(Option::is_some).expect("a statement");
+        let serving = &own[first..=last];
+        let carrying = serving.iter().flatten().count();
+        println!(
+            "{carrying} of {} samples of a backend that serves carry a statement; {} in all",
+            serving.len(),
+            own.len()
+        );
+        assert!(carrying * 100 >= serving.len() * 95, "{carrying} of {}", serving.len());
+    }
+
+    // Nobody else executes them.
+    let elsewhere = |(pid, hash): &&(Pid, Option<StatementHash>)| {
+        !backends.contains(pid) && hash.is_some_and(is_pgbenchs)
+    };
+    assert_eq!(samples.iter().filter(elsewhere).count(), 0);
+}
+
+#[test]
+fn without_objects_nothing_is_read_of_the_server() {
+    let Some(playground) = Playground::new() else { return };
+    let output = playground.record(&["--no-objects"], "2");
+    assert!(!stderr(&output).contains("objects"), "{}", stderr(&output));
+    let samples = statements_of_samples(&playground.capture());
+    assert!(!samples.is_empty() && samples.iter().all(|(_, hash)| hash.is_none()));
+    let notes = Sidecar::load(&playground.capture()).expect("readable").expect("notes");
+    assert_eq!(notes.statements, []);
+    assert!(!playground.temporary.path().join("server.data.objects").exists());
+}
