@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub enum Running {
     /// A statement.
     Statement(StatementHash),
-    /// A statement whose text the recorder could not have.
+    /// A statement whose text the recorder could not have: longer than 4 KiB, or recorded without tracefs.
     Nameless,
     /// None: it waits for its client, or is no thread that executes statements.
     Nothing,
@@ -48,6 +48,8 @@ struct Thread {
 pub struct StatementSpans {
     threads: FxHashMap<Tid, Thread>,
     statements: FxHashMap<StatementHash, (Arc<str>, Executions)>,
+    /// What was executed of statements without text, all together.
+    nameless: Executions,
     /// Texts as they came: a client sends the same one again and again, and most are not long.
     known: FxHashMap<Box<[u8]>, StatementHash>,
     marks: u64,
@@ -90,18 +92,25 @@ impl StatementSpans {
             return;
         }
         self.threads.insert(tid, Thread { running, since: time });
-        if let Some(Thread { running: Running::Statement(hash), since }) = before {
-            if let Some((_, executions)) = self.statements.get_mut(&hash) {
+        if let Some(Thread { running, since }) = before {
+            if let Some(executions) = self.counted(running) {
                 executions.ended += 1;
                 if let (Some(since), Some(time)) = (since, time) {
                     executions.nanoseconds += time.0.saturating_sub(since.0);
                 }
             }
         }
-        if let Running::Statement(hash) = running {
-            if let Some((_, executions)) = self.statements.get_mut(&hash) {
-                executions.begun += 1;
-            }
+        if let Some(executions) = self.counted(running) {
+            executions.begun += 1;
+        }
+    }
+
+    /// Where executions of this are counted.
+    fn counted(&mut self, running: Running) -> Option<&mut Executions> {
+        match running {
+            Running::Statement(hash) => self.statements.get_mut(&hash).map(|(_, executions)| executions),
+            Running::Nameless => Some(&mut self.nameless),
+            Running::Nothing => None,
         }
     }
 
@@ -137,6 +146,11 @@ impl StatementSpans {
     /// What was executed of a statement.
     pub fn executions(&self, statement: StatementHash) -> Option<Executions> {
         self.statements.get(&statement).map(|(_, executions)| *executions)
+    }
+
+    /// What was executed of statements whose text is not known, all together.
+    pub fn nameless(&self) -> Executions {
+        self.nameless
     }
 
     /// All statements, in no order.
@@ -188,6 +202,7 @@ mod tests {
         assert_eq!(spans.executions(select), Some(Executions { begun: 2, ended: 2, nanoseconds: 40 }));
         let update = statement_hash(b"UPDATE t SET a = ?");
         assert_eq!(spans.executions(update), Some(Executions { begun: 1, ended: 0, nanoseconds: 0 }));
+        assert_eq!(spans.nameless(), Executions { begun: 1, ended: 0, nanoseconds: 0 });
         assert_eq!((spans.marks(), spans.statements().count()), (5, 2));
     }
 

@@ -10,6 +10,7 @@ use crate::pmu::pfm::{Pfm, PfmError};
 use crate::pmu::sysfs::{is_core_pmu, Device};
 use crate::privileges::{has_capability, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 use crate::session::probe_encoding;
+use crate::usdt;
 use hardmeter_samples::model::{MemoryEvent, Period};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ pub fn examine() -> Diagnosis {
     let privileged = has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN);
     let text = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_string());
     let sources = vec![hardware(&resolver), simulated(), timer()];
+    let servers = postgres_programs();
     let checks = vec![
         pmu(&resolver.devices, &resolver.processor),
         paranoid(text("/proc/sys/kernel/perf_event_paranoid").as_deref(), privileged),
@@ -30,7 +32,8 @@ pub fn examine() -> Diagnosis {
         libpfm(),
         software_pmu_check(),
         perf(),
-        debug_symbols(&postgres_programs()),
+        debug_symbols(&servers),
+        statements(&servers),
     ];
     Diagnosis { processor: resolver.processor, sources, checks }
 }
@@ -232,6 +235,22 @@ fn postgres_programs() -> Vec<PathBuf> {
     found.sort();
     found.dedup();
     found
+}
+
+/// Whether `record --statements` would have probes to set, and may set them.
+fn statements(programs: &[PathBuf]) -> Check {
+    const NAME: &str = "statements (USDT)";
+    let mut flaw = None;
+    for program in programs {
+        match usdt::check(program) {
+            Ok(evidence) => return fine(NAME, evidence),
+            Err(error) => flaw = flaw.or(Some(error)),
+        }
+    }
+    match flaw {
+        Some(error) => flawed(NAME, State::Warn, error.to_string(), error.remedy()),
+        None => flawed(NAME, State::Warn, "no postgres found to look at", "sudo apt-get install postgresql"),
+    }
 }
 
 fn debug_symbols(programs: &[PathBuf]) -> Check {

@@ -22,8 +22,9 @@ impl Members {
         Members { known: roots.iter().map(|pid| (pid.0, true)).collect(), roots }
     }
 
-    /// Whether a record is the target's. Forks widen the target.
-    pub fn accept(&mut self, record: &[u8]) -> bool {
+    /// Whether a record is the target's; `None` of a process that has ended before its fork was read: another ring may
+    /// still tell. Forks widen the target.
+    pub fn accept(&mut self, record: &[u8]) -> Option<bool> {
         let half = |at: usize| {
             record.get(at..at + 4).map(|bytes| i32::from_ne_bytes(bytes.try_into().expect("four bytes")))
         };
@@ -34,25 +35,28 @@ impl Members {
             Some(record_type::FORK) => {
                 if let (Some(child), Some(parent)) = (half(8), half(12)) {
                     // A number may come back for a process that is not the target's.
-                    let member = self.is_member(parent);
+                    let member = self.is_member(parent).unwrap_or(false);
                     self.known.insert(child, member);
                 }
                 half(8)
             }
-            _ => return true, // losses, throttling
+            _ => return Some(true), // losses, throttling
         };
-        process.is_none_or(|pid| pid == -1 || self.is_member(pid))
+        match process {
+            None | Some(-1) => Some(true),
+            Some(pid) => self.is_member(pid),
+        }
     }
 
-    fn is_member(&mut self, pid: i32) -> bool {
+    fn is_member(&mut self, pid: i32) -> Option<bool> {
         if let Some(member) = self.known.get(&pid) {
-            return *member;
+            return Some(*member);
         }
-        // Its fork may wait in another CPU's ring: the system knows its parent now.
-        let parent = crate::target::parent(Pid(pid));
-        let member = parent.is_some_and(|parent| self.known.get(&parent.0) == Some(&true));
+        // Its fork may wait in another CPU's ring: the system knows its parent now, if it still runs.
+        let parent = crate::target::parent(Pid(pid))?;
+        let member = self.known.get(&parent.0) == Some(&true);
         self.known.insert(pid, member);
-        member
+        Some(member)
     }
 
     /// Whether all processes of the beginning have ended.
@@ -82,19 +86,19 @@ mod tests {
         // Numbers beyond pid_max, so that the running system has nothing to say of them.
         let (root, child, grandchild, stranger) = (1 << 28, (1 << 28) + 1, (1 << 28) + 2, (1 << 28) + 3);
         let mut members = Members::new([Pid(root)]);
-        assert!(members.accept(&sample(root)));
-        assert!(!members.accept(&sample(stranger)));
-        assert!(!members.accept(&record(record_type::FORK, &[stranger + 1, stranger, 0, 0])));
-        assert!(members.accept(&record(record_type::FORK, &[child, root, 0, 0])));
-        assert!(members.accept(&record(record_type::FORK, &[grandchild, child, 0, 0])));
-        assert!(members.accept(&sample(grandchild)));
-        assert!(members.accept(&record(record_type::COMM, &[child, child])));
-        assert!(!members.accept(&record(record_type::COMM, &[stranger, stranger])));
-        assert!(members.accept(&record(record_type::MMAP, &[-1, 0]))); // the kernel's
-        assert!(members.accept(&record(record_type::LOST, &[1, 0, 5, 0])));
+        assert_eq!(members.accept(&sample(root)), Some(true));
+        assert_eq!(members.accept(&sample(stranger)), None);
+        assert_eq!(members.accept(&record(record_type::FORK, &[stranger + 1, stranger, 0, 0])), Some(false));
+        assert_eq!(members.accept(&record(record_type::FORK, &[child, root, 0, 0])), Some(true));
+        assert_eq!(members.accept(&record(record_type::FORK, &[grandchild, child, 0, 0])), Some(true));
+        assert_eq!(members.accept(&sample(grandchild)), Some(true));
+        assert_eq!(members.accept(&record(record_type::COMM, &[child, child])), Some(true));
+        assert_eq!(members.accept(&record(record_type::COMM, &[stranger, stranger])), None);
+        assert_eq!(members.accept(&record(record_type::MMAP, &[-1, 0])), Some(true)); // the kernel's
+        assert_eq!(members.accept(&record(record_type::LOST, &[1, 0, 5, 0])), Some(true));
         // The stranger's number comes back for a child.
-        assert!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])));
-        assert!(members.accept(&sample(stranger)));
+        assert_eq!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])), Some(true));
+        assert_eq!(members.accept(&sample(stranger)), Some(true));
         assert!(members.have_ended());
     }
 }

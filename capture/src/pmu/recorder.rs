@@ -17,7 +17,7 @@ use hardmeter_samples::model::{EventSource, Pid, StatementProbe};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type};
 use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// A running recording by the kernel.
@@ -31,6 +31,8 @@ pub struct KernelSource {
     enabled_by_exec: bool,
     notes: Vec<String>,
     preamble: Vec<u8>,
+    /// Events that count nothing, see [`KernelSource::open_statements`].
+    anchors: Vec<OwnedFd>,
     /// The last to be dropped: the kernel removes no probe whose event is open.
     statements: Option<StatementProbes>,
 }
@@ -92,6 +94,7 @@ impl KernelSource {
             enabled_by_exec,
             notes: Vec::new(),
             preamble: Vec::new(),
+            anchors: Vec::new(),
             statements: None,
         };
         let mut rings = Rings::new(statements.is_some());
@@ -221,6 +224,20 @@ impl KernelSource {
             let attr = probe.attribute(&common);
             self.events.push(open_everywhere(&planned, &attr, Self::places(attachment, None), rings)?);
         }
+        // The events of a process and its children are alike, and between two that are, the kernel does not switch
+        // events but lets the processes exchange them. The breakpoint, though, stays with the process that an event was
+        // made for: the exit of one process takes away another's (seen with Linux 6.18: backends fall silent when their
+        // sibling ends). An event that children do not inherit makes them differ, and the kernel switches.
+        if let Attachment::Threads(threads) = attachment {
+            let attr = attributes::counting(
+                &Encoding { event_type: 1, config: 9, ..Encoding::default() },
+                Modes::USER,
+                &Common { inherit: false, enable_on_exec: false, ..common },
+            );
+            let anchors = threads.iter().map(|(_, tid)| Place { thread: Some(tid.0), cpu: None });
+            self.anchors = anchors.filter_map(|place| syscall::open(&attr, place).ok()).collect();
+            // some may have ended
+        }
         Ok(())
     }
 
@@ -299,15 +316,24 @@ impl RecordSource for KernelSource {
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
         let mut bytes = 0;
         let (filters, members) = (&self.filters, &mut self.members);
+        let mut accept =
+            |record: &[u8]| members.as_mut().map_or(Some(true), |members| members.accept(record));
+        let mut undecided: Vec<Vec<u8>> = Vec::new();
         for ring in &mut self.rings {
-            bytes += ring.ring.drain(|record| {
-                let ours = members.as_mut().is_none_or(|members| members.accept(record));
-                if ours && (filters.is_empty() || wanted(record, filters)) {
-                    sink(record)
-                } else {
+            bytes += ring.ring.drain(|record| match accept(record) {
+                Some(true) if filters.is_empty() || wanted(record, filters) => sink(record),
+                Some(_) => Ok(()),
+                None => {
+                    undecided.push(record.to_vec());
                     Ok(())
                 }
             })?;
+        }
+        // All rings have been read, and with them the forks.
+        for record in undecided.iter().filter(|record| accept(record) == Some(true)) {
+            if filters.is_empty() || wanted(record, filters) {
+                sink(record)?;
+            }
         }
         Ok(bytes)
     }

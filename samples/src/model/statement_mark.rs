@@ -32,8 +32,8 @@ pub struct StatementMark<'a> {
 pub enum StatementMarkKind<'a> {
     /// A statement begins, or goes on (PostgreSQL's extended protocol tells of parse, bind and execute).
     Begins {
-        /// Its text as the client sent it, constants included; the kernel cuts it at 4 KiB. `None` where the recorder
-        /// could not have it.
+        /// Its text as the client sent it, constants included. `None` where the recorder could not have it: without
+        /// tracefs, and of a text longer than the 4 KiB that the kernel copies.
         text: Option<&'a [u8]>,
     },
     /// The process waits for its client.
