@@ -88,7 +88,7 @@ static void put_sample_id(void) {
   put_pair(hm_sim.pid, current_tid);
   put(nanoseconds(hm_cycles()));
   put_pair(hm_sim.cpu, 0);
-  put(1); /* id of the first event */
+  put(0); /* no id: every reader takes it for the first event of the file, whichever that is */
 }
 
 static Bool anything_is_sampled(void) {
@@ -205,7 +205,7 @@ enum { LEVEL_HIT = 0x02, LEVEL_MISS = 0x04, LEVEL_L1 = 0x08, LEVEL_OTHER_SOCKETS
  * the line is in the bits (the number tells the level all the same); a line that comes
  * modified from another core's cache is a hit of L3 with HITM, or, where no level is
  * shared, one in another socket's cache.  `perf c2c` counts just these. */
-static uint64_t level_and_snoop(const struct hm_access *access) {
+static uint64_t level_and_snoop(const struct hm_access *access, uint32_t kind) {
   static const uint64_t bits[] = {[HM_LEVEL_NONE] = 0x01,
                                   [HM_LEVEL_L1] = LEVEL_L1 | LEVEL_HIT,
                                   [HM_LEVEL_L2] = 0x20 | LEVEL_HIT,
@@ -219,12 +219,20 @@ static uint64_t level_and_snoop(const struct hm_access *access) {
   uint64_t level = LEVEL_BITS(bits[access->level]) | LEVEL_NUMBER(number[access->level]);
   if (access->modified_elsewhere && access->level == HM_LEVEL_MEMORY)
     level = LEVEL_BITS(LEVEL_OTHER_SOCKETS_CACHE | LEVEL_HIT) | LEVEL_NUMBER(3) | IS_REMOTE;
-  if (HM_SITE_KIND(access->site) == HM_STORE && access->level > HM_LEVEL_L1)
+  if (kind == HM_STORE && access->level > HM_LEVEL_L1)
     level = (level & ~LEVEL_BITS(0x3fff)) | LEVEL_BITS(LEVEL_L1 | LEVEL_MISS);
   return level | (access->modified_elsewhere ? SNOOP_HITM : SNOOP_NONE);
 }
 
-static uint64_t data_source(const struct hm_access *access) {
+/* What reads and writes is, to an event of stores, a store: a miss of it is counted
+ * where it loads, and not a second time where it takes the line away. */
+static uint32_t kind_for_event(const struct hm_access *access, enum hm_event event) {
+  uint32_t kind = HM_SITE_KIND(access->site);
+  Bool of_stores = event == HM_STORES || event == HM_INVALIDATION;
+  return kind == HM_MODIFY && of_stores ? HM_STORE : kind;
+}
+
+static uint64_t data_source(const struct hm_access *access, enum hm_event event) {
   static const uint64_t operation[] = {[HM_LOAD] = 0x02,
                                        [HM_STORE] = 0x04,
                                        [HM_MODIFY] = 0x02,
@@ -234,7 +242,8 @@ static uint64_t data_source(const struct hm_access *access) {
   static const uint64_t tlb[] = {
       [HM_TLB_NONE] = 0x01, [HM_TLB_L1] = 0x0a, [HM_TLB_STLB] = 0x12, [HM_TLB_WALK] = 0x14};
   uint64_t locked = HM_SITE_LOCKED(access->site) ? 0x2 : 0x1;
-  return operation[HM_SITE_KIND(access->site)] | level_and_snoop(access) | locked << 24 |
+  uint32_t kind = kind_for_event(access, event);
+  return operation[kind] | level_and_snoop(access, kind) | locked << 24 |
          tlb[access->translation] << 26;
 }
 
@@ -355,7 +364,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
   put_detail(access, sample->event);
   put(access->latency); /* WEIGHT_STRUCT: latency in the low half */
-  put(data_source(access));
+  put(data_source(access, sample->event));
   put_registers(&guest, ip);
   /* An instruction or a branch accesses no memory: no physical address. */
   put(access->physical_line == 0 ? 0
