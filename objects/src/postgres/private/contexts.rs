@@ -1,0 +1,333 @@
+//! The tree of memory contexts of a process, and the blocks that each holds.
+//!
+//! ```text
+//!   TopMemoryContext (exported)                         a block of an AllocSet
+//!    ├ CacheMemoryContext                               +---------------------+ start: malloc's
+//!    │  ├ index info "pg_class_oid_index"               | context, once: the  |
+//!    │  └ ...                                           | first block only    |
+//!    ├ MessageContext                                   | block header        |
+//!    └ PortalContext                                    | chunk | chunk | ... | up to `free`
+//!       └ ExecutorState                                 | free space          | up to `end`
+//!                                                       +---------------------+
+//! ```
+//!
+//! The process goes on while it is read. Each context must be of a known kind and point back to the one that it was
+//! reached from, each block to its context; what does not is left out, and so is what hangs on it.
+
+use super::super::layout::{Layout, Missing};
+use crate::bytes::{u32_at, u64_at};
+use crate::process_memory::{text_of, ProcessMemory};
+use hardmeter_samples::model::VirtualAddress;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// More contexts or blocks than this a process does not have: a list that is read while it changes may go in circles.
+const CONTEXTS_AT_MOST: usize = 1 << 16;
+const BLOCKS_AT_MOST: usize = 1 << 18;
+/// Deeper nesting makes no readable path.
+const DEPTH_AT_MOST: usize = 64;
+/// Bytes of a name that are read.
+const NAME: usize = 64;
+/// Bytes of a description that are read: it may be the text of a statement.
+const IDENT: usize = 96;
+
+/// Memory that can be read: of a process, or made by a test.
+pub(super) trait Readable {
+    /// Fills as much as can be read; gives how much.
+    fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize;
+
+    /// All of so many bytes, or nothing.
+    fn whole(&self, at: VirtualAddress, size: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; size];
+        (self.fill(at, &mut bytes) == size).then_some(bytes)
+    }
+
+    /// A text that ends with a zero byte, cut where it is too long.
+    fn text(&self, at: VirtualAddress, most: usize) -> String {
+        let mut bytes = vec![0; most];
+        let got = if at.0 == 0 { 0 } else { self.fill(at, &mut bytes) };
+        bytes.truncate(got);
+        text_of(&bytes)
+    }
+}
+
+impl Readable for ProcessMemory {
+    fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize {
+        self.read_part(at, into)
+    }
+}
+
+/// How a context hands out its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Chunks of powers of two, with lists of free ones.
+    AllocSet,
+    /// Chunks that are freed in the order of their making.
+    Generation,
+    /// Chunks of one size. Its blocks are not walked: only logical decoding has any.
+    Slab,
+    /// Chunks without headers, since PostgreSQL 17.
+    Bump,
+}
+
+/// A memory context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Context {
+    pub(super) address: VirtualAddress,
+    pub(super) kind: Kind,
+    pub(super) name: Arc<str>,
+    /// What it is for in particular: an index, a statement.
+    pub(super) ident: Arc<str>,
+    /// Names from the top: "TopMemoryContext/CacheMemoryContext/index info".
+    pub(super) path: Arc<str>,
+    /// Bytes that it has from malloc, as it says itself.
+    pub(super) allocated: u64,
+}
+
+/// A block of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) start: VirtualAddress,
+    /// First byte for chunks.
+    pub(super) data: VirtualAddress,
+    /// First byte that was not handed out yet.
+    pub(super) free: VirtualAddress,
+    pub(super) end: VirtualAddress,
+    /// Index of its context.
+    pub(super) context: usize,
+}
+
+/// All contexts of a process at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree {
+    pub(super) contexts: Vec<Context>,
+    /// Sorted by address.
+    pub(super) blocks: Vec<Block>,
+    /// Contexts themselves, sorted: first address and index. They lie before their first blocks.
+    heads: Vec<(VirtualAddress, usize)>,
+    /// Whether some part was skipped, since it changed or made no sense.
+    pub(super) is_partial: bool,
+}
+
+/// Names of contexts by their address: they are constants of the program, the same in all processes of a server.
+pub(super) type Names = HashMap<VirtualAddress, Arc<str>>;
+
+/// Where things lie in contexts and blocks, by major version. The parts that are in no header (aset.c, generation.c,
+/// bump.c) are constants here; the live test compares the sum of the blocks with what each context says it has.
+#[derive(Clone, Debug)]
+pub(super) struct ContextLayout {
+    pub(super) major: u32,
+    node_tag: [(u32, Kind); 4],
+    mem_allocated: usize,
+    parent: usize,
+    first_child: usize,
+    next_child: usize,
+    name: usize,
+    ident: usize,
+    /// Size of the part that all kinds have.
+    pub(super) header: usize,
+}
+
+/// Block header of an AllocSet: context, previous, next, first free byte, end. The same in all versions.
+const ALLOC_BLOCK: usize = 40;
+
+impl ContextLayout {
+    pub(super) fn of(layout: &Layout) -> Result<ContextLayout, Missing> {
+        let offset = |field: &str| layout.offset("MemoryContextData", field).map(|offset| offset as usize);
+        let tag = |name: &str| {
+            let found = layout.node_tags.iter().find(|(known, _)| known == name);
+            found.map_or(0, |(_, number)| *number)
+        };
+        Ok(ContextLayout {
+            major: layout.major,
+            node_tag: [
+                (tag("AllocSetContext"), Kind::AllocSet),
+                (tag("GenerationContext"), Kind::Generation),
+                (tag("SlabContext"), Kind::Slab),
+                (tag("BumpContext"), Kind::Bump),
+            ],
+            mem_allocated: offset("mem_allocated")?,
+            parent: offset("parent")?,
+            first_child: offset("firstchild")?,
+            next_child: offset("nextchild")?,
+            name: offset("name")?,
+            ident: offset("ident")?,
+            header: layout.structure("MemoryContextData")?.size as usize,
+        })
+    }
+
+    fn kind(&self, tag: u32) -> Option<Kind> {
+        self.node_tag.iter().find(|(known, _)| *known == tag && tag != 0).map(|(_, kind)| *kind)
+    }
+
+    /// Bytes of a context of a kind: its first block begins right behind.
+    pub(super) fn size(&self, kind: Kind) -> usize {
+        let own = match (kind, self.major) {
+            // Blocks, 11 lists of free chunks, four sizes, the first block, a number. Since 17 the sizes have 4 bytes,
+            // and the first block is computed.
+            (Kind::AllocSet, ..=16) => 8 + 88 + 32 + 8 + 8,
+            (Kind::AllocSet, _) => 8 + 88 + 16 + 8,
+            (Kind::Generation, ..=16) => 32 + 8 + 8 + 8 + 16,
+            (Kind::Generation, _) => 16 + 8 + 8 + 16,
+            (Kind::Bump, _) => 16 + 16,
+            (Kind::Slab, _) => 0,
+        };
+        self.header + own
+    }
+
+    /// Where the head of a kind's list of blocks lies in the context.
+    fn blocks(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::AllocSet => self.header,
+            // The list is the last thing of these.
+            _ => self.size(kind) - 16,
+        }
+    }
+
+    /// Size of a block's header, and where it says up to where chunks were handed out; the end follows.
+    fn block(&self, kind: Kind) -> (usize, usize) {
+        match (kind, self.major) {
+            (Kind::AllocSet, _) => (ALLOC_BLOCK, 24),
+            // Links, size, two counts. Since 16, the context after the links.
+            (Kind::Generation, ..=15) => (48, 32),
+            (Kind::Generation, _) => (56, 40),
+            (Kind::Bump | Kind::Slab, _) => (32, 16),
+        }
+    }
+}
+
+impl Tree {
+    /// Walks from the top context on.
+    pub(super) fn walk(
+        memory: &dyn Readable,
+        layout: &ContextLayout,
+        top: VirtualAddress,
+        names: &mut Names,
+    ) -> Tree {
+        let mut tree = Tree::default();
+        // Context, its parent, the parent's path, depth.
+        let mut open: Vec<(VirtualAddress, VirtualAddress, Option<Arc<str>>, usize)> =
+            vec![(top, VirtualAddress(0), None, 0)];
+        let mut seen = HashSet::new();
+        while let Some((address, parent, above, depth)) = open.pop() {
+            if !seen.insert(address) {
+                tree.is_partial = true;
+                continue;
+            }
+            if tree.contexts.len() >= CONTEXTS_AT_MOST || depth > DEPTH_AT_MOST {
+                tree.is_partial = true;
+                break;
+            }
+            let most = layout.size(Kind::AllocSet).max(layout.size(Kind::Generation));
+            let Some(bytes) = memory.whole(address, most) else {
+                tree.is_partial = true;
+                continue;
+            };
+            let pointer = |at: usize| VirtualAddress(u64_at(&bytes, at).unwrap_or(0));
+            let kind = layout.kind(u32_at(&bytes, 0).unwrap_or(0));
+            let Some(kind) = kind.filter(|_| pointer(layout.parent) == parent) else {
+                tree.is_partial = true;
+                continue;
+            };
+            let name =
+                names.entry(pointer(layout.name)).or_insert_with_key(|at| memory.text(*at, NAME).into());
+            let mut name = Arc::clone(name);
+            let mut ident: Arc<str> = one_line(&memory.text(pointer(layout.ident), IDENT)).into();
+            // All hash tables have one name; the server itself shows what they are for instead.
+            if &*name == "dynahash" && !ident.is_empty() {
+                name = std::mem::replace(&mut ident, "".into());
+            }
+            let path: Arc<str> = match &above {
+                Some(above) => format!("{above}/{name}").into(),
+                None => Arc::clone(&name),
+            };
+            // Siblings before children, or a long list of them would make the stack deep.
+            let (child, next) = (pointer(layout.first_child), pointer(layout.next_child));
+            if next.0 != 0 && depth > 0 {
+                open.push((next, parent, above, depth));
+            }
+            if child.0 != 0 {
+                open.push((child, address, Some(Arc::clone(&path)), depth + 1));
+            }
+            let allocated = u64_at(&bytes, layout.mem_allocated).unwrap_or(0);
+            tree.heads.push((address, tree.contexts.len()));
+            tree.contexts.push(Context { address, kind, name, ident, path, allocated });
+            let first = pointer(layout.blocks(kind) + if kind == Kind::AllocSet { 0 } else { 8 });
+            tree.add_blocks(memory, layout, first);
+        }
+        tree.blocks.sort_unstable_by_key(|block| block.start);
+        tree.heads.sort_unstable();
+        tree
+    }
+
+    /// Adds the blocks of the last context.
+    fn add_blocks(&mut self, memory: &dyn Readable, layout: &ContextLayout, first: VirtualAddress) {
+        let Some(number) = self.contexts.len().checked_sub(1) else { return };
+        let (address, kind) = (self.contexts[number].address, self.contexts[number].kind);
+        if kind == Kind::Slab {
+            return;
+        }
+        let (header, free_at) = layout.block(kind);
+        // A ring of links comes back to its head in the context.
+        let head = VirtualAddress(address.0.wrapping_add(layout.blocks(kind) as u64));
+        // Of a ring the first one's predecessor is the head, of a chain nobody.
+        let mut before = if kind == Kind::AllocSet { VirtualAddress(0) } else { head };
+        let mut next = first;
+        while next.0 != 0 && next != head {
+            let Some(bytes) = memory.whole(next, header).filter(|_| self.blocks.len() < BLOCKS_AT_MOST)
+            else {
+                self.is_partial = true;
+                return;
+            };
+            let pointer = |at: usize| VirtualAddress(u64_at(&bytes, at).unwrap_or(0));
+            let (free, end) = (pointer(free_at), pointer(free_at + 8));
+            let data = VirtualAddress(next.0.wrapping_add(header as u64));
+            let is_own = match (kind, layout.major) {
+                (Kind::AllocSet, _) => pointer(0) == address,
+                (Kind::Generation, 16..) => pointer(16) == address,
+                _ => true,
+            };
+            // Links that agree in both directions cannot go in circles.
+            let is_own = is_own && pointer(if kind == Kind::AllocSet { 8 } else { 0 }) == before;
+            if !is_own || data > free || free > end {
+                self.is_partial = true;
+                return;
+            }
+            self.blocks.push(Block { start: next, data, free, end, context: number });
+            before = next;
+            next = match kind {
+                Kind::AllocSet => pointer(16),
+                _ => pointer(8),
+            };
+        }
+    }
+
+    /// The block that holds an address.
+    pub(super) fn block_at(&self, address: VirtualAddress) -> Option<&Block> {
+        let after = self.blocks.partition_point(|block| block.start <= address);
+        self.blocks[..after].last().filter(|block| address < block.end)
+    }
+
+    /// The context whose own structure holds an address.
+    pub(super) fn head_at(&self, layout: &ContextLayout, address: VirtualAddress) -> Option<&Context> {
+        let after = self.heads.partition_point(|(start, _)| *start <= address);
+        let (start, number) = self.heads[..after].last()?;
+        let context = &self.contexts[*number];
+        (address.0 - start.0 < layout.size(context.kind).max(layout.header) as u64).then_some(context)
+    }
+
+    /// The stretch around an address that belongs to no context.
+    pub(super) fn gap_at(&self, address: VirtualAddress) -> (VirtualAddress, VirtualAddress) {
+        let after = self.blocks.partition_point(|block| block.start <= address);
+        let start = self.blocks[..after].last().map_or(VirtualAddress(0), |block| block.end);
+        let end = self.blocks.get(after).map_or(VirtualAddress(u64::MAX), |block| block.start);
+        let heads = self.heads.partition_point(|(start, _)| *start <= address);
+        let next_head = self.heads.get(heads).map_or(end, |(start, _)| *start);
+        (start, end.min(next_head))
+    }
+}
+
+/// Statements have line breaks, which names must not.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,142 @@
+//! Executor nodes: what kind of plan node a chunk is the state of.
+//!
+//! The first word of each node is the number of its type. A small number alone proves little, so a state counts as one
+//! only if it points to a plan node of the matching type (`SeqScanState` to `SeqScan`), and a plan node only if its
+//! costs are costs.
+
+use super::super::layout::{Layout, Missing};
+use super::contexts::Readable;
+use crate::bytes::{array_at, u32_at, u64_at};
+use hardmeter_samples::model::VirtualAddress;
+use std::collections::HashMap;
+
+/// A node that was recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// "plan node" (the state of one while it runs), "plan", or "node".
+    pub(super) class: &'static str,
+    /// As EXPLAIN calls it: "Seq Scan"; other nodes by their type: "TupleTableSlot".
+    pub(super) name: String,
+    /// Its number in the plan.
+    pub(super) number: Option<u32>,
+}
+
+/// The numbers of node types of a version, and where plan nodes have what.
+#[derive(Clone, Debug)]
+pub(super) struct NodeTypes {
+    names: HashMap<u32, String>,
+    numbers: HashMap<String, u32>,
+    state_plan: usize,
+    state_size: u64,
+    plan_size: usize,
+    plan_costs: usize,
+    plan_number: usize,
+    /// Sizes of other nodes, as far as they are known: a shorter chunk is none.
+    sizes: HashMap<u32, u64>,
+}
+
+impl NodeTypes {
+    pub(super) fn of(layout: &Layout) -> Result<NodeTypes, Missing> {
+        let tags = layout.node_tags.iter().filter(|(name, number)| *number != 0 && !name.is_empty());
+        let names: HashMap<u32, String> = tags.map(|(name, number)| (*number, name.clone())).collect();
+        let numbers: HashMap<String, u32> =
+            names.iter().map(|(number, name)| (name.clone(), *number)).collect();
+        let known = ["EState", "ExprContext", "TupleTableSlot", "PlanState", "Plan"];
+        let size = |name: &&str| Some((*numbers.get(*name)?, layout.structures.get(*name)?.size));
+        Ok(NodeTypes {
+            sizes: known.iter().filter_map(size).collect(),
+            state_plan: layout.offset("PlanState", "plan")? as usize,
+            state_size: layout.structure("PlanState")?.size,
+            plan_size: layout.structure("Plan")?.size as usize,
+            plan_costs: layout.offset("Plan", "startup_cost")? as usize,
+            plan_number: layout.offset("Plan", "plan_node_id")? as usize,
+            names,
+            numbers,
+        })
+    }
+
+    /// Bytes of a chunk to look at.
+    pub(super) fn prefix(&self) -> usize {
+        self.plan_size.max(self.state_plan + 8)
+    }
+
+    /// What a chunk of so many bytes is, that begins so.
+    pub(super) fn recognise(&self, memory: &dyn Readable, bytes: &[u8], size: u64) -> Option<Node> {
+        let tag = u32_at(bytes, 0)?;
+        let name = self.names.get(&tag)?;
+        if let Some(plan_name) = name.strip_suffix("State") {
+            if let Some(plan_tag) = self.numbers.get(plan_name).filter(|_| size >= self.state_size) {
+                let plan = VirtualAddress(u64_at(bytes, self.state_plan)?);
+                let plan = memory.whole(plan, self.plan_size)?;
+                let number = self.plan(&plan).filter(|_| u32_at(&plan, 0) == Some(*plan_tag))?;
+                return Some(Node { class: "plan node", name: spelled(plan_name), number: Some(number) });
+            }
+        }
+        if self.numbers.contains_key(&format!("{name}State")) && size >= self.plan_size as u64 {
+            if let Some(number) = self.plan(bytes) {
+                return Some(Node { class: "plan", name: spelled(name), number: Some(number) });
+            }
+        }
+        if self.sizes.get(&tag).is_some_and(|least| size < *least) {
+            return None;
+        }
+        Some(Node { class: "node", name: name.clone(), number: None })
+    }
+
+    /// The number of a plan node; `None` if the bytes are none.
+    fn plan(&self, bytes: &[u8]) -> Option<u32> {
+        /// Plans of more nodes nobody has seen.
+        const NUMBER_AT_MOST: u32 = 100_000;
+        let cost = |at: usize| array_at(bytes, at).map(f64::from_le_bytes);
+        let (start, total) = (cost(self.plan_costs)?, cost(self.plan_costs + 8)?);
+        let is_cost = start >= 0.0 && total >= start && total.is_finite();
+        u32_at(bytes, self.plan_number).filter(|number| is_cost && *number < NUMBER_AT_MOST)
+    }
+}
+
+/// `IndexOnlyScan` as EXPLAIN prints it: "Index Only Scan".
+pub(super) fn spelled(name: &str) -> String {
+    let special = match name {
+        "NestLoop" => "Nested Loop",
+        "Agg" => "Aggregate",
+        "Material" => "Materialize",
+        "CteScan" => "CTE Scan",
+        "BitmapAnd" | "BitmapOr" | "LockRows" | "ModifyTable" | "ProjectSet" | "WindowAgg" | "SetOp" => name,
+        _ => "",
+    };
+    if !special.is_empty() {
+        return special.to_owned();
+    }
+    let mut words = String::new();
+    let mut before = ' ';
+    for letter in name.chars() {
+        if letter.is_uppercase() && before.is_lowercase() {
+            words.push(' ');
+        }
+        words.push(letter);
+        before = letter;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_spelled_as_by_explain() {
+        let names =
+            ["SeqScan", "IndexOnlyScan", "BitmapHeapScan", "HashJoin", "NestLoop", "BitmapAnd", "Agg"];
+        let spelled = names.map(spelled);
+        let expected = [
+            "Seq Scan",
+            "Index Only Scan",
+            "Bitmap Heap Scan",
+            "Hash Join",
+            "Nested Loop",
+            "BitmapAnd",
+            "Aggregate",
+        ];
+        assert_eq!(spelled, expected);
+    }
+}

@@ -1,0 +1,129 @@
+//! A walk of a living backend, compared with what the server says of itself in `pg_backend_memory_contexts`.
+
+use super::contexts::{ContextLayout, Names, Tree};
+use super::*;
+use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+/// Contexts of the very query that asks, and of what it leaves behind: theirs are not the same a moment later.
+const OF_THE_QUERY: [&str; 13] = [
+    "MessageContext",
+    "PortalContext",
+    "ExecutorState",
+    "ExprContext",
+    "SRF multi-call context",
+    "Table function arguments",
+    "SRF per-call context",
+    "printtup",
+    "TupleSort main",
+    "TupleSort sort",
+    "Caller tuples",
+    "tuplestore",
+    "pg_get_backend_memory_contexts",
+];
+
+#[test]
+fn contexts_and_their_sizes_are_those_that_the_server_tells() {
+    let programs = match Programs::find(Engine::Postgres, &ProgramsWanted::default()) {
+        Ok(programs) => programs,
+        Err(error) => {
+            println!("skipped: {error}");
+            return;
+        }
+    };
+    let temporary = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    let folder = ServerFolder::new(temporary.path().join("server"));
+    let mut cluster = Cluster::create(&folder, &programs, &|_| {}).expect("made");
+    cluster.start(&StartOptions::default(), &|_| {}).expect("started");
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| compare(&cluster)));
+    let _ = cluster.stop(&|_| {});
+    if let Err(fault) = result {
+        std::panic::resume_unwind(fault);
+    }
+}
+
+fn compare(cluster: &Cluster) {
+    let told = temporary_file("told");
+    let _ = fs::remove_file(&told);
+    // Twice: the first run fills the caches that the second finds filled.
+    let view = "select name, coalesce(ident, ''), total_bytes from pg_backend_memory_contexts";
+    let script = format!(
+        "{view};\n\\o {}\nselect pg_backend_pid();\n{view};\n\\o\nselect pg_sleep(8);\n",
+        told.display()
+    );
+    let words = ["psql", "-X", "-q", "-A", "-t", "-d", "postgres"].map(Into::into).to_vec();
+    let mut command = cluster.command(words);
+    command.envs(cluster.environment()).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().expect("psql comes with the server");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), script.as_bytes()).expect("sent");
+    let begin = Instant::now();
+    let text = loop {
+        let text = fs::read_to_string(&told).unwrap_or_default();
+        // psql writes the file out when `\o` ends it; then the sleep begins.
+        if text.lines().count() > 20 || begin.elapsed() > Duration::from_secs(20) {
+            break text;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let _ = fs::remove_file(&told);
+    let mut lines = text.lines();
+    let pid = Pid(lines.next().expect("a line").parse().expect("a number"));
+    let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
+    // A statement's text may have line breaks; ours has none.
+    for line in lines {
+        let words: Vec<&str> = line.split('|').collect();
+        let [name, ident, bytes] = words[..] else { panic!("{line}") };
+        *expected.entry((name.into(), ident.into())).or_default() += bytes.parse::<u64>().expect("a number");
+    }
+    let memory = ProcessMemory::open(pid).expect("it runs");
+    let mappings = memory.mappings().expect("maps");
+    let program = Program::find(&memory, &mappings, "PostgreSQL", &["TopMemoryContext"]).expect("found");
+    let major = cluster.query("show server_version_num").expect("a number");
+    let layout = Layout::of(major.trim().parse::<u32>().expect("a number") / 10000).expect("known");
+    let contexts = ContextLayout::of(&layout).expect("whole");
+    let top = memory.pointer(program.address("TopMemoryContext").expect("exported")).expect("read");
+    let began = Instant::now();
+    let tree = Tree::walk(&memory, &contexts, top, &mut Names::new());
+    println!("{} contexts, {} blocks in {:?}", tree.contexts.len(), tree.blocks.len(), began.elapsed());
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(!tree.is_partial);
+
+    let mut found: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut walked_bytes = 0;
+    for (number, context) in tree.contexts.iter().enumerate() {
+        // The blocks add up to what the context says it has; its own structure lies before the first one.
+        let blocks: u64 = tree
+            .blocks
+            .iter()
+            .filter(|block| block.context == number)
+            .map(|block| block.end.0 - block.start.0)
+            .sum();
+        let own = contexts.size(context.kind) as u64;
+        assert_eq!(blocks + own, context.allocated, "{}", context.path);
+        walked_bytes += blocks + own;
+        *found.entry((context.name.to_string(), context.ident.to_string())).or_default() += context.allocated;
+    }
+    let is_stable = |name: &str| !OF_THE_QUERY.contains(&name);
+    let same = expected.iter().filter(|((name, _), _)| is_stable(name));
+    let mut compared = 0;
+    for (key, bytes) in same {
+        assert_eq!(found.get(key), Some(bytes), "{key:?}; {:?}", found.keys().collect::<Vec<_>>());
+        compared += 1;
+    }
+    println!("{compared} of {} kinds of contexts compared, {walked_bytes} bytes walked", expected.len());
+    assert!(compared > 30, "{compared}");
+    assert!(expected.contains_key(&("CacheMemoryContext".into(), String::new())));
+    let more: Vec<_> = found.keys().filter(|key| is_stable(&key.0) && !expected.contains_key(*key)).collect();
+    assert!(more.is_empty(), "{more:?} are not told by the server");
+}
+
+/// psql of the server's account writes it.
+fn temporary_file(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("hardmeter-{name}-{}", std::process::id()))
+}
