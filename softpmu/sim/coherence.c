@@ -123,22 +123,17 @@ static uint32_t upgrade_latency(void) {
   return hm_sim.l3.sets != 0 ? hm_sim.l3.latency : hm_sim.config.memory_latency;
 }
 
-void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
-                   int writes) {
+/* With the line's lock held. */
+static void share(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
+                  int writes) {
   struct hm_line_state *state = hm_line_state(line);
   struct hm_touch touch = touch_of(access, address);
   uint64_t me = 1ull << hm_sim.cpu;
-  hm_lock_acquire(lock_of(line), hm_sim.pid);
   uint64_t sharers = state->sharers;
   uint32_t written = state->written;
   struct hm_contended_line *record =
       state->record != 0 ? &hm_sim.coherence->record[state->record] : NULL;
-
-  /* New to the directory: before the process had threads on other cores, its memory
-   * was not watched. */
-  if (sharers == 0 && written == 0 && hm_sim.many_cores)
-    sharers = having((2ull << (hm_sim.config.cores - 1)) - 1, line);
-
+  if (written == HM_LINE_NEW) written = 0;
   int lost = (sharers & me) == 0 && written != 0;
   if (lost && held != 0) {
     access->events |= 1u << HM_COHERENCE_MISS;
@@ -172,17 +167,41 @@ void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, ui
     state->written = HM_LINE_MODIFIED | (hm_sim.cpu + 1);
   } else {
     state->sharers = sharers | me;
-    if (theirs) state->written = written & ~HM_LINE_MODIFIED;
+    state->written = theirs ? written & ~HM_LINE_MODIFIED : written;
   }
-  hm_lock_release(lock_of(line));
   if (!contended_before) call_upon(having_it, line);
 }
 
-void hm_forget_lines(struct hm_line_state *directory, uint32_t frame) {
+void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
+                   int writes) {
+  hm_lock_acquire(lock_of(line), hm_sim.pid);
+  share(access, line, address, held, writes);
+  hm_lock_release(lock_of(line));
+}
+
+void hm_share_own_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
+                       int writes) {
+  struct hm_line_state *state = hm_line_state(line);
+  hm_lock_acquire(lock_of(line), hm_sim.pid);
+  if (state->sharers == 0 && state->written == 0)
+    state->sharers = having((2ull << (hm_sim.config.cores - 1)) - 1, line);
+  share(access, line, address, held, writes);
+  hm_lock_release(lock_of(line));
+}
+
+static void reset_lines(struct hm_line_state *directory, uint32_t frame, uint32_t written) {
   struct hm_line_state *state = directory + (uint64_t)frame * PAGE_LINES;
   for (uint32_t i = 0; i < PAGE_LINES; i++) {
-    if (state[i].sharers != 0) state[i].sharers = 0;
-    if (state[i].record != 0) state[i].record = 0;
-    if (state[i].written != 0) state[i].written = 0;
+    state[i].sharers = 0;
+    state[i].record = 0;
+    state[i].written = written;
   }
+}
+
+void hm_begin_lines(struct hm_line_state *directory, uint32_t frame) {
+  reset_lines(directory, frame, HM_LINE_NEW);
+}
+
+void hm_forget_lines(struct hm_line_state *directory, uint32_t frame) {
+  reset_lines(directory, frame, 0);
 }

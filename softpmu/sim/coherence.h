@@ -47,6 +47,7 @@ struct hm_line_state {
   _Atomic uint32_t written; /* 0: not yet; else the latest writer's core + 1, perhaps modified */
 };
 #define HM_LINE_MODIFIED 0x80000000u /* nobody else got it since the latest write */
+#define HM_LINE_NEW 0x40000000u      /* not yet, and watched since its page is there */
 
 /* One access to a contended line. */
 struct hm_touch {
@@ -105,7 +106,14 @@ static inline int hm_line_right(const struct hm_line_state *state) {
 void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
                    int writes);
 
-/* The frame is free: what was known of its lines is about another page's. */
+/* The same for a line of the process's own memory, which was not watched before it had
+ * threads on several cores: who has it may have it from then. */
+void hm_share_own_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
+                       int writes);
+
+/* A watched process begins to use a frame, or no longer does: what was known of its lines
+ * is about another page's. */
+void hm_begin_lines(struct hm_line_state *directory, uint32_t frame);
 void hm_forget_lines(struct hm_line_state *directory, uint32_t frame);
 
 #endif

@@ -23,6 +23,9 @@
  * So a skipped access would have hit the TLB too.  The pages of a TLB set have to
  * be seen again after each of its fills; in wide sets only the page that would
  * have to go, which gets a second chance if it was known (CLOCK).
+ *
+ * For coherence: of memory that other cores may write, a line is in a filter only while
+ * the directory lets this core go on without asking (coherence.h).
  */
 #include "coherence.h"
 #include "filters.h"
@@ -246,7 +249,10 @@ static NOINLINE void watched_line(struct hm_access *access, struct known_page *k
     if (l2->sets != 0 &&
         hm_find_way(l2->tags + (uint64_t)hm_cache_set(l2, line) * l2->ways, l2->ways, line) >= 0)
       held |= HM_IN_L2;
-    hm_share_line(access, line, address, held, writes);
+    if ((known->pte & HM_PTE_SHARED) != 0)
+      hm_share_line(access, line, address, held, writes);
+    else
+      hm_share_own_line(access, line, address, held, writes);
   }
   access_l1(access, &data_level, set, line);
   access->line_found = 0;

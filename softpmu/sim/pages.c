@@ -97,6 +97,7 @@ hm_pte hm_pages_touch(struct hm_pages *pages, uint64_t virtual_page) {
   uint32_t frame = page.kind == HM_PAGE_PRIVATE ? new_frame(pages, virtual_page)
                                                 : shared_frame(pages, page.key, virtual_page);
   hm_lock_release(&pages->frames->lock);
+  if (pages->watched != NULL && page.kind == HM_PAGE_PRIVATE) hm_begin_lines(pages->watched, frame);
   switch (page.kind) {
     case HM_PAGE_PRIVATE: *slot = frame | pages->generation << 24; break;
     case HM_PAGE_FILE_PRIVATE: *slot = frame; break; /* generation 0: nobody's own */
@@ -111,6 +112,7 @@ hm_pte hm_pages_write(struct hm_pages *pages, uint64_t virtual_page) {
   hm_lock_acquire(&pages->frames->lock, pages->me);
   uint32_t frame = new_frame(pages, virtual_page);
   hm_lock_release(&pages->frames->lock);
+  if (pages->watched != NULL) hm_begin_lines(pages->watched, frame);
   hm_pte *slot = slot_of(pages, virtual_page, 1);
   *slot = frame | pages->generation << 24;
   return *slot;

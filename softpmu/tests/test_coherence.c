@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "coherence.h"
+#include "lock.h"
 #include "test.h"
 
 #define LINE(n) ((uint64_t)(n) << HM_LINE_BITS)
@@ -251,7 +252,7 @@ static void a_line_that_l2_still_had_is_lost_there(void **state) {
   assert_int_equal(hm_cause_of(last, HM_COHERENCE_MISS), HM_CAUSE_COHERENCE);
 }
 
-/* L1 40 + L2 14 from the other core's cache; 40 once it was written back. */
+/* L3 40 + L2 14 from the other core's cache; 40 once it was written back. */
 static void a_modified_line_comes_from_the_other_core(void **state) {
   (void)state;
   load(SHARED);
@@ -464,6 +465,58 @@ static void a_new_page_in_an_old_frame_is_not_shared(void **state) {
   assert_shared(2, 3);
 }
 
+/* Of a frame that somebody else had, tags may be left in other cores' caches: they are not
+ * those of a sharer. */
+static void tags_of_a_former_owner_are_nobodys(void **state) {
+  (void)state;
+  store(PAGE(0x500)); /* core 0, single-threaded */
+  hm_leave_core();
+  hm_unmapped(PAGE(0x500), 4096);
+  other_core();
+  hm_place_thread(); /* the other process has threads now, on 1 and 0 */
+  if (!hm_sim.on_core) hm_enter_core();
+  store(PAGE(0x4ff)); /* gets the frame: the colour after its own */
+  assert_int_equal(sample_of(HM_L1D_MISS, 0)->physical_line,
+                   sample_of(HM_L1D_MISS, 1)->physical_line);
+  assert_shared(0, 0);
+}
+
+static _Atomic uint32_t *locked;
+
+static void die_with_the_line_locked(void) { hm_lock_acquire(locked, (uint32_t)getpid()); }
+
+/* The lock of a line is taken over from a process that was killed. */
+static void a_killed_process_keeps_no_line(void **state) {
+  (void)state;
+  load(SHARED);
+  uint32_t line = sample_of(HM_L1D_MISS, 0)->physical_line;
+  locked = &hm_sim.coherence->lock[line % HM_COHERENCE_LOCKS];
+  meanwhile(die_with_the_line_locked);
+  assert_int_not_equal(*locked, 0);
+  store(SHARED);
+  assert_int_equal(*locked, 0);
+  assert_int_equal(hm_line_right(hm_line_state(line)), HM_RIGHT_WRITE);
+}
+
+/* With a line in two simulated, and with exact LRU, sharing is seen as before. */
+static void other_modes_see_the_same_sharing(void **state) {
+  (void)state;
+  for (int mode = 0; mode < 2; mode++) {
+    stop(header);
+    struct hm_config config = sampled_machine(2);
+    if (mode == 0) config.set_sampling = 2;
+    if (mode == 1) config.flags |= HM_FLAG_EXACT_LRU;
+    begin_with(&config);
+    for (int turn = 0; turn < 10; turn++) {
+      store(SHARED + LINE(2)); /* even: simulated in either mode */
+      store(SHARED + LINE(3));
+      other_core();
+    }
+    uint64_t lines = mode == 0 ? 1 : 2;
+    assert_shared(8 * lines, 9 * lines);
+  }
+}
+
 /* A file's page is copied when one thread writes it; the other's TLB still had the old
  * frame, and must not go on with it. */
 static void a_copied_page_is_the_copy_on_all_cores(void **state) {
@@ -528,6 +581,9 @@ int main(void) {
       TEST(with_one_core_threads_stay_on_it),
       TEST(unmapping_reaches_the_tlbs_of_all_cores),
       TEST(a_new_page_in_an_old_frame_is_not_shared),
+      TEST(tags_of_a_former_owner_are_nobodys),
+      TEST(a_killed_process_keeps_no_line),
+      TEST(other_modes_see_the_same_sharing),
       TEST(a_copied_page_is_the_copy_on_all_cores),
       TEST(the_oldest_contended_line_is_forgotten),
   };
