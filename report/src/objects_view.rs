@@ -291,9 +291,16 @@ fn remarks(capture: &Capture, coverage: ObjectCoverage) -> Vec<Remark> {
     } else {
         remarks.extend(no_notes(capture));
     }
-    let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();
-    remarks.extend(notes.iter().map(|text| Remark::Limit { text: text.clone() }));
+    remarks.extend(remarks_of_notes(capture));
     remarks
+}
+
+/// What the notes on objects say of themselves, unless the heading says it already.
+pub(crate) fn remarks_of_notes(capture: &Capture) -> Vec<Remark> {
+    let told = capture.sidecar().map(|notes| notes.notes.as_slice()).unwrap_or_default();
+    let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();
+    let untold = notes.iter().filter(|text| !told.contains(text));
+    untold.map(|text| Remark::Limit { text: text.clone() }).collect()
 }
 
 /// No sample has a data address: no view by data can say anything.

@@ -12,7 +12,7 @@ use crate::heading::Heading;
 use crate::html::{page, Section};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
-use crate::objects_view::{events_shown, no_notes};
+use crate::objects_view::{events_shown, no_notes, remarks_of_notes};
 use crate::top_view::{remark_json, remarks_text};
 use crate::ReportError;
 use hardmeter_analysis::{
@@ -266,12 +266,6 @@ impl PageReport {
             } }
         }
     }
-}
-
-/// What the notes on objects say of themselves.
-fn remarks_of_notes(capture: &Capture) -> Vec<Remark> {
-    let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();
-    notes.iter().map(|text| Remark::Limit { text: text.clone() }).collect()
 }
 
 /// One line of the page: the letter of the part with most of its samples, and their number.

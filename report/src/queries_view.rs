@@ -4,7 +4,7 @@ use crate::capture::{Capture, WalkOptions};
 use crate::heading::Heading;
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::objects_view::{events_shown, no_notes, shortened};
+use crate::objects_view::{events_shown, no_notes, remarks_of_notes, shortened};
 use crate::top_view::{remark_json, remarks_text};
 use crate::ReportError;
 use hardmeter_analysis::{
@@ -341,7 +341,7 @@ fn missing(
     }
     let by_chain = by(QueryColumn::Operator) || by(QueryColumn::Phase);
     if by_chain && coverage.samples > 0 && coverage.with_callchain == 0 {
-        say("no sample has a call chain, by which operators and phases are told; record with -g");
+        say("no sample has a call chain, by which operators and phases are told; record with --call-graph");
     }
     let marks = capture.object_notes().is_some_and(|notes| !notes.marks.is_empty());
     if by_chain && capture.object_notes().is_some() && !marks {
@@ -349,8 +349,7 @@ fn missing(
     }
     let by_notes = by_chain || by(QueryColumn::Role) || by(QueryColumn::Object);
     remarks.extend(no_notes(capture).filter(|_| by_notes));
-    let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();
-    remarks.extend(notes.iter().map(|text| Remark::Limit { text: text.clone() }));
+    remarks.extend(remarks_of_notes(capture));
     remarks
 }
 

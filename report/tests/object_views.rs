@@ -216,7 +216,7 @@ l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
     let columns = vec![QueryColumn::Operator];
     let options = QueriesOptions { walk: walk(), filter_text: None, columns, limit: None };
     let text = QueriesReport::make(&capture, options).expect("made").render(Style::default(), false);
-    assert!(text.contains("record with -g"), "{text}");
+    assert!(text.contains("record with --call-graph"), "{text}");
 }
 
 #[test]

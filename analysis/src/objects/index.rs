@@ -61,7 +61,8 @@ const STACK_AT_MOST: u64 = 8 << 20;
 /// element of an array.
 const STRUCT_AT_MOST: u64 = 1024;
 
-/// Classes that say how memory was mapped and no more; with a name ("shared memory" "XLOG Ctl") they do.
+/// Classes that say how memory was mapped and no more. A name in them ("heap", "outside memory contexts") says where it
+/// lies, not what it is.
 const UNSPECIFIC: [&str; 6] =
     ["shared memory", "heap", "anonymous memory", "private memory", "memory", "unknown"];
 
@@ -182,7 +183,7 @@ impl ObjectIndex {
 
     /// Whether an object says more than "shared memory", "heap" and the like.
     pub fn is_specific(&self, path: ObjectPath) -> bool {
-        path.name != TextId(0) || !UNSPECIFIC.contains(&&**self.text(path.class))
+        !UNSPECIFIC.contains(&&**self.text(path.class))
     }
 
     /// What the data address of a sample was; `None` if it has none.
@@ -240,8 +241,16 @@ impl ObjectIndex {
         // What kind of memory it is, is all that is known of the place; the instruction may know its type.
         Some(match operand(sample, map) {
             Some(OperandField { owner, field }) => {
-                let path =
-                    ObjectPath { name: self.number(&owner), part: self.number(&field), ..by_mapping.path };
+                let mapped = by_mapping.path;
+                let class = match self.is_specific(mapped) {
+                    true => mapped.class,
+                    false => {
+                        let class = format!("object in {}", self.text(mapped.class));
+                        self.number(&class)
+                    }
+                };
+                let (name, part) = (self.number(&owner), self.number(&field));
+                let path = ObjectPath { class, name, part, ..mapped };
                 Object { path, source: ObjectSource::Symbols, ..by_mapping }
             }
             None => by_mapping,

@@ -257,6 +257,6 @@ fn where_only_the_kind_of_memory_is_known_the_instruction_tells_the_type() {
         let object = index.of_sample(&sample, &mut Map).unwrap();
         (index.describe(object.path), object.source)
     };
-    assert_eq!(told(0x6000), ("heap struct node next".into(), ObjectSource::Symbols));
+    assert_eq!(told(0x6000), ("object in heap struct node next".into(), ObjectSource::Symbols));
     assert_eq!(told(0x5008).0, "global variable Counter server +0x8", "a variable has its own name");
 }

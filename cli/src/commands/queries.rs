@@ -18,7 +18,7 @@ Examples:
 
 Columns (--by):
   statement   the statement that the process executed, without its constants
-  operator    the innermost executor node on the call chain (record with -g)
+  operator    the innermost executor node on the call chain (record with --call-graph)
   phase       the outermost phase on the call chain: parse, plan, execute, commit
   role        what the process is to the server: client backend, checkpointer ...
   object      the object of the data address, as in hardmeter objects
