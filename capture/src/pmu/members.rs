@@ -65,6 +65,36 @@ impl Members {
     }
 }
 
+/// Drops the samples of some events that are not the target's, where all other events sample nobody else.
+pub struct ProbeMembers {
+    /// The events' ids, in order.
+    ids: Vec<u64>,
+    members: Members,
+}
+
+impl ProbeMembers {
+    /// For the events with these ids.
+    pub fn new(mut ids: Vec<u64>, roots: impl IntoIterator<Item = Pid>) -> ProbeMembers {
+        ids.sort_unstable();
+        ProbeMembers { ids, members: Members::new(roots) }
+    }
+
+    /// Whether a record is to be kept, as [`Members::accept`].
+    pub fn accept(&mut self, record: &[u8]) -> Option<bool> {
+        let kind = record.first_chunk::<4>().map(|kind| u32::from_ne_bytes(*kind));
+        let id = record.get(8..16).map(|id| u64::from_ne_bytes(id.try_into().expect("eight bytes")));
+        let sample_of_others =
+            kind == Some(record_type::SAMPLE) && id.is_none_or(|id| self.ids.binary_search(&id).is_err());
+        match sample_of_others {
+            true => Some(true),
+            false => match (self.members.accept(record), kind) {
+                (verdict, Some(record_type::SAMPLE)) => verdict,
+                _ => Some(true), // looked at for the forks it tells of
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +130,18 @@ mod tests {
         assert_eq!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])), Some(true));
         assert_eq!(members.accept(&sample(stranger)), Some(true));
         assert!(members.have_ended());
+    }
+    #[test]
+    fn only_the_samples_of_probes_are_looked_at() {
+        let (root, child, stranger) = (1 << 28, (1 << 28) + 1, (1 << 28) + 3);
+        let mut members = ProbeMembers::new(vec![9, 1], [Pid(root)]);
+        let of_event = |id: i32, pid: i32| record(record_type::SAMPLE, &[id, 0, 0x1000, 0, pid, pid]);
+        assert_eq!(members.accept(&of_event(5, stranger)), Some(true));
+        assert_eq!(members.accept(&of_event(9, root)), Some(true));
+        assert_eq!(members.accept(&of_event(9, child)), None);
+        assert_eq!(members.accept(&record(record_type::FORK, &[child, root, 0, 0])), Some(true));
+        assert_eq!(members.accept(&of_event(1, child)), Some(true));
+        assert_eq!(members.accept(&record(record_type::FORK, &[stranger, stranger + 1, 0, 0])), Some(true));
+        assert_eq!(members.accept(&of_event(9, stranger)), Some(false));
     }
 }

@@ -3,7 +3,7 @@
 use super::attributes::{self, Common, Concession, Modes, Rate};
 use super::encoding::Encoding;
 use super::filter::RecordFilter;
-use super::members::Members;
+use super::members::{Members, ProbeMembers};
 use super::open::{self, OpenError};
 use super::places::{open_everywhere, CpuRing, OpenEvent, Rings, WAKEUP_WATERMARK};
 use super::plan::{Attachment, PlannedEvent, SamplingPlan};
@@ -31,6 +31,8 @@ pub struct KernelSource {
     enabled_by_exec: bool,
     notes: Vec<String>,
     preamble: Vec<u8>,
+    /// Where the probes are everybody's: whose marks are kept.
+    probe_members: Option<ProbeMembers>,
     /// Events that count nothing, see [`KernelSource::open_statements`].
     anchors: Vec<OwnedFd>,
     /// The last to be dropped: the kernel removes no probe whose event is open.
@@ -94,6 +96,7 @@ impl KernelSource {
             enabled_by_exec,
             notes: Vec::new(),
             preamble: Vec::new(),
+            probe_members: None,
             anchors: Vec::new(),
             statements: None,
         };
@@ -213,7 +216,10 @@ impl KernelSource {
         attachment: &Attachment,
         rings: &mut Rings,
     ) -> Result<(), OpenError> {
-        let common = Common { inherit: *attachment != Attachment::System, ..*common };
+        let everywhere = *attachment == Attachment::System || !statements.may_be_inherited();
+        let common = Common { inherit: !everywhere, ..*common };
+        let places = if everywhere { &Attachment::System } else { attachment };
+        let first = self.events.len();
         for probe in statements.events() {
             let planned = PlannedEvent {
                 request: EventRequest::named(&probe.name),
@@ -222,21 +228,31 @@ impl KernelSource {
                 modes: Modes::BOTH,
             };
             let attr = probe.attribute(&common);
-            self.events.push(open_everywhere(&planned, &attr, Self::places(attachment, None), rings)?);
+            self.events.push(open_everywhere(&planned, &attr, Self::places(places, None), rings)?);
+        }
+        let Attachment::Threads(threads) = attachment else { return Ok(()) };
+        if everywhere {
+            let ids = self.events[first..].iter().flat_map(|event| event.ids.iter().copied()).collect();
+            self.probe_members = Some(ProbeMembers::new(ids, threads.iter().map(|(pid, _)| *pid)));
+            return Ok(());
         }
         // The events of a process and its children are alike, and between two that are, the kernel does not switch
         // events but lets the processes exchange them. The breakpoint, though, stays with the process that an event was
         // made for: the exit of one process takes away another's (seen with Linux 6.18: backends fall silent when their
         // sibling ends). An event that children do not inherit makes them differ, and the kernel switches.
-        if let Attachment::Threads(threads) = attachment {
-            let attr = attributes::counting(
-                &Encoding { event_type: 1, config: 9, ..Encoding::default() },
-                Modes::USER,
-                &Common { inherit: false, enable_on_exec: false, ..common },
-            );
-            let anchors = threads.iter().map(|(_, tid)| Place { thread: Some(tid.0), cpu: None });
-            self.anchors = anchors.filter_map(|place| syscall::open(&attr, place).ok()).collect();
-            // some may have ended
+        let dummy = Encoding { event_type: 1, config: 9, ..Encoding::default() };
+        let alone = Common { inherit: false, enable_on_exec: false, ..common };
+        let attr = attributes::counting(&dummy, Modes::USER, &alone);
+        for (_, tid) in threads {
+            let place = Place { thread: Some(tid.0), cpu: None };
+            match syscall::open(&attr, place) {
+                Ok(anchor) => self.anchors.push(anchor),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {} // has ended
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                    return Err(OpenError::explain("dummy", &attr, place, errno));
+                }
+            }
         }
         Ok(())
     }

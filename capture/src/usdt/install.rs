@@ -112,7 +112,7 @@ pub struct StatementProbes {
     /// Their addresses stand in the attributes of the uprobe PMU.
     _paths: Vec<CString>,
     /// Takes the names away.
-    _group: Option<ProbeGroup>,
+    group: Option<ProbeGroup>,
 }
 
 /// An executable with marks, and a path by which the kernel finds it whatever file system the server lives in.
@@ -176,7 +176,7 @@ impl StatementProbes {
             notes,
             tracing_data: Some(tracing_data),
             _paths: Vec::new(),
-            _group: Some(group),
+            group: Some(group),
         })
     }
 
@@ -212,7 +212,14 @@ impl StatementProbes {
             "statements: only their beginnings and ends are recorded, without texts: {refused} \
              (sudo mount -t tracefs nodev /sys/kernel/tracing)"
         )];
-        Ok(StatementProbes { events, notes, tracing_data: None, _paths: paths, _group: None })
+        Ok(StatementProbes { events, notes, tracing_data: None, _paths: paths, group: None })
+    }
+
+    /// Whether the events may be opened for processes, whose children inherit them. On the uprobe PMU that would be
+    /// harmful: the kernel asks whether the *process* that forks has the right to set probes, and a server without it can
+    /// fork no more (seen with Linux 6.18: "could not fork new process for connection: Permission denied").
+    pub fn may_be_inherited(&self) -> bool {
+        self.group.is_some()
     }
 
     /// The events to open.

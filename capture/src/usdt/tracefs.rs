@@ -32,13 +32,13 @@ static GROUPS: AtomicU32 = AtomicU32::new(1);
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 impl Tracefs {
-    /// The mounted tracefs, if this kernel has uprobes.
+    /// The mounted tracefs, if this kernel has uprobes; also one that this user may not look into.
     pub fn find() -> Option<Tracefs> {
-        FOLDERS
-            .iter()
-            .map(PathBuf::from)
-            .find(|folder| folder.join("uprobe_events").exists())
-            .map(|folder| Tracefs { folder })
+        let is_there = |folder: &PathBuf| match std::fs::metadata(folder.join("uprobe_events")) {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        };
+        FOLDERS.iter().map(PathBuf::from).find(is_there).map(|folder| Tracefs { folder })
     }
 
     /// A file in it.
