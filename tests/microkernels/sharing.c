@@ -3,9 +3,9 @@
  *   sharing WHO WORDS TURNS
  *
  * WHO is processes (of one shared mapping), threads, or racers: processes that wait
- * for each other in the first round only.  WORDS is same (both write one word), different (each its own, of
- * one line), apart (each its own line) or read (both only read).  In each of TURNS rounds
- * both sides access the line once:
+ * for each other in the first round only.  WORDS is same (both write one word), different
+ * (each its own, of one line), apart (each its own line) or read (both only read).  In
+ * each of TURNS rounds both sides access the line once:
  *
  *     first    wait, access, pass .................. wait, access, pass
  *     second   ..................  wait, access, pass ..................
