@@ -1,85 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Coherence between cores: who loses a line, when that is noticed, and whether the
- * sharing was true.  Two processes on two cores, which have pages 0x100 to 0x10f in
- * common; `other_core` goes on as the other one.
+ * sharing was true.
  */
 #define _GNU_SOURCE
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "coherence.h"
 #include "lock.h"
-#include "test.h"
-
-#define LINE(n) ((uint64_t)(n) << HM_LINE_BITS)
-#define PAGE(n) ((uint64_t)(n) << HM_PAGE_BITS)
-#define SHARED PAGE(0x100)
-
-static struct hm_simulator other;
-static struct hm_header *header;
-
-/* Every event of sharing and every miss becomes a sample. */
-static struct hm_config sampled_machine(uint32_t cores) {
-  struct hm_config config = small_machine();
-  config.cores = cores;
-  config.flags = HM_FLAG_CAUSES;
-  config.period[HM_COHERENCE_MISS] = config.period[HM_INVALIDATION] = 1;
-  config.period[HM_L1D_MISS] = config.period[HM_L2_MISS] = config.period[HM_L3_MISS] = 1;
-  return config;
-}
-
-static void begin_with(const struct hm_config *config) {
-  header = make_segment(config);
-  host_sample_count = 0;
-  host_forget_pages();
-  host_describe_pages(0x100, 16, HM_PAGE_SHARED, 1000);
-  start_process(header, 1001);
-  struct hm_simulator first;
-  put_aside(&first);
-  start_process(header, 1002);
-  put_aside(&other);
-  take_up(&first);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  struct hm_config config = sampled_machine(2);
-  begin_with(&config);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  stop(header);
-  return 0;
-}
-
-static void other_core(void) {
-  struct hm_simulator running;
-  put_aside(&running);
-  take_up(&other);
-  other = running;
-}
-
-/* On both cores. */
-static uint64_t all(enum hm_event event) {
-  return header->counts[0].events[event] + header->counts[1].events[event];
-}
-
-static const struct hm_access *sample_of(enum hm_event event, uint32_t number) {
-  for (uint32_t i = 0; i < host_sample_count; i++)
-    if (host_samples[i].sample.event == event && number-- == 0) return &host_samples[i].access;
-  fail();
-  return NULL;
-}
-
-static void assert_shared(uint64_t coherence_misses, uint64_t invalidations) {
-  assert_int_equal(all(HM_COHERENCE_MISS), coherence_misses);
-  assert_int_equal(all(HM_INVALIDATION), invalidations);
-}
+#include "pair.h"
 
 static void assert_other_side(enum hm_event event, uint32_t number, struct hm_sharing expected) {
   const struct hm_sharing *found = hm_sharing_of(sample_of(event, number), event);
@@ -302,121 +232,6 @@ static void a_split_access_misses_the_line_that_was_taken(void **state) {
   assert_int_equal(sample_of(HM_COHERENCE_MISS, 1)->lost_to.verdict, HM_VERDICT_FALSE);
 }
 
-/* --- Against a model ------------------------------------------------------------------ */
-
-#define CORES 3
-#define LINES 256
-
-/* The same caches, in the obvious way: for each way of a set the line and when it was
- * used, for each line whether the core's copy is up to date, and what was written since. */
-struct model {
-  struct {
-    uint64_t line[16][4], used[16][4]; /* set, way; line + 1 */
-  } l1[CORES], l2[CORES];
-  uint8_t current[CORES][LINES];
-  uint16_t written_since[CORES][LINES];
-  uint64_t now, true_sharing, false_sharing, invalidations;
-};
-
-static int way_of(uint64_t line[4], uint64_t wanted) {
-  for (int way = 0; way < 4; way++)
-    if (line[way] == wanted + 1) return way;
-  return -1;
-}
-
-/* 1: the tag was there; it is there and the youngest afterwards. */
-static int touch_way(uint64_t line[4], uint64_t used[4], uint64_t wanted, uint64_t now) {
-  int way = way_of(line, wanted), there = way >= 0;
-  if (!there) {
-    way = 0;
-    for (int other_way = 1; other_way < 4; other_way++)
-      if (used[other_way] < used[way]) way = other_way;
-  }
-  line[way] = wanted + 1;
-  used[way] = now;
-  return there;
-}
-
-static void model_access(struct model *model, int core, uint64_t line, uint16_t words, int writes) {
-  uint64_t s1 = line % 4, s2 = line % 16;
-  int in_l1 = way_of(model->l1[core].line[s1], line) >= 0;
-  int in_l2 = way_of(model->l2[core].line[s2], line) >= 0;
-  int lost = !model->current[core][line] && (in_l1 || in_l2);
-  if (lost) {
-    int truly = (model->written_since[core][line] & words) != 0;
-    if (truly)
-      model->true_sharing++;
-    else
-      model->false_sharing++;
-  }
-  model->now++;
-  touch_way(model->l1[core].line[s1], model->l1[core].used[s1], line, model->now);
-  if (!in_l1 || !model->current[core][line])
-    touch_way(model->l2[core].line[s2], model->l2[core].used[s2], line, model->now);
-  model->current[core][line] = 1;
-  model->written_since[core][line] = 0;
-  if (!writes) return;
-  int taken = 0;
-  for (int c = 0; c < CORES; c++) {
-    if (c == core) continue;
-    taken |= model->current[c][line] &&
-             (way_of(model->l1[c].line[s1], line) >= 0 || way_of(model->l2[c].line[s2], line) >= 0);
-    model->current[c][line] = 0;
-    model->written_since[c][line] |= words;
-  }
-  model->invalidations += (uint64_t)taken;
-}
-
-/* Random accesses of three cores to up to 100 lines, few of them written or many: enough to
- * throw each other out of L1 and L2, up to date or not. */
-static void random_streams_agree_with_a_model(void **state) {
-  (void)state;
-  static const struct {
-    uint32_t lines, stride, writes_per_cent;
-  } cases[] = {{4, 1, 50}, {12, 4, 30}, {64, 1, 10}, {100, 1, 60}, {9, 16, 40}};
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    stop(header);
-    struct hm_config config = sampled_machine(CORES);
-    config.period[HM_L1D_MISS] = config.period[HM_L2_MISS] = config.period[HM_L3_MISS] = 0;
-    begin_with(&config);
-    struct hm_simulator core[CORES];
-    put_aside(&core[0]);
-    core[1] = other;
-    start_process(header, 1003);
-    put_aside(&core[2]);
-    take_up(&core[0]);
-    static struct model model;
-    memset(&model, 0, sizeof model);
-    uint64_t random = 99 + i, running = 0;
-    for (int step = 0; step < 30000; step++) {
-      uint64_t draw = next_random(&random);
-      if (draw % 4 == 0) {
-        put_aside(&core[running]);
-        running = (draw >> 8) % CORES;
-        take_up(&core[running]);
-      }
-      uint64_t line = (draw >> 16) % cases[i].lines * cases[i].stride % LINES;
-      uint64_t word = (draw >> 32) % 16;
-      int writes = (draw >> 40) % 100 < cases[i].writes_per_cent;
-      uint64_t address = SHARED + LINE(line) + 4 * word;
-      hm_data(address, HM_SITE(address, 4, writes ? HM_STORE : HM_LOAD, 0));
-      model_access(&model, (int)running, line, (uint16_t)(1u << word), writes);
-    }
-    uint64_t found[3] = {0, 0, 0};
-    for (uint32_t s = 0; s < host_sample_count; s++)
-      if (host_samples[s].sample.event == HM_COHERENCE_MISS)
-        found[host_samples[s].access.lost_to.verdict]++;
-    uint64_t invalidations = 0;
-    for (int c = 0; c < CORES; c++) invalidations += header->counts[c].events[HM_INVALIDATION];
-    assert_in_range(model.true_sharing, 100, 30000);
-    assert_in_range(model.false_sharing, 100, 30000);
-    assert_int_equal(found[HM_VERDICT_UNKNOWN], 0);
-    assert_int_equal(found[HM_VERDICT_TRUE], model.true_sharing);
-    assert_int_equal(found[HM_VERDICT_FALSE], model.false_sharing);
-    assert_int_equal(invalidations, model.invalidations);
-  }
-}
-
 /* --- Both cores at once ------------------------------------------------------------ */
 
 /* A child on core 1, with filters of its own, does `work` while the parent stays on core 0. */
@@ -487,115 +302,6 @@ static void a_writer_notices_that_it_is_read(void **state) {
   assert_shared(0, 1);
 }
 
-/* --- Threads ------------------------------------------------------------------------- */
-
-static void run_on(uint32_t cpu) {
-  hm_run_on(cpu);
-  if (!hm_sim.on_core) hm_enter_core();
-}
-
-static void begin_with_threads(const struct hm_config *config) {
-  begin_with(config);
-  assert_int_equal(hm_sim.cpu, 0);
-}
-
-/* Two threads: private memory of their process is shared between cores. */
-static void threads_share_all_memory(void **state) {
-  (void)state;
-  store(PAGE(0x500)); /* before there are threads */
-  assert_int_equal(hm_place_thread(), 1);
-  assert_false(hm_sim.on_core);
-  run_on(1);
-  assert_int_equal(hm_sim.counts - header->counts, 1);
-  store(PAGE(0x500)); /* takes it from the first, which never asked */
-  assert_shared(0, 1);
-  for (int turn = 0; turn < 10; turn++) {
-    run_on(turn % 2 == 0 ? 0 : 1);
-    store(PAGE(0x500));
-  }
-  assert_shared(10, 11);
-  assert_int_equal(sample_of(HM_COHERENCE_MISS, 9)->lost_to.verdict, HM_VERDICT_TRUE);
-}
-
-static void threads_take_turns_over_the_cores(void **state) {
-  (void)state;
-  stop(header);
-  struct hm_config config = sampled_machine(3);
-  begin_with_threads(&config);
-  static const uint32_t expected[] = {1, 2, 0, 1};
-  for (int i = 0; i < 4; i++) assert_int_equal(hm_place_thread(), expected[i]);
-  struct hm_simulator first;
-  put_aside(&first);
-  take_up(&other); /* at home on core 1 */
-  static const uint32_t expected_of_other[] = {2, 0, 1};
-  for (int i = 0; i < 3; i++) assert_int_equal(hm_place_thread(), expected_of_other[i]);
-  hm_enter_core();
-}
-
-static void with_one_core_threads_stay_on_it(void **state) {
-  (void)state;
-  stop(header);
-  struct hm_config config = sampled_machine(1);
-  begin_with_threads(&config);
-  for (int i = 0; i < 3; i++) assert_int_equal(hm_place_thread(), 0);
-  assert_true(hm_sim.on_core); /* nothing changed */
-  assert_null(hm_sim.directory);
-}
-
-/* What is unmapped leaves the TLBs of every core on which the process has threads. */
-static void unmapping_reaches_the_tlbs_of_all_cores(void **state) {
-  (void)state;
-  hm_place_thread();
-  for (uint32_t cpu = 0; cpu < 2; cpu++) {
-    run_on(cpu);
-    load(PAGE(0x500));
-    assert_int_equal(events(HM_DTLB_MISS), 1);
-  }
-  hm_leave_core();
-  hm_unmapped(PAGE(0x500), 4096);
-  for (uint32_t cpu = 0; cpu < 2; cpu++) {
-    run_on(cpu);
-    load(PAGE(0x500));
-    assert_int_equal(events(HM_DTLB_MISS), 2);
-    run_on(1 - cpu);
-    run_on(cpu);
-    load(PAGE(0x500)); /* forgotten once, not again */
-    assert_int_equal(events(HM_DTLB_MISS), 2);
-  }
-}
-
-/* A frame that is used again has no history. */
-static void a_new_page_in_an_old_frame_is_not_shared(void **state) {
-  (void)state;
-  hm_place_thread();
-  for (uint32_t turn = 0; turn < 4; turn++) {
-    run_on(turn % 2);
-    store(PAGE(0x500));
-  }
-  assert_shared(2, 3);
-  hm_leave_core();
-  hm_unmapped(PAGE(0x500), 4096);
-  run_on(0);
-  load(PAGE(0x500) + 32); /* the same frame: last in, first out */
-  assert_shared(2, 3);
-}
-
-/* Of a frame that somebody else had, tags may be left in other cores' caches: they are not
- * those of a sharer. */
-static void tags_of_a_former_owner_are_nobodys(void **state) {
-  (void)state;
-  store(PAGE(0x500)); /* core 0, single-threaded */
-  hm_leave_core();
-  hm_unmapped(PAGE(0x500), 4096);
-  other_core();
-  hm_place_thread(); /* the other process has threads now, on 1 and 0 */
-  if (!hm_sim.on_core) hm_enter_core();
-  store(PAGE(0x4ff)); /* gets the frame: the colour after its own */
-  assert_int_equal(sample_of(HM_L1D_MISS, 0)->physical_line,
-                   sample_of(HM_L1D_MISS, 1)->physical_line);
-  assert_shared(0, 0);
-}
-
 static _Atomic uint32_t *locked;
 
 static void die_with_the_line_locked(void) { hm_lock_acquire(locked, (uint32_t)getpid()); }
@@ -632,22 +338,6 @@ static void other_modes_see_the_same_sharing(void **state) {
   }
 }
 
-/* A file's page is copied when one thread writes it; the other's TLB still had the old
- * frame, and must not go on with it. */
-static void a_copied_page_is_the_copy_on_all_cores(void **state) {
-  (void)state;
-  host_describe_pages(0x800, 1, HM_PAGE_FILE_PRIVATE, 5000);
-  hm_place_thread();
-  run_on(1);
-  load(PAGE(0x800));
-  run_on(0);
-  store(PAGE(0x800));
-  run_on(1);
-  load(PAGE(0x800)); /* the copy, modified by core 0: not what core 1 had */
-  assert_int_equal(events(HM_L1D_MISS), 2);
-  assert_int_equal(sample_of(HM_L1D_MISS, 2)->modified_elsewhere, 1);
-}
-
 /* --- The pool of records ------------------------------------------------------------------ */
 
 /* One more contended line than there are records: the first one's is given away. */
@@ -672,8 +362,6 @@ static void the_oldest_contended_line_is_forgotten(void **state) {
   assert_null(hm_sharing_of(sample_of(HM_COHERENCE_MISS, 0), HM_COHERENCE_MISS));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(two_writers_of_one_word_share_truly),
@@ -688,19 +376,11 @@ int main(void) {
       TEST(a_modified_line_comes_from_the_other_core),
       TEST(a_line_written_back_comes_from_l3),
       TEST(a_split_access_misses_the_line_that_was_taken),
-      TEST(random_streams_agree_with_a_model),
       TEST(a_reader_notices_in_time_and_then_at_once),
       TEST(a_spinning_reader_notices_at_the_end_of_its_slice),
       TEST(a_writer_notices_that_it_is_read),
-      TEST(threads_share_all_memory),
-      TEST(threads_take_turns_over_the_cores),
-      TEST(with_one_core_threads_stay_on_it),
-      TEST(unmapping_reaches_the_tlbs_of_all_cores),
-      TEST(a_new_page_in_an_old_frame_is_not_shared),
-      TEST(tags_of_a_former_owner_are_nobodys),
       TEST(a_killed_process_keeps_no_line),
       TEST(other_modes_see_the_same_sharing),
-      TEST(a_copied_page_is_the_copy_on_all_cores),
       TEST(the_oldest_contended_line_is_forgotten),
   };
   return cmocka_run_group_tests_name("coherence", tests, NULL, NULL);
