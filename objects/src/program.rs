@@ -11,6 +11,7 @@
 //!
 //! Not found by `/proc/PID/exe`: under the software PMU that is the simulator, and the server is a file that it mapped.
 
+use crate::bytes::u32_at;
 use crate::process_memory::{Mapping, Mappings, MemoryError, ProcessMemory};
 use hardmeter_samples::model::{ByteCount, VirtualAddress};
 use object::read::elf::FileHeader;
@@ -66,6 +67,8 @@ pub struct ProgramSymbol {
     pub size: u64,
     /// What it is.
     pub class: SymbolClass,
+    /// The source file of a static one, where the program says so.
+    pub file: Option<String>,
 }
 
 /// A section that variables lie in.
@@ -90,6 +93,10 @@ pub struct Image {
     pub sections: Vec<DataSection>,
     /// The code, in the image's own numbering.
     pub text: std::ops::Range<u64>,
+    /// The bytes of the code.
+    pub code: Vec<u8>,
+    /// Where functions begin, with and without names, as the table for unwinding lists them.
+    pub function_starts: Vec<u64>,
     /// Whether it has `.symtab`, that is, names of static functions and variables too.
     pub has_static_names: bool,
     /// Where each loaded segment of the file begins: file offset and address.
@@ -117,8 +124,14 @@ impl Image {
         elf::FileHeader64::<object::LittleEndian>::parse(bytes)?;
         let file = object::File::parse(bytes)?;
         let mut image = Image { has_static_names: file.symbols().next().is_some(), ..Image::default() };
+        // Static symbols follow the name of their file.
+        let mut source: Option<String> = None;
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let class = match symbol.kind() {
+                SymbolKind::File => {
+                    source = symbol.name().ok().map(str::to_string).filter(|name| !name.is_empty());
+                    continue;
+                }
                 SymbolKind::Text => SymbolClass::Function,
                 SymbolKind::Data => SymbolClass::Variable,
                 _ => continue,
@@ -128,7 +141,14 @@ impl Image {
                 continue;
             }
             let name = name.split('@').next().unwrap_or(name).to_string();
-            image.symbols.push(ProgramSymbol { name, address: symbol.address(), size: symbol.size(), class });
+            let file = source.clone().filter(|_| symbol.is_local());
+            image.symbols.push(ProgramSymbol {
+                name,
+                address: symbol.address(),
+                size: symbol.size(),
+                class,
+                file,
+            });
         }
         image.symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
         image.symbols.dedup();
@@ -144,10 +164,15 @@ impl Image {
                 continue;
             }
             let name = section.name().unwrap_or("").to_string();
+            if name == ".eh_frame_hdr" {
+                image.function_starts =
+                    section.data().map_or(Vec::new(), |bytes| unwind_starts(bytes, start));
+            }
             if section.kind() != SectionKind::Text {
                 image.sections.push(DataSection { name, start, end });
             } else if name == ".text" {
                 image.text = start..end;
+                image.code = section.data().map(<[u8]>::to_vec).unwrap_or_default();
             }
         }
         image.segments = file
@@ -268,6 +293,23 @@ impl Program {
     }
 }
 
+/// The sorted table of `.eh_frame_hdr`: for each function its start and its entry, both relative to the section.
+fn unwind_starts(bytes: &[u8], address: u64) -> Vec<u64> {
+    /// Version 1, count as an unsigned word, table of signed words relative to the section: what linkers write.
+    const FORM: [u8; 3] = [1, 0x03, 0x3b];
+    let form = (bytes.first(), bytes.get(2), bytes.get(3));
+    if form != (Some(&FORM[0]), Some(&FORM[1]), Some(&FORM[2])) {
+        return Vec::new();
+    }
+    let count = u32_at(bytes, 8).unwrap_or(0) as usize;
+    let table = bytes.get(12..).unwrap_or(&[]);
+    let start = |entry: &[u8]| {
+        let distance = u32_at(entry, 0).map_or(0, |word| word as i32);
+        address.wrapping_add_signed(i64::from(distance))
+    };
+    table.chunks_exact(8).take(count).map(start).collect()
+}
+
 fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
     // A device that is mapped must not be opened for reading.
@@ -295,6 +337,7 @@ mod tests {
         assert_eq!(program.address("hardmeter_objects_landmark"), Some(VirtualAddress(landmark)));
         let own = program.own(VirtualAddress(landmark));
         assert!(program.image.text.contains(&own));
+        assert!(program.image.function_starts.contains(&own));
         assert_eq!(program.image.symbol_at(own).map(|symbol| symbol.class), Some(SymbolClass::Function));
         let missing = Program::find(&memory, &mappings, "PostgreSQL", &["no_such_symbol"]);
         assert!(matches!(missing, Err(ProgramError::NotThis { .. })));

@@ -292,6 +292,7 @@ fn locks_and_areas_have_the_servers_own_names() {
             "WAL buffer" => name == "XLOG Ctl",
             "buffer condition variable" => name == "Buffer IO Condition Variables",
             "process header" => name == "Proc Header",
+            "process array" => name == "PGPROC structures",
             _ => found == name,
         };
         assert!(right, "the end of {name} is said to be {class} {found}");
