@@ -118,15 +118,14 @@ contended cache lines: n = 8 coherence misses and 9 invalidations on 1 line
 1: physical line 0x140, 0x7f0000000000 in process 2: shared memory /dev/zero (deleted)
   false sharing: 8 of n = 8 coherence misses (100.00 %) on bytes that no other core had written;
   exact (simulated)
-  bytes  access  misses  true  false  blamed  takes  others  latency  routine            line  process  object
-  8..16  store        4            4       4      5               60  [unknown address]        writer2  \
+  bytes  access  misses  true  false  blamed  takes  others  latency  routine            line    process  object
+  8..16  store        4            4       4      5               60  [unknown address]  0x2000  writer2  \
 shared memory /dev/zero (deleted)
-  0..8   store        4            4       4      4               60  [unknown address]        writer1  \
+  0..8   store        4            4       4      4               60  [unknown address]  0x1000  writer1  \
 shared memory /dev/zero (deleted)
   who waits for whom, n = 8 coherence misses; exact (simulated)
     misses  waits              for
-         4  [unknown address]  [unknown address]
-         4  [unknown address]  [unknown address]
+         8  [unknown address]  [unknown address]
   another layout: a cache line for each of
     bytes 0..8 (used by one thread): shared memory /dev/zero (deleted)
     bytes 8..16 (used by one thread): shared memory /dev/zero (deleted)
@@ -152,7 +151,7 @@ fn a_falsely_shared_line_as_text_and_json() {
     assert_eq!(line["layout"]["basis"], "all-misses");
     assert_eq!(line["layout"]["groups"][1]["ranges"][0], "8..16");
     assert_eq!(line["accesses"][0]["blamed"], 4);
-    assert_eq!(line["fights"][0]["misses"], 4);
+    assert_eq!(line["fights"][0]["misses"], 8);
 }
 
 #[test]

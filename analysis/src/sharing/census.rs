@@ -3,7 +3,7 @@
 use super::line::LineId;
 use super::role::{Role, Roles};
 use crate::code::Place;
-use hardmeter_samples::model::{DataSource, MemoryOperation, Sample, SharingVerdict};
+use hardmeter_samples::model::{DataSource, MemoryOperation, Sample, SharingVerdict, Snoop};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -12,10 +12,11 @@ use serde::Serialize;
 pub struct LineCounts {
     /// Accesses that waited because another core had written the line.
     pub misses: u64,
-    /// Those of them that were loads served by another core of this node: what perf calls a local HITM.
-    pub local_loads: u64,
-    /// Those of them that were loads served from another node: a remote HITM.
-    pub remote_loads: u64,
+    /// Those of them that were loads served by another core of this node, which had the line modified: what perf calls a
+    /// local HITM. (The first reader after a write is; a second one finds the line in the shared level.)
+    pub local_hitm: u64,
+    /// Those of them that were such loads served from another node: a remote HITM.
+    pub remote_hitm: u64,
     /// Stores that took the line away from others.
     pub invalidations: u64,
     /// Misses on bytes that another core had written (simulated captures).
@@ -39,12 +40,9 @@ impl LineCounts {
         match role {
             Role::Miss { remote } => {
                 self.misses += 1;
-                let operation = sample.data_source.map(|source| source.operation());
-                match (operation, remote) {
-                    (Some(MemoryOperation::Load), false) => self.local_loads += 1,
-                    (Some(MemoryOperation::Load), true) => self.remote_loads += 1,
-                    _ => {}
-                }
+                let modified = sample.data_source.is_some_and(is_hitm_load);
+                self.local_hitm += u64::from(modified && !remote);
+                self.remote_hitm += u64::from(modified && remote);
                 match verdict {
                     Some(SharingVerdict::True) => self.true_sharing += 1,
                     Some(SharingVerdict::False) => self.false_sharing += 1,
@@ -59,6 +57,11 @@ impl LineCounts {
             Role::Access => {}
         }
     }
+}
+
+/// A load that another core answered, which had the line modified. (Arm's cores say "peer" for it.)
+pub(super) fn is_hitm_load(source: DataSource) -> bool {
+    source.operation() == MemoryOperation::Load && matches!(source.snoop(), Snoop::HitModified | Snoop::Peer)
 }
 
 /// Counts by line: the first walk.

@@ -58,8 +58,11 @@ pub enum Basis {
 pub struct Effect {
     /// Misses as it is.
     pub before: u64,
-    /// Misses that are left.
+    /// Misses afterwards.
     pub after: u64,
+    /// Those of them by accesses that do not miss as it is: what another access fetched for them is on a line of its own
+    /// then.
+    pub new: u64,
     /// What this was computed from.
     pub basis: Basis,
 }
@@ -71,17 +74,36 @@ impl Effect {
     }
 }
 
-/// Plays a trace again with each group on its own line. Returns the misses before, and after.
+/// Misses before, after, and new ones among the latter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Replayed {
+    pub before: u64,
+    pub after: u64,
+    pub new: u64,
+}
+
+/// Plays a trace again with each group on its own line.
 ///
 /// With `all_accesses` the misses before are computed as well, from the trace with all bytes on one line; otherwise
 /// they are those recorded.
-pub(super) fn replay(trace: &[TraceAccess], groups: &[LayoutGroup], all_accesses: bool) -> (u64, u64) {
-    if all_accesses {
-        let whole = [ByteRange { start: 0, end: u16::MAX }];
-        return (misses(trace, &[&whole]).0, misses(trace, &ranges(groups)).0);
+pub(super) fn replay(trace: &[TraceAccess], groups: &[LayoutGroup], all_accesses: bool) -> Replayed {
+    let whole = [ByteRange { start: 0, end: u16::MAX }];
+    let mut as_it_is = vec![Line::default()];
+    let mut apart: Vec<Line> = groups.iter().map(|_| Line::default()).collect();
+    let parts = ranges(groups);
+    let mut replayed = Replayed::default();
+    for access in trace {
+        let missed_in_trace = misses(&mut as_it_is, &[&whole], access);
+        let would_miss = misses(&mut apart, &parts, access);
+        // The very bytes were written by another core: no layout parts them.
+        let stays = access.miss && access.verdict == Some(SharingVerdict::True);
+        let before = if all_accesses { missed_in_trace } else { access.miss };
+        let after = would_miss || (stays && !all_accesses);
+        replayed.before += u64::from(before);
+        replayed.after += u64::from(after);
+        replayed.new += u64::from(after && !before);
     }
-    let recorded = trace.iter().filter(|access| access.miss).count() as u64;
-    (recorded, misses(trace, &ranges(groups)).1)
+    replayed
 }
 
 fn ranges(groups: &[LayoutGroup]) -> Vec<&[ByteRange]> {
@@ -89,7 +111,7 @@ fn ranges(groups: &[LayoutGroup]) -> Vec<&[ByteRange]> {
 }
 
 /// The cores that hold a line, and those that lost it to a write.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Line {
     hold: FxHashSet<u32>,
     lost: FxHashSet<u32>,
@@ -109,23 +131,15 @@ impl Line {
     }
 }
 
-/// Accesses that miss by the trace alone; those that miss given what was recorded of each.
-fn misses(trace: &[TraceAccess], groups: &[&[ByteRange]]) -> (u64, u64) {
-    let mut lines: Vec<Line> = groups.iter().map(|_| Line::default()).collect();
-    let (mut by_trace, mut by_record) = (0, 0);
-    for access in trace {
-        let mut missed = false;
-        for (line, ranges) in lines.iter_mut().zip(groups) {
-            if ranges.iter().any(|range| range.overlaps(access.range)) {
-                missed |= line.access(access.core, access.writes);
-            }
+/// Whether an access misses on one of the lines that it touches.
+fn misses(lines: &mut [Line], groups: &[&[ByteRange]], access: &TraceAccess) -> bool {
+    let mut missed = false;
+    for (line, ranges) in lines.iter_mut().zip(groups) {
+        if ranges.iter().any(|range| range.overlaps(access.range)) {
+            missed |= line.access(access.core, access.writes);
         }
-        by_trace += u64::from(missed);
-        // The very bytes were written by another core: no layout parts them.
-        let stays = access.miss && access.verdict == Some(SharingVerdict::True);
-        by_record += u64::from(missed || stays);
     }
-    (by_trace, by_record)
+    missed
 }
 
 #[cfg(test)]
@@ -136,6 +150,12 @@ mod tests {
     fn group(ranges: &[(u16, u16)]) -> LayoutGroup {
         let ranges = ranges.iter().map(|(start, end)| ByteRange { start: *start, end: *end }).collect();
         LayoutGroup { kind: GroupKind::OneThread, ranges }
+    }
+
+    /// Misses before, after, new.
+    fn played(trace: &[TraceAccess], groups: &[LayoutGroup], all_accesses: bool) -> (u64, u64, u64) {
+        let Replayed { before, after, new } = replay(trace, groups, all_accesses);
+        (before, after, new)
     }
 
     fn access(core: u32, start: u16, what: &str) -> TraceAccess {
@@ -157,8 +177,8 @@ mod tests {
     fn false_sharing_vanishes_when_each_word_has_its_line() {
         let trace: Vec<_> = (0..10).map(|i| access(i % 2, (i % 2) as u16 * 8, "w")).collect();
         let apart = [group(&[(0, 8)]), group(&[(8, 16)])];
-        assert_eq!(replay(&trace, &apart, true), (8, 0));
-        assert_eq!(replay(&trace, &[group(&[(0, 16)])], true), (8, 8), "together they fight on");
+        assert_eq!(played(&trace, &apart, true), (8, 0, 0));
+        assert_eq!(played(&trace, &[group(&[(0, 16)])], true), (8, 8, 0), "together they fight on");
     }
 
     /// One core writes a word, the other reads it: each reading after a write misses. The writer loses nothing to a
@@ -167,7 +187,7 @@ mod tests {
     fn true_sharing_stays_and_readers_take_nothing_away() {
         let trace: Vec<_> = (0..10).map(|i| access(i % 2, 0, if i % 2 == 0 { "w" } else { "r" })).collect();
         // The reader's first touch is no coherence miss; its four others are.
-        assert_eq!(replay(&trace, &[group(&[(0, 8)])], true), (4, 4));
+        assert_eq!(played(&trace, &[group(&[(0, 8)])], true), (4, 4, 0));
     }
 
     /// Core 1 reads word 0, which core 0 writes, and then word 8, which core 0 writes as well: one miss brought both.
@@ -176,7 +196,7 @@ mod tests {
         let round = [access(0, 0, "w"), access(0, 8, "w"), access(1, 0, "r"), access(1, 8, "r")];
         let trace: Vec<_> = (0..5).flat_map(|_| round).collect();
         let apart = [group(&[(0, 8)]), group(&[(8, 16)])];
-        assert_eq!(replay(&trace, &apart, true), (4, 8), "rounds two to five");
+        assert_eq!(played(&trace, &apart, true), (4, 8, 4), "rounds two to five");
     }
 
     /// What was recorded of ten turns of two writers on two words: a miss at each turn but the first two, each judged
@@ -185,15 +205,28 @@ mod tests {
     fn recorded_misses_alone_give_the_same_answer_where_each_word_has_one_writer() {
         let trace: Vec<_> =
             (0..10).map(|i| access(i % 2, (i % 2) as u16 * 8, if i < 2 { "w" } else { "wmf" })).collect();
-        assert_eq!(replay(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (8, 0));
+        assert_eq!(played(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (8, 0, 0));
         let shared: Vec<_> = (0..10).map(|i| access(i % 2, 0, if i < 2 { "w" } else { "wmt" })).collect();
-        assert_eq!(replay(&shared, &[group(&[(0, 8)])], false), (8, 8));
+        assert_eq!(played(&shared, &[group(&[(0, 8)])], false), (8, 8, 0));
     }
 
     /// The writer's first write was a hit and left no trace, but the simulator knows that the word was written.
     #[test]
     fn a_miss_by_true_sharing_stays_though_the_write_is_not_in_the_trace() {
         let trace = [access(1, 0, "rmt"), access(1, 8, "rmf"), access(1, 0, "rmt")];
-        assert_eq!(replay(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (3, 2));
+        assert_eq!(played(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (3, 2, 0));
+    }
+
+    /// A lock word beside a word that is only read, as in PostgreSQL's buffer descriptors: each turn reads the constant,
+    /// which misses, and then takes the lock, which is there with it. Apart, the lock's line is missed instead.
+    #[test]
+    fn a_false_miss_may_have_fetched_what_is_needed_next() {
+        let turn = |core| {
+            let (constant, lock) = if core < 2 { ("rmf", "w") } else { ("r", "w") };
+            [access(core, 0, constant), access(core, 8, lock)]
+        };
+        let trace: Vec<_> = [turn(0), turn(1), turn(0), turn(1)].into_iter().flatten().collect();
+        // The locks of turns three and four miss; those of the first two are first touches.
+        assert_eq!(played(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (4, 2, 2));
     }
 }

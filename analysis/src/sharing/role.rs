@@ -1,7 +1,8 @@
 //! What a sample says about sharing: did the access wait for another core's line, take one away, or neither?
 
+use super::census::is_hitm_load;
 use hardmeter_samples::model::{
-    EventDescription, MemoryEvent, MemoryLevel, MemoryOperation, MissCause, Sample, SimulatedDetail, Snoop,
+    EventDescription, MemoryEvent, MemoryLevel, MissCause, Sample, SimulatedDetail,
 };
 
 /// The part that an access played.
@@ -80,10 +81,7 @@ impl Roles {
             _ => {}
         }
         let simulated = detail.is_some_and(|detail| detail.cause == Some(MissCause::Coherence));
-        let modified = sample.data_source.is_some_and(|source| {
-            source.operation() == MemoryOperation::Load
-                && matches!(source.snoop(), Snoop::HitModified | Snoop::Peer)
-        });
+        let modified = sample.data_source.is_some_and(is_hitm_load);
         if simulated || modified {
             Role::Miss { remote }
         } else {

@@ -3,7 +3,7 @@
 use super::census::LineCounts;
 use super::layout::{groups, ByteRange, LayoutGroup, Use};
 use super::line::LineId;
-use super::replay::{replay, Basis, Effect, TraceAccess};
+use super::replay::{replay, Basis, Effect, Replayed, TraceAccess};
 use super::role::{Role, Roles};
 use super::verdict::LineVerdict;
 use crate::code::Place;
@@ -240,15 +240,15 @@ impl LineStudy {
         let all_accesses = self.roles.all_accesses_recorded() && !detail.trace_cut;
         if self.judge_by_samples || !(judged || all_accesses) {
             let (before, after) = detail.left_by_samples(groups);
-            return Some(Effect { before, after, basis: Basis::Samples });
+            return Some(Effect { before, after, new: 0, basis: Basis::Samples });
         }
-        let (before, after) = replay(&detail.trace, groups, all_accesses);
+        let Replayed { before, after, new } = replay(&detail.trace, groups, all_accesses);
         let basis = match self.roles.one_in() {
             _ if all_accesses => Basis::AllAccesses,
             1 => Basis::AllMisses,
             one_in => Basis::OneMissIn(one_in),
         };
-        Some(Effect { before, after, basis })
+        Some(Effect { before, after, new, basis })
     }
 }
 

@@ -141,7 +141,10 @@ fn false_sharing_of_two_processes() {
     assert_eq!(fights, [fight(1, 2), fight(2, 1)]);
     let groups = detail.groups();
     assert_eq!(groups.iter().map(|group| group.kind).collect::<Vec<_>>(), [GroupKind::OneThread; 2]);
-    assert_eq!(study.effect(detail, &groups), Some(Effect { before: 8, after: 0, basis: Basis::AllMisses }));
+    assert_eq!(
+        study.effect(detail, &groups),
+        Some(Effect { before: 8, after: 0, new: 0, basis: Basis::AllMisses })
+    );
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn without_invalidations_the_writers_are_known_from_the_misses() {
     assert_eq!(groups.len(), 2);
     assert_eq!(
         study.effect(detail, &groups),
-        Some(Effect { before: 8, after: 0, basis: Basis::OneMissIn(3) })
+        Some(Effect { before: 8, after: 0, new: 0, basis: Basis::OneMissIn(3) })
     );
 }
 
@@ -180,7 +183,7 @@ fn hardware(stores_at: u64) -> Vec<Sample<'static>> {
 fn sampled_loads_and_stores_are_judged_by_their_bytes() {
     let events = events(&[("cpu/mem-loads,ldlat=30/P", 1000), ("cpu/mem-stores/P", 1000)]);
     let (census, study) = studied(&events, &hardware(8), false);
-    assert_eq!((census.total().misses, census.total().local_loads), (40, 40));
+    assert_eq!((census.total().misses, census.total().local_hitm), (40, 40));
     let detail = &study.lines()[0];
     let verdict = study.verdict(detail);
     assert_eq!(verdict.kind, SharingKind::False);
@@ -192,7 +195,7 @@ fn sampled_loads_and_stores_are_judged_by_their_bytes() {
     assert!(!exact);
     assert_eq!(fights, [Fight { waiting: place(1), writing: place(2), misses: 40, false_sharing: 0 }]);
     let effect = study.effect(detail, &detail.groups());
-    assert_eq!(effect, Some(Effect { before: 40, after: 0, basis: Basis::Samples }));
+    assert_eq!(effect, Some(Effect { before: 40, after: 0, new: 0, basis: Basis::Samples }));
 
     let (_, study) = studied(&events, &hardware(4), false);
     let detail = &study.lines()[0];

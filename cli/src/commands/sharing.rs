@@ -16,8 +16,9 @@ Examples:
   hardmeter sharing --format json | jq '.lines[0].verdict'
 
 Columns:
-  misses    accesses that waited because another core had written the line; in parts,
-            local: loads served by another core of the node (perf: local HITM), remote: of another node
+  misses    accesses that waited because another core had written the line
+  local     those of them that were loads of a line that another core of the node had modified
+            (perf: local HITM); remote: that a core of another node had
   taken     stores that took the line away from other cores
   sharing   true: on bytes that the other core wrote; false: on other bytes of the line; mixed: both
   bytes     of the line, from its start; \"?\": the width is not known, a word of four is shown

@@ -11,9 +11,9 @@ use crate::instructions::{operand_of, Instructions};
 use crate::symbols::SymbolNames;
 use crate::ReportError;
 use hardmeter_analysis::{
-    ByteRange, CodeMap, DataArea, DataMap, Effect, InstructionAccess, LayoutGroup, LineAccess, LineCensus,
-    LineCounts, LineDetail, LineId, LineStudy, LineVerdict, OtherSide, Pass, Place, Remark, Roles,
-    SourceLine,
+    ByteRange, CodeMap, DataArea, DataMap, Effect, Fight, ImageAddress, InstructionAccess, LayoutGroup,
+    LineAccess, LineCensus, LineCounts, LineDetail, LineId, LineStudy, LineVerdict, OtherSide, Pass, Place,
+    Remark, Roles, SourceLine,
 };
 use hardmeter_attribution::Access;
 use hardmeter_samples::model::{
@@ -36,7 +36,7 @@ pub struct SharingOptions<'a> {
 }
 
 /// Code as it is shown.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CodeName {
     /// The routine, or the honest phrase in its place.
     pub routine: String,
@@ -51,6 +51,8 @@ pub struct AccessReport {
     pub access: LineAccess,
     /// The code.
     pub code: Option<CodeName>,
+    /// The instruction, in its image's own numbering.
+    pub instruction: Option<ImageAddress>,
     /// What lies at these bytes.
     pub object: String,
 }
@@ -246,23 +248,40 @@ impl Named<'_> {
             effect,
             objects: self.objects_on(detail.line, &[ByteRange { start: 0, end: self.line_size as u16 }]),
             accesses: rows.into_iter().map(|access| self.access(detail.line, access)).collect(),
-            fights: fights
-                .into_iter()
-                .map(|fight| FightReport {
-                    waiting: self.code(fight.waiting),
-                    writing: self.code(fight.writing),
-                    misses: fight.misses,
-                    false_sharing: fight.false_sharing,
-                })
-                .collect(),
+            fights: self.fights(&fights),
             fights_exact,
         }
+    }
+
+    /// Instructions of one routine and line are one party.
+    fn fights(&mut self, fights: &[Fight]) -> Vec<FightReport> {
+        let mut merged: Vec<FightReport> = Vec::new();
+        for fight in fights {
+            let (waiting, writing) = (self.code(fight.waiting), self.code(fight.writing));
+            match merged.iter_mut().find(|one| (&one.waiting, &one.writing) == (&waiting, &writing)) {
+                Some(one) => {
+                    one.misses += fight.misses;
+                    one.false_sharing += fight.false_sharing;
+                }
+                None => merged.push(FightReport {
+                    waiting,
+                    writing,
+                    misses: fight.misses,
+                    false_sharing: fight.false_sharing,
+                }),
+            }
+        }
+        merged.sort_by(|a, b| {
+            b.misses.cmp(&a.misses).then_with(|| (&a.waiting, &a.writing).cmp(&(&b.waiting, &b.writing)))
+        });
+        merged
     }
 
     fn access(&mut self, line: LineId, access: LineAccess) -> AccessReport {
         let object = access.range.map(|range| self.objects_on(line, &[range])).unwrap_or_default();
         AccessReport {
             code: self.code(access.place),
+            instruction: access.place.map(|place| self.pass.map().address(place)),
             object: object.into_iter().next().unwrap_or_default(),
             access,
         }

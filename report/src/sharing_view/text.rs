@@ -92,8 +92,8 @@ impl SharingReport {
                 plain((rank + 1).to_string()),
                 (grouped(line.counts.misses), tone),
                 (percent(share), tone),
-                plain(grouped(line.counts.local_loads)),
-                plain(grouped(line.counts.remote_loads)),
+                plain(grouped(line.counts.local_hitm)),
+                plain(grouped(line.counts.remote_hitm)),
                 plain(grouped(line.counts.invalidations)),
                 plain(latency(&line.counts)),
                 plain(line.verdict.kind.name().to_string()),
@@ -192,7 +192,10 @@ fn accesses(accesses: &[AccessReport], rows: usize) -> TextTable {
     ]);
     for row in accesses.iter().take(rows) {
         let access = &row.access;
-        let (routine, line) = code_text(row.code.as_ref());
+        let (routine, mut line) = code_text(row.code.as_ref());
+        if let Some(address) = row.instruction.filter(|_| line.is_empty()) {
+            line = address.to_string();
+        }
         let guess = if access.size_known { "" } else { "?" };
         let kind = match (access.reads, access.writes) {
             (true, true) => "load+store",
@@ -297,6 +300,14 @@ pub(super) fn effect_text(effect: &Effect, all: u64) -> String {
     if all > 0 {
         let of_all = Share { count: vanishing.count, total: all };
         let _ = write!(text, ", that is {} of all n = {}", percent(of_all), grouped(all));
+    }
+    if effect.new > 0 {
+        let _ = write!(
+            text,
+            "; that is in balance: {} go, {} come, for what one miss fetched together is then fetched apart",
+            grouped(effect.before + effect.new - effect.after),
+            grouped(effect.new)
+        );
     }
     if effect.after > effect.before {
         text = format!("predicted: no gain, {} instead of {}", missed(effect.after), grouped(effect.before));
