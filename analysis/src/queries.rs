@@ -78,6 +78,8 @@ pub struct QueryCoverage {
     pub backend: u64,
     /// Of those, with a statement.
     pub backend_with_statement: u64,
+    /// Of those, before the first statement of the process: it starts, authenticates, fills its caches.
+    pub backend_starting: u64,
     /// Samples with a call chain.
     pub with_callchain: u64,
     /// Samples with an operator on it.
@@ -90,6 +92,11 @@ impl QueryCoverage {
     /// Samples of backends with a statement.
     pub fn statement_share(&self) -> Share {
         Share { count: self.backend_with_statement, total: self.backend }
+    }
+
+    /// Samples of backends before the first statement of the process.
+    pub fn starting_share(&self) -> Share {
+        Share { count: self.backend_starting, total: self.backend }
     }
 }
 
@@ -148,12 +155,20 @@ impl Tally {
 struct ProcessTally {
     samples: u64,
     with_statement: u64,
+    before_first: u64,
 }
 
-/// The packed form of "not told". Hashes may have any value, so that a statement has a word more.
+/// The packed form of "not told". Hashes may have any value, so that a statement has a word more: its state.
 const ABSENT: u64 = u64::MAX;
 
-// The packed key:   event | has a statement | statement | operator | phase | role | class and name of the object
+/// The process executed no statement yet; one that executes none at all stays so.
+const BEFORE_FIRST: u64 = 0;
+/// It executes a statement.
+const EXECUTING: u64 = 1;
+/// It has executed one, and waits for the next, or reads it.
+const BETWEEN: u64 = 2;
+
+// The packed key:   event | state | statement | operator | phase | role | class and name of the object
 const EVENT: usize = 0;
 const STATEMENT: usize = 1;
 const OPERATOR: usize = 3;
@@ -196,9 +211,19 @@ impl QueryCount {
         let object = pass.object(sample).map(|object| object.path);
         let text = |id: Option<TextId>| id.map_or(ABSENT, |id| u64::from(id.0));
         let object = object.map_or(ABSENT, |path| u64::from(path.class.0) << 32 | u64::from(path.name.0));
+        let mut state = if statement.is_some() { EXECUTING } else { BEFORE_FIRST };
+        if let Some(pid) = sample.pid {
+            let process = self.processes.entry(pid).or_default();
+            if statement.is_none() && process.with_statement > 0 {
+                state = BETWEEN;
+            }
+            process.samples += 1;
+            process.with_statement += u64::from(state == EXECUTING);
+            process.before_first += u64::from(state == BEFORE_FIRST);
+        }
         let row = self.keys.number(&[
             sample.event.0 as u64,
-            u64::from(statement.is_some()),
+            state,
             statement.map_or(0, |statement| statement.0),
             text(operator),
             text(phase),
@@ -219,11 +244,6 @@ impl QueryCount {
         self.coverage.with_callchain += u64::from(!sample.callchain.is_empty());
         self.coverage.with_operator += u64::from(operator.is_some());
         self.coverage.with_phase += u64::from(phase.is_some());
-        if let Some(pid) = sample.pid {
-            let process = self.processes.entry(pid).or_default();
-            process.samples += 1;
-            process.with_statement += u64::from(statement.is_some());
-        }
     }
 
     /// The innermost operator and the outermost phase on the sample's call chain.
@@ -286,6 +306,7 @@ impl QueryCount {
             if backend {
                 coverage.backend += process.samples;
                 coverage.backend_with_statement += process.with_statement;
+                coverage.backend_starting += process.before_first;
             }
         }
         coverage
@@ -306,7 +327,7 @@ impl QueryCount {
         let mut objects: Vec<FxHashMap<u64, u64>> = Vec::new();
         for row in (0..self.keys.len()).filter(|row| self.keys.key(*row)[EVENT] == event.0 as u64) {
             let key = self.keys.key(row);
-            let mut group = vec![if with_statement { key[STATEMENT] } else { 0 }];
+            let mut group = vec![if with_statement { state_shown(key, index) } else { UNTOLD }];
             group.extend(columns.iter().map(|column| word(key, *column)));
             group.push(0);
             let number = groups.number(&group);
@@ -321,8 +342,13 @@ impl QueryCount {
         }
         let total: u64 = tallies.iter().map(|tally| tally.count).sum();
         let id = |word: u64| (word != ABSENT).then(|| index.text(TextId(word as u32)).clone());
-        let value = |column: QueryColumn, told: bool, word: u64| match column {
-            QueryColumn::Statement => told.then(|| statements.text(StatementHash(word))),
+        let value = |column: QueryColumn, state: u64, word: u64| match column {
+            QueryColumn::Statement => match state {
+                EXECUTING => Some(statements.text(StatementHash(word))),
+                BEFORE_FIRST => Some("(before the first statement)".into()),
+                BETWEEN => Some("(between statements)".into()),
+                _ => None,
+            },
             QueryColumn::Operator | QueryColumn::Phase | QueryColumn::Role => id(word),
             QueryColumn::Object => (word != ABSENT).then(|| object_text(word, index)),
         };
@@ -333,8 +359,8 @@ impl QueryCount {
             let most =
                 objects[group].iter().map(|(object, count)| (*count, object_text(*object, index))).max();
             QueryRow {
-                values: words.map(|(column, word)| value(*column, key[0] == 1, *word)).collect(),
-                statement: statement.filter(|_| key[0] == 1).map(|(_, hash)| StatementHash(*hash)),
+                values: words.map(|(column, word)| value(*column, key[0], *word)).collect(),
+                statement: statement.filter(|_| key[0] == EXECUTING).map(|(_, hash)| StatementHash(*hash)),
                 share: Share { count: tally.count, total },
                 events: Period(tally.events),
                 latency: LatencySummary {
@@ -357,6 +383,18 @@ impl QueryCount {
             more_rows: more.len() as u64,
             more_samples: more.iter().map(|row| row.share.count).sum(),
         }
+    }
+}
+
+/// It is not known whether the process executes statements.
+const UNTOLD: u64 = 3;
+
+/// What is said of a process that executes no statement: that it will is known of backends only.
+fn state_shown(key: &[u64], index: &ObjectIndex) -> u64 {
+    let role = (key[ROLE] != ABSENT).then(|| index.text(TextId(key[ROLE] as u32)));
+    match key[STATEMENT] {
+        BEFORE_FIRST if !role.is_some_and(|role| is_backend(role)) => UNTOLD,
+        state => state,
     }
 }
 

@@ -98,7 +98,16 @@ impl QueriesReport {
             let share = self.coverage.statement_share();
             if share.total > 0 {
                 let of = counted(share.total, "sample");
-                line("statements", &format!("{} of {of} in backends carry a statement", percent(share)));
+                let mut told = format!("{} of {of} in backends carry a statement", percent(share));
+                let starting = self.coverage.starting_share();
+                if starting.count > 0 {
+                    let _ = write!(
+                        told,
+                        "; {} were taken before the first statement of their backend",
+                        percent(starting)
+                    );
+                }
+                line("statements", &told);
             }
             if !self.workload.is_empty() {
                 line("workload", &self.workload_text());
@@ -215,6 +224,7 @@ impl QueriesReport {
     pub fn json(&self) -> Json {
         let tables: Vec<Json> = self.tables.iter().map(|table| self.table_json(table)).collect();
         let mut coverage = json!(self.coverage);
+        coverage["starting_share"] = json!(self.coverage.starting_share());
         coverage["statement_share"] = json!(self.coverage.statement_share());
         json!({
             "format": "hardmeter-queries",

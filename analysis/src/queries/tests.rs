@@ -117,7 +117,12 @@ fn operators_from_inside_and_phases_from_outside() {
     assert_eq!(rows(&count, &mut pass, &[Phase]), own(&[("execute", 4), ("-", 1), ("commit", 1)]));
     assert_eq!(rows(&count, &mut pass, &[Role]), own(&[("client backend", 5), ("checkpointer", 1)]));
     assert_eq!(rows(&count, &mut pass, &[Object]), own(&[("stack", 4), ("heap", 2)]));
-    let statements = [("statement 0000000000000007", 3), ("-", 2), ("statement 0000000000000008", 1)];
+    let statements = [
+        ("statement 0000000000000007", 3),
+        ("-", 1),
+        ("(between statements)", 1),
+        ("statement 0000000000000008", 1),
+    ];
     assert_eq!(rows(&count, &mut pass, &[Statement]), own(&statements));
     let both = rows(&count, &mut pass, &[Role, Statement]);
     assert_eq!(both.len(), 4, "{both:?}");
@@ -135,8 +140,15 @@ fn backends_with_a_statement_by_hand() {
     let statements = pass.statements().clone();
     let columns = [QueryColumn::Statement];
     let table = count.table(EventIndex(0), &columns, Some(1), pass.objects(), &statements);
-    assert_eq!((table.more_rows, table.more_samples), (2, 3));
+    assert_eq!((table.more_rows, table.more_samples), (3, 3));
     assert_eq!(table.rows[0].statement, Some(StatementHash(7)));
     assert_eq!(table.rows[0].object, Some(("heap".into(), Share { count: 2, total: 3 })));
+    assert_eq!(coverage.starting_share().count, 0);
+    let early = [(10, 0, 5, &[0x10][..]), (10, 7, 5, &[0x10]), (10, 0, 5, &[0x10]), (11, 0, 5, &[0x10])];
+    let (count, mut pass) = super::tests::count(&early);
+    assert_eq!(count.coverage(pass.objects()).starting_share(), Share { count: 1, total: 3 });
+    let of_state: Vec<String> = rows(&count, &mut pass, &columns).into_iter().map(|(text, _)| text).collect();
+    let states = ["(before the first statement)", "(between statements)", "-", "statement 0000000000000007"];
+    assert_eq!(of_state, ["-", states[0], states[1], states[3]].map(String::from).to_vec());
     assert!(is_backend("client backend") && !is_backend("background writer"));
 }

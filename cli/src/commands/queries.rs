@@ -22,6 +22,7 @@ Columns (--by):
   phase       the outermost phase on the call chain: parse, plan, execute, commit
   role        what the process is to the server: client backend, checkpointer ...
   object      the object of the data address, as in hardmeter objects
+A backend that executes none is before its first statement, or between two.
 \"-\": the samples do not tell. The rows of a table add up to its n.
 Where the workload's transactions were counted, each row says how many events
 it has per transaction.")]
