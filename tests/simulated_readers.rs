@@ -7,7 +7,7 @@ use common::{
     can_simulate, compile, counts, hardmeter, hexadecimal, perf, perf_script, record, recorded, report, run,
     samples, stdout, succeeded, tests_folder,
 };
-use hardmeter_samples::model::Record;
+use hardmeter_samples::model::{MemoryOperation, MissCause, Record, SharingVerdict, SimulatedDetail, Snoop};
 use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -346,4 +346,104 @@ fn callers_are_those_of_the_program() {
         .filter_map(|line| line.split_once(";main;gather ")?.1.parse::<u64>().ok())
         .sum();
     assert_eq!(folded, in_gather, "{}", stdout(&output));
+}
+
+/// Two threads in turn: words of their own on one line, and a word of both on the next.
+const FIGHT_C: &str = r#"
+#include <pthread.h>
+#include <semaphore.h>
+struct { _Alignas(64) volatile long own[2]; _Alignas(64) long both; } lines;
+static _Alignas(64) sem_t turn[2];
+static void *fight(void *own) {
+    long me = (volatile long *)own - lines.own;
+    for (long i = 0; i < 500; i++) {
+        sem_wait(&turn[me]);
+        (*(volatile long *)own)++;
+        __atomic_fetch_add(&lines.both, 1, __ATOMIC_SEQ_CST);
+        sem_post(&turn[1 - me]);
+    }
+    return 0;
+}
+int main(void) {
+    pthread_t first, second;
+    sem_init(&turn[0], 0, 1);
+    sem_init(&turn[1], 0, 0);
+    pthread_create(&first, 0, fight, (void *)&lines.own[0]);
+    pthread_create(&second, 0, fight, (void *)&lines.own[1]);
+    pthread_join(first, 0);
+    pthread_join(second, 0);
+    return lines.both != 1000;
+}
+"#;
+
+#[test]
+fn perf_c2c_counts_the_lines_that_cores_fight_for() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "fight", &["-no-pie", "-pthread"], FIGHT_C, None);
+    let capture = folder.path().join("fight.data");
+    let machine = tests_folder().join("machines/small.toml");
+    let machine = machine.to_str().expect("UTF-8");
+    let events = "coherence-miss/period=1/,invalidation/period=1/,l1d-miss/period=3/";
+    record(&capture, &["--machine", machine, "--cores", "2", "-e", events], &[&program]);
+    let symbols = stdout(&succeeded(run(std::process::Command::new("nm").arg(&program))));
+    let lines = symbols.lines().find_map(|line| line.strip_suffix(" B lines")).expect("a symbol");
+    let lines = hexadecimal(lines);
+
+    let (mut modified, mut stores, mut samples) = (0, 0, 0);
+    let mut verdicts: Counts<(u64, Option<SharingVerdict>)> = Counts::new();
+    let reader = CaptureReader::open(&capture).expect("readable");
+    let events = reader.events();
+    let coherence_miss = events.iter().position(|event| event.name == "coherence-miss").expect("an event");
+    reader
+        .for_each(RecordOrder::File, &mut |record| {
+            let Record::Sample(sample) = record else { return ControlFlow::Continue(()) };
+            let source = sample.data_source.expect("a source");
+            let is_load = source.operation() == MemoryOperation::Load;
+            samples += 1;
+            stores += u64::from(source.operation() == MemoryOperation::Store);
+            modified += u64::from(is_load && source.snoop() == Snoop::HitModified);
+            let address = sample.address.expect("an address").0;
+            if sample.event.0 == coherence_miss && (lines..lines + 128).contains(&address) {
+                let detail = SimulatedDetail::decode(sample.raw.expect("a detail")).expect("ours");
+                let other = detail.sharing.expect("somebody wrote it");
+                assert_eq!(Some(other.pid), sample.pid, "another thread of the same process");
+                assert_eq!(detail.cause, Some(MissCause::Coherence));
+                *verdicts.entry(((address - lines) / 64, other.verdict)).or_default() += 1;
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("read");
+    // 1000 turns, and at each but the first of each thread both lines come back: of the one the thread's own word, which
+    // nobody else writes, of the other the word that the other wrote. The start of a thread may hide or add one.
+    let of = |line, verdict| verdicts.get(&(line, Some(verdict))).copied().unwrap_or(0);
+    assert!(
+        (990..=1000).contains(&of(0, SharingVerdict::False)) && of(0, SharingVerdict::True) == 0,
+        "{verdicts:?}"
+    );
+    assert!(
+        (990..=1000).contains(&of(1, SharingVerdict::True)) && of(1, SharingVerdict::False) == 0,
+        "{verdicts:?}"
+    );
+
+    let text = perf(&["c2c", "report", "--stats"], &capture);
+    let figure = |name: &str| -> u64 {
+        let line =
+            text.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap_or_else(|| panic!("{text}"));
+        line.trim().trim_start_matches(':').trim().parse().expect("a number")
+    };
+    assert_eq!(figure("Total records"), samples);
+    assert_eq!(figure("Load Local HITM"), modified);
+    assert_eq!(figure("Store Operations"), stores);
+    assert_eq!(figure("Store L1D Hit") + figure("Store L1D Miss"), stores);
+    assert_eq!(figure("Load Remote HITM"), 0);
+    // Both lines are in its table, before any other.
+    let text = perf(&["c2c", "report", "--stdio"], &capture);
+    let table = text.split("Shared Data Cache Line Table").nth(1).expect("a table");
+    let rows = table.lines().filter_map(|line| line.split_whitespace().nth(1)?.strip_prefix("0x"));
+    let mut hottest: Vec<u64> = rows.take(2).map(hexadecimal).collect();
+    hottest.sort_unstable();
+    assert_eq!(hottest, [lines, lines + 64]);
 }
