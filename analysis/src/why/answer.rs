@@ -80,7 +80,7 @@ pub struct CauseAnswer {
     pub cause: Cause,
     /// Its misses, of all of the event.
     pub share: Share,
-    /// For inferred causes: the largest p of the verdicts counted here.
+    /// For inferred causes: the largest p of the verdicts counted here, where that is known.
     pub p: Option<f64>,
     /// For inferred causes: verdicts by what they rest on, most first: "reuse", "set" ...
     pub basis: Vec<NamedCount>,
@@ -209,7 +209,7 @@ impl Why {
         let Some(kind) = self.options.events.get(sample.event.0).copied() else { return };
         let (log, tally) = &mut self.events[sample.event.0];
         tally.samples += 1;
-        if kind == EventKind::Other {
+        if matches!(kind, EventKind::Other | EventKind::Invalidation) {
             return;
         }
         let source = sample.data_source;
@@ -303,7 +303,7 @@ impl Why {
         };
         let all = |_: usize| true;
         match (kind, level_of(kind)) {
-            (EventKind::Other, _) => {}
+            (EventKind::Other | EventKind::Invalidation, _) => {}
             (EventKind::CoherenceMiss, _) => {
                 answer.how = How::Exact;
                 let verdicts: Vec<Verdict> =
@@ -379,7 +379,9 @@ impl Why {
                 continue;
             }
             let inferred = mine.iter().any(|index| verdicts[*index].basis != Basis::Told);
-            let largest = mine.iter().map(|index| verdicts[*index].p).fold(0.0, f64::max);
+            // Not a number: not known.
+            let mut p_of_each = mine.iter().map(|index| verdicts[*index].p);
+            let largest = p_of_each.try_fold(0.0, |largest: f64, p| (!p.is_nan()).then(|| largest.max(p)));
             let bases = mine.iter().map(|index| verdicts[*index].basis).filter(|basis| *basis != Basis::Told);
             let standing = map.filter(|(map, _)| !map.standing_out.is_empty()).map(|(map, geometry)| {
                 let sets: FxHashSet<u32> = map.standing_out.iter().map(|set| set.set).collect();
@@ -393,7 +395,7 @@ impl Why {
             causes.push(CauseAnswer {
                 cause,
                 share: Share { count: mine.len() as u64, total },
-                p: (inferred && cause != Cause::Unknown).then_some(largest),
+                p: largest.filter(|_| inferred && cause != Cause::Unknown),
                 basis: ranked(bases, usize::MAX)
                     .into_iter()
                     .filter_map(|(basis, count)| Some(NamedCount { name: basis_name(basis)?.into(), count }))
@@ -448,7 +450,7 @@ impl Why {
 
     fn missing(&self, kind: EventKind, log: &MissLog, tally: &Tally) -> Vec<Missing> {
         let mut missing = Vec::new();
-        if kind == EventKind::Other {
+        if matches!(kind, EventKind::Other | EventKind::Invalidation) {
             return missing;
         }
         let misses = log.misses.len() as u64;

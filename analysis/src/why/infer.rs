@@ -2,25 +2,28 @@
 //!
 //! The verdict on a sampled miss is the first of these that holds. n and p go with it. One sample stands for P misses.
 //!
-//! 1. **coherence**: the snoop found the line modified in another cache (HITM). The hardware's own word.
-//! 2. **cold**: the sample is the first of its line, and lies in the first burst of its page (or 64 KiB, or 1 MiB): less
+//! 1. **cold**: the sample is the first of its line, and lies in the first burst of its page (or 64 KiB, or 1 MiB): less
 //!    than C lines came in since the region was sampled first. Had an earlier pass gone over the region as densely as
 //!    this burst of b lines, it would have left no sample with chance `p = e^-b`; and had this line missed once before,
 //!    that would have gone unsampled with chance `p = 1 - 1/P`. The smaller p, if at most 5 %. Not where 3 holds of the
 //!    line's next sample: who misses often was hardly sampled the very first time.
 //!    Weak: the cache may have held the line before the recording began.
-//! 3. **conflict by reuse**: the line was sampled twice while fewer than C lines came in (see [`super::log`]). A fully
-//!    associative cache of C lines would have kept it, so its set is to blame. p is 0 under LRU.
-//!    Lines that hit meanwhile are not seen; where there are many, such a miss may be one of capacity.
-//!    The line's other samples follow if it misses r = 4 times or more within C lines on average, as its pairs say
-//!    (each was found with chance k / C, see 5). p is 1 / r, a rule of thumb.
-//! 4. **conflict by set**: the line's set stands out of the null model (see [`super::sets`]), p is the set's rate of
-//!    false discovery; unless 5 shows that reuse in the set is long.
+//! 2. **coherence**: the snoop found the line modified in another cache (HITM). Of a first level this counts only if the
+//!    line is near as in 3, for a line that the core's second level does not hold either was mostly lost long before.
+//!    Below it counts always, and p is not known: the core may have lost the line for lack of room, before the other
+//!    core wrote it.
+//! 3. **conflict by reuse**: the line was sampled twice while fewer than R = C / 2 lines came in (see [`super::log`]). A
+//!    fully associative cache of C lines would have kept it, so its set is to blame. p is 0 under LRU if fewer than
+//!    C - R other lines hit meanwhile: those are not seen.
+//!    The line's other samples follow if at least 75 % of them all are near; p is the share of the others.
+//! 4. **conflict by set**: the line's set stands out of the null model (see [`super::sets`]), and of the samples counted
+//!    there at most 25 % are those that any set has. p is that share, or the rate of false discovery if larger. Not if 5
+//!    shows that reuse in the set is long, and at most 25 % of the set's samples are near.
 //! 5. **capacity**: the line was not seen to come again so soon, and the samples suffice to say that it would have been.
 //!    Of n samples left, these may be something else:
-//!    * hidden conflicts. Within C misses after a sample lie `k = floor((C - 1) / P)` further samples; a line that misses
-//!      once more within them is found with chance k / C. So behind each line seen as a single pair stand C / k - 1 that
-//!      were not, `u(d) (C / k - 1)` at most, with d the lines seen as a single pair and u the upper 95 % limit of a
+//!    * hidden conflicts. Within R misses after a sample lie `k = floor((R - 1) / P)` further samples; a line that misses
+//!      once more within them is found with chance k / R. So behind each line seen as a single pair stand R / k - 1 that
+//!      were not, `u(d) (R / k - 1)` at most, with d the lines seen as a single pair and u the upper 95 % limit of a
 //!      Poisson mean. With k = 0, samples too far apart for this cache, nothing can be said.
 //!    * cold misses. There are as many as lines. Chao's estimate (1984) from the lines sampled once and twice:
 //!      `M = D + (1 - 1/P) f1 (f1 - 1) / (2 (f2 + 1))`, so M / P of the samples are expected to be cold.
@@ -31,8 +34,8 @@
 
 use super::geometry::{CacheLevel, LevelGeometry, SetIndexing};
 use super::kind::Cause;
-use super::log::{flag, Line, Miss, MissLog, NONE};
-use super::sets::{set_map, SetLine, SetMap, SetsUnknown};
+use super::log::{flag, Miss, MissLog, NONE};
+use super::sets::{set_map, SetLine, SetMap, SetsUnknown, StandingSet};
 use super::statistics::poisson_upper_limit;
 use rustc_hash::FxHashMap;
 
@@ -40,6 +43,9 @@ use rustc_hash::FxHashMap;
 const COLD_P: f64 = 0.05;
 /// A verdict on what is left after the evidence needs this p.
 const REST_P: f64 = 0.25;
+
+/// A set whose samples are near more often than this fights, whatever its other samples are.
+const FEW_NEAR: f64 = 0.25;
 
 /// What a verdict rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,7 +132,8 @@ pub(super) fn infer(
     one_line_in: u32,
 ) -> (Vec<Verdict>, Result<SetMap, SetsUnknown>) {
     let period = (log.period() / f64::from(one_line_in.max(1))).max(1.0);
-    let mut verdicts: Vec<Verdict> = log.misses.iter().map(|miss| early_verdict(log, miss, period)).collect();
+    let mut verdicts: Vec<Verdict> =
+        log.misses.iter().map(|miss| early_verdict(log, level, miss, period)).collect();
     let is_open = |index: usize| verdicts[index] == UNKNOWN;
     let map = map_of(log, level, geometry, one_line_in, false, &|index, _| !is_open(index));
     if log.capacity().is_none() {
@@ -134,7 +141,9 @@ pub(super) fn infer(
     }
     let mut standing: FxHashMap<u32, f64> = FxHashMap::default();
     if let (Ok(map), Some(_)) = (&map, geometry) {
-        standing.extend(map.standing_out.iter().map(|set| (set.set, set.q)));
+        let p = |set: &StandingSet| set.q.max(set.expected / set.counted.max(1) as f64);
+        let most_are_excess = map.standing_out.iter().filter(|set| p(set) <= REST_P);
+        standing.extend(most_are_excess.map(|set| (set.set, p(set))));
     }
     let group_of = |miss: &Miss| -> Option<u32> {
         let set = set_of(geometry?, log.lines.get(miss.line as usize)?.indexed_by)?;
@@ -153,11 +162,21 @@ pub(super) fn infer(
     (verdicts, map)
 }
 
-/// What one sample shows by itself: coherence, cold by burst.
-fn early_verdict(log: &MissLog, miss: &Miss, period: f64) -> Verdict {
-    if miss.flags & flag::HIT_MODIFIED != 0 {
-        return Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: 0.0 };
+/// What one sample shows by itself: cold by burst, coherence.
+fn early_verdict(log: &MissLog, level: CacheLevel, miss: &Miss, period: f64) -> Verdict {
+    let cold = cold_by_burst(log, miss, period);
+    if cold != UNKNOWN || miss.flags & flag::HIT_MODIFIED == 0 {
+        return cold;
     }
+    let near = miss.flags & (flag::NEAR_BEFORE | flag::NEAR_AFTER) != 0;
+    match level {
+        _ if near => Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: 0.0 },
+        CacheLevel::L1d | CacheLevel::L1i if log.capacity().is_some() => UNKNOWN,
+        _ => Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: f64::NAN },
+    }
+}
+
+fn cold_by_burst(log: &MissLog, miss: &Miss, period: f64) -> Verdict {
     let again_soon = period > 1.0 && miss.flags & flag::NEAR_AFTER != 0;
     if miss.flags & flag::FIRST == 0 || again_soon {
         return UNKNOWN;
@@ -176,31 +195,31 @@ fn early_verdict(log: &MissLog, miss: &Miss, period: f64) -> Verdict {
     }
 }
 
-/// How often lines came back within C ticks.
+/// How often lines came back within C / 2 ticks.
 struct Returns {
     period: f64,
-    /// 1 over the chance that a further miss within C misses is sampled: C / k; infinite if samples are too far apart.
+    /// 1 over the chance that a further miss within R misses is sampled: R / k; infinite if samples are too far apart.
     per_pair: f64,
     /// By line: samples that had one of the same line before them.
     pairs: Vec<u64>,
-    /// By line: further misses within C, on average.
-    rate: Vec<f64>,
+    /// By line: samples that had one before or after them.
+    near: Vec<u64>,
+    /// By line: all samples.
+    samples: Vec<u64>,
 }
 
 impl Returns {
     fn count(log: &MissLog, period: f64) -> Returns {
-        let capacity = log.capacity().unwrap_or(0) as f64;
-        let per_pair = capacity / ((capacity - 1.0) / period).floor().max(0.0);
-        let mut pairs = vec![0u64; log.lines.len()];
-        for miss in log.misses.iter().filter(|miss| miss.flags & flag::NEAR_BEFORE != 0) {
-            pairs[miss.line as usize] += 1;
+        let reach = log.reach().unwrap_or(0) as f64;
+        let per_pair = reach / ((reach - 1.0) / period).floor().max(0.0);
+        let (mut pairs, mut near) = (vec![0u64; log.lines.len()], vec![0u64; log.lines.len()]);
+        for miss in log.misses.iter().filter(|miss| miss.line != NONE) {
+            let (before, after) = (miss.flags & flag::NEAR_BEFORE != 0, miss.flags & flag::NEAR_AFTER != 0);
+            pairs[miss.line as usize] += u64::from(before);
+            near[miss.line as usize] += u64::from(before || after);
         }
-        let rate = |(pairs, line): (&u64, &Line)| match *pairs {
-            0 => 0.0,
-            pairs => pairs as f64 * per_pair / line.samples as f64,
-        };
-        let rate = pairs.iter().zip(&log.lines).map(rate).collect();
-        Returns { period, per_pair, pairs, rate }
+        let samples = log.lines.iter().map(|line| line.samples).collect();
+        Returns { period, per_pair, pairs, near, samples }
     }
 
     /// Whether the line was sampled again soon. What comes after tells something only where samples are missing: with
@@ -208,22 +227,34 @@ impl Returns {
     fn verdict(&self, miss: &Miss) -> Option<Verdict> {
         let conflict = |p| Some(Verdict { cause: Cause::Conflict, basis: Basis::Reuse, p });
         let sampled = self.period > 1.0;
-        let rate = self.rate[miss.line as usize];
+        let line = miss.line as usize;
+        let others = 1.0 - self.near[line] as f64 / self.samples[line].max(1) as f64;
         if miss.flags & flag::NEAR_BEFORE != 0 || (sampled && miss.flags & flag::NEAR_AFTER != 0) {
             conflict(0.0)
-        } else if sampled && rate >= 1.0 / REST_P {
-            conflict(1.0 / rate)
+        } else if sampled && others <= REST_P {
+            conflict(others)
         } else {
             None
         }
     }
 }
 
+/// What is known of a group of samples: a set that stands out, or all others together.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    /// Samples without evidence of their own.
+    left: u64,
+    /// Samples that are near.
+    near: u64,
+    /// Lines that were seen as a single pair.
+    pairs: u64,
+}
+
 /// Samples left without evidence of their own, by group: each set that stands out, and all others together.
 struct Groups {
-    /// By group: samples left, and lines that were seen as a single pair.
-    counts: FxHashMap<Option<u32>, (u64, u64)>,
-    samples: u64,
+    groups: FxHashMap<Option<u32>, Group>,
+    /// Samples left, in all groups.
+    left: u64,
     /// Samples that are expected to be cold and have no verdict yet.
     cold_expected: f64,
     /// Lines not seen to come back behind each that was.
@@ -237,38 +268,44 @@ impl Groups {
         returns: &Returns,
         group_of: &dyn Fn(&Miss) -> Option<u32>,
     ) -> Groups {
-        let mut counts: FxHashMap<Option<u32>, (u64, u64)> = FxHashMap::default();
+        let mut groups: FxHashMap<Option<u32>, Group> = FxHashMap::default();
         for (miss, verdict) in log.misses.iter().zip(verdicts) {
             if *verdict != UNKNOWN || miss.line == NONE {
                 continue;
             }
-            let count = counts.entry(group_of(miss)).or_default();
-            count.0 += u64::from(returns.verdict(miss).is_none());
+            let group = groups.entry(group_of(miss)).or_default();
+            match returns.verdict(miss) {
+                None => group.left += 1,
+                Some(_) => group.near += 1,
+            }
             let single = miss.flags & flag::NEAR_BEFORE != 0 && returns.pairs[miss.line as usize] == 1;
-            count.1 += u64::from(single);
+            group.pairs += u64::from(single);
         }
         let cold_found = verdicts.iter().filter(|verdict| verdict.cause == Cause::Cold).count() as f64;
         Groups {
-            samples: counts.values().map(|(samples, _)| *samples).sum(),
-            counts,
+            left: groups.values().map(|group| group.left).sum(),
+            groups,
             cold_expected: (lines_estimated(log, returns.period) / returns.period - cold_found).max(0.0),
             hidden_per_pair: if returns.period > 1.0 { returns.per_pair - 1.0 } else { 0.0 },
         }
     }
 
-    fn verdict(&self, group: Option<u32>, standing_q: Option<f64>, miss: &Miss) -> Verdict {
-        let (samples, pairs) = self.counts.get(&group).copied().unwrap_or_default();
-        if samples == 0 {
+    fn verdict(&self, group: Option<u32>, standing_p: Option<f64>, miss: &Miss) -> Verdict {
+        let group = self.groups.get(&group).copied().unwrap_or_default();
+        if group.left == 0 {
             return UNKNOWN;
         }
-        let hidden = poisson_upper_limit(pairs) * self.hidden_per_pair / samples as f64;
-        let cold = (self.cold_expected / self.samples as f64).min(1.0);
+        let hidden = poisson_upper_limit(group.pairs) * self.hidden_per_pair / group.left as f64;
+        let cold = (self.cold_expected / self.left as f64).min(1.0);
         let other = (hidden + cold).min(1.0);
-        if other <= REST_P {
+        let few_near = group.near as f64 <= FEW_NEAR * (group.near + group.left) as f64;
+        // With every miss sampled, each was judged by itself, and the others of its set say nothing.
+        let long = standing_p.is_none() || few_near || self.hidden_per_pair == 0.0;
+        if other <= REST_P && long {
             return Verdict { cause: Cause::Capacity, basis: Basis::Reuse, p: other };
         }
-        if let Some(q) = standing_q {
-            return Verdict { cause: Cause::Conflict, basis: Basis::Set, p: q };
+        if let Some(p) = standing_p {
+            return Verdict { cause: Cause::Conflict, basis: Basis::Set, p };
         }
         if miss.flags & flag::FIRST != 0 && 1.0 - cold <= REST_P {
             return Verdict { cause: Cause::Cold, basis: Basis::Number, p: 1.0 - cold };
@@ -339,10 +376,10 @@ mod tests {
         assert_eq!(share(&few, Cause::Capacity), 0.0, "two rounds only: half of them are first touches");
     }
 
-    /// A fight of five lines with one miss in seven sampled: five samples are 35 of 64 lines.
+    /// A fight of five lines with one miss in three sampled: five samples are 15 of 32 lines.
     #[test]
     fn a_sampled_fight_is_a_conflict() {
-        let (verdicts, map) = verdicts(7, (0..3500).map(|k| k % 5 * 16 + 3));
+        let (verdicts, map) = verdicts(3, (0..1500).map(|k| k % 5 * 16 + 3));
         assert_eq!(share(&verdicts, Cause::Conflict), 1.0);
         assert_eq!(map.standing_out.len(), 1);
     }

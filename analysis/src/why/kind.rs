@@ -81,6 +81,8 @@ pub enum EventKind {
     Miss(CacheLevel),
     /// Misses because another core wrote the line.
     CoherenceMiss,
+    /// Stores that take a line away from other cores: the other side of coherence misses.
+    Invalidation,
     /// Translations that a TLB did not hold.
     TlbMiss,
     /// Accesses, hit or miss: the data source tells those that the first level did not serve.
@@ -92,7 +94,7 @@ pub enum EventKind {
 impl EventKind {
     /// What an event counts: by our name, or by what others usually call it.
     pub fn of(event: &EventDescription) -> EventKind {
-        use EventKind::{Accesses, CoherenceMiss, Miss, Other, TlbMiss};
+        use EventKind::{Accesses, CoherenceMiss, Invalidation, Miss, Other, TlbMiss};
         if let Some(known) = event.known {
             return match known {
                 MemoryEvent::L1dMiss => Miss(CacheLevel::L1d),
@@ -102,9 +104,8 @@ impl EventKind {
                 MemoryEvent::DtlbMiss | MemoryEvent::ItlbMiss | MemoryEvent::StlbMiss => TlbMiss,
                 MemoryEvent::CoherenceMiss => CoherenceMiss,
                 MemoryEvent::Loads | MemoryEvent::Stores => Accesses,
-                MemoryEvent::Instructions | MemoryEvent::BranchesMispredicted | MemoryEvent::Invalidation => {
-                    Other
-                }
+                MemoryEvent::Invalidation => Invalidation,
+                MemoryEvent::Instructions | MemoryEvent::BranchesMispredicted => Other,
             };
         }
         let name = event.name.to_ascii_lowercase().replace(['-', '.'], "_");

@@ -4,9 +4,10 @@
 //! # The clock
 //!
 //! Time is counted in lines: the clock of a core advances by a sample's period (the misses that it stands for) when the
-//! sample's line was not sampled within the last C ticks, C being the lines that the cache holds. Repeated misses of
-//! the same few lines let it stand still, for they bring in nothing new. A line that comes again before C ticks was
-//! thrown out although fewer than C lines came in: lack of capacity cannot be the reason.
+//! sample's line was not sampled within the last C / 2 ticks, C being the lines that the cache holds. Repeated misses of
+//! the same few lines let it stand still, for they bring in nothing new. A line that comes again so soon was thrown out
+//! although fewer than C / 2 lines came in: lack of capacity is hardly the reason. Half of C, because lines that hit
+//! meanwhile count as well in a fully associative cache, and are not seen here.
 
 use super::answer::DataNames;
 use super::kind::Cause;
@@ -25,7 +26,7 @@ pub(super) const REGION_BITS: [u32; 3] = [12, 16, 20];
 pub(super) mod flag {
     /// The line was in another cache, modified.
     pub const HIT_MODIFIED: u8 = 1 << 0;
-    /// Its line came again before C ticks: before ...
+    /// Its line came again before C / 2 ticks: before ...
     pub const NEAR_BEFORE: u8 = 1 << 1;
     /// ... or after this sample.
     pub const NEAR_AFTER: u8 = 1 << 2;
@@ -136,7 +137,8 @@ impl MissLog {
         let tick = *self.clocks.entry(seen.core).or_default();
         let (pid, location) = seen.physical.map_or((seen.pid, address.0), |physical| (Pid(-1), physical));
         let key = (seen.core, pid, location >> self.line_bits);
-        let is_near = |last: u64| self.capacity.is_some_and(|capacity| tick - last < capacity);
+        let reach = self.reach();
+        let is_near = |last: u64| reach.is_some_and(|reach| tick - last < reach);
         let number = self.misses.len() as u32;
         let mut fresh = true;
         if let Some(index) = self.line_numbers.get(&key) {
@@ -215,6 +217,11 @@ impl MissLog {
         self.capacity
     }
 
+    /// Ticks within which a line that comes again is near.
+    pub fn reach(&self) -> Option<u64> {
+        Some(self.capacity? / 2)
+    }
+
     /// Misses per sample, on average.
     pub fn period(&self) -> f64 {
         (self.events as f64 / self.misses.len().max(1) as f64).max(1.0)
@@ -261,14 +268,15 @@ pub(super) mod tests {
         log.misses.iter().map(|miss| miss.flags & flag::NEAR_BEFORE != 0).collect()
     }
 
-    /// A cache of four lines. A loop over six misses each time, six lines later: never near. A loop over three is near
+    /// A cache of eight lines, so that four are near. A loop over six misses each time, six lines later: never near. A
+    /// loop over three is near
     /// from the second round on, and the clock stands still meanwhile.
     #[test]
     fn a_line_is_near_if_fewer_lines_came_in_between_than_the_cache_holds() {
-        let mut log = MissLog::new(Some(4), 6);
+        let mut log = MissLog::new(Some(8), 6);
         (0..12).for_each(|k| log.add(seen(k % 6, 1)));
         assert_eq!(near(&log), [false; 12]);
-        let mut log = MissLog::new(Some(4), 6);
+        let mut log = MissLog::new(Some(8), 6);
         (0..6).for_each(|k| log.add(seen(k % 3, 1)));
         assert_eq!(near(&log), [false, false, false, true, true, true]);
         // A hundred more of the three, then line 9 and line 0: line 9 is the fourth line, line 0 still near.
@@ -282,7 +290,7 @@ pub(super) mod tests {
     /// With one sample in ten misses, a sample is ten ticks.
     #[test]
     fn a_sample_stands_for_its_period() {
-        let mut log = MissLog::new(Some(25), 6);
+        let mut log = MissLog::new(Some(50), 6);
         [1, 2, 1, 3, 4, 5, 1].into_iter().for_each(|line| log.add(seen(line, 10)));
         // The second 1 is 20 ticks after the first. Of what follows, 3, 4 and 5 are new: 30 ticks.
         assert_eq!(near(&log), [false, false, true, false, false, false, false]);

@@ -1,9 +1,10 @@
 //! Words for what an answer rests on, and for what is missing.
 
 use super::remedy::bytes;
-use crate::number::{counted, grouped, percent};
+use crate::number::{counted, grouped, percent, percent_interval};
 use hardmeter_analysis::why::{
-    CacheLevel, CauseAnswer, Hierarchy, How, LevelGeometry, Missing, SetIndexing, SetsUnknown, StandingSet,
+    CacheLevel, Cause, CauseAnswer, Hierarchy, How, LevelGeometry, Missing, Score, SetIndexing, SetsUnknown,
+    StandingSet,
 };
 
 /// `exact (simulated)`, or `inferred (sampled, n = 3,412, p <= 0.02; by reuse 3,000, set 412)`.
@@ -13,10 +14,13 @@ pub(super) fn how(how: How, cause: &CauseAnswer) -> String {
         How::None => String::new(),
         How::Inferred => {
             let n = grouped(cause.share.count);
-            let Some(p) = cause.p else { return format!("samples do not tell (n = {n})") };
+            if cause.cause == Cause::Unknown {
+                return format!("samples do not tell (n = {n})");
+            }
+            let p = cause.p.map_or_else(|| "p not known".into(), at_most);
             let basis: Vec<String> =
                 cause.basis.iter().map(|basis| format!("{} {}", basis.name, grouped(basis.count))).collect();
-            format!("inferred (sampled, n = {n}, {}; by {})", at_most(p), basis.join(", "))
+            format!("inferred (sampled, n = {n}, {p}; by {})", basis.join(", "))
         }
     }
 }
@@ -126,6 +130,24 @@ pub(super) fn missing(missing: Missing) -> String {
             .into(),
         Missing::Causes => "causes were not simulated (--no-causes): record again without it for exact ones".into(),
     }
+}
+
+/// How the inference did.
+pub(super) fn score(score: &Score) -> String {
+    let (decided, right) = (score.decided(), score.agreement());
+    let head = format!("inferred against exact (n = {})", grouped(score.total()));
+    if decided.count == 0 {
+        return format!("{head}: none got a verdict");
+    }
+    let kappa = score.kappa().map_or_else(String::new, |kappa| format!(", kappa {kappa:.2}"));
+    format!(
+        "{head}: {} got a verdict ({}), of which {} are right ({}, 95 %: {}){kappa}",
+        grouped(decided.count),
+        percent(decided),
+        grouped(right.count),
+        percent(right),
+        percent_interval(right)
+    )
 }
 
 /// Where the geometry is known from.

@@ -140,13 +140,9 @@ fn score_html(score: &Score) -> Markup {
         row.extend(Score::exact().map(|exact| grouped(score.count(inferred, exact))));
         row
     };
-    let kappa = score.kappa().map_or_else(String::new, |kappa| format!(", kappa {kappa:.2}"));
     html! {
         h3 { "Inferred against exact" }
-        p {
-            (percent(score.decided())) " of " (grouped(score.total())) " got a verdict; "
-            (percent(score.agreement())) " of those are right" (kappa) "."
-        }
+        p { (explain::score(score)) "." }
         (html::table(&titles, &Score::inferred().map(row), 0))
     }
 }

@@ -60,8 +60,12 @@ impl WhyReport {
         if !text.is_empty() {
             text.push('\n');
         }
-        let name = style.paint(Tone::Title, &printable(self.event_name(answer)));
-        let _ = writeln!(text, "{name}: {}", wrap(&title(answer), style, 2));
+        let name = printable(self.event_name(answer));
+        let head = wrap(&format!("{name}: {}", title(answer)), style, 2);
+        let _ = match head.strip_prefix(name.as_str()) {
+            Some(rest) => writeln!(text, "{}{rest}", style.paint(Tone::Title, &name)),
+            None => writeln!(text, "{head}"),
+        };
         for missing in &answer.missing {
             paragraph(style, text, "missing", &explain::missing(*missing));
         }
@@ -126,7 +130,14 @@ fn title(answer: &EventAnswer) -> String {
         ),
     };
     match (answer.how, answer.kind) {
-        (_, EventKind::Other) => format!("n = {n}; no memory event, so there is no miss to explain"),
+        (_, EventKind::Invalidation) => {
+            format!("n = {n}; stores that take lines away from other cores: `hardmeter sharing` shows them")
+        }
+        (_, EventKind::Other) => format!(
+            "n = {n}; no memory event: samples carry no data address and no data source, so there is no miss to \
+             explain; record one with hardmeter record -e l1d-miss,l2-miss (hardmeter doctor says what this machine \
+             has), or perf mem record"
+        ),
         (How::None, _) => format!("n = {n}{}", tlb()),
         (how, kind) => {
             let misses = match kind {
@@ -253,18 +264,7 @@ fn glyph(cell: Cell, hottest: u64, style: Style) -> String {
 }
 
 fn render_score(score: &Score, style: Style, text: &mut String) {
-    let kappa = score.kappa().map_or_else(String::new, |kappa| format!(", kappa {kappa:.2}"));
-    let decided = score.decided();
-    let head = format!(
-        "inferred against exact (n = {}): {} got a verdict ({}), of which {} are right ({}, 95 %: {}){kappa}",
-        grouped(score.total()),
-        grouped(decided.count),
-        percent(decided),
-        grouped(score.agreement().count),
-        percent(score.agreement()),
-        percent_interval(score.agreement())
-    );
-    let _ = writeln!(text, "\n  {}", wrap(&head, style, 2));
+    let _ = writeln!(text, "\n  {}", wrap(&explain::score(score), style, 2));
     let mut columns = vec![("inferred \\ exact".to_string(), Align::Left, Cut::Never)];
     columns.extend(Score::exact().map(|cause| (cause.name().to_string(), Align::Right, Cut::Never)));
     let mut grid = TextTable::new(columns);
