@@ -18,7 +18,7 @@ use super::super::layout::{Layout, Missing};
 use crate::bytes::{u32_at, u64_at};
 use crate::process_memory::{text_of, ProcessMemory};
 use hardmeter_samples::model::VirtualAddress;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// More contexts or blocks than this a process does not have: a list that is read while it changes may go in circles.
@@ -54,6 +54,45 @@ pub(super) trait Readable {
 impl Readable for ProcessMemory {
     fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize {
         self.read_part(at, into)
+    }
+}
+
+/// Copies of blocks, so that thousands of small reads become a few large ones; other memory is read as it is.
+pub(super) struct Snapshot<'m> {
+    memory: &'m dyn Readable,
+    /// By first address.
+    pieces: BTreeMap<VirtualAddress, Vec<u8>>,
+}
+
+impl<'m> Snapshot<'m> {
+    /// Reads the used part of blocks, as far as it is of a size that such blocks have.
+    pub(super) fn of(memory: &'m dyn Readable, blocks: &[Block]) -> Snapshot<'m> {
+        const LARGEST: u64 = 8 << 20;
+        let mut pieces = BTreeMap::new();
+        for block in blocks {
+            let mut bytes = vec![0; (block.free.0 - block.data.0).min(LARGEST) as usize];
+            let got = memory.fill(block.data, &mut bytes);
+            bytes.truncate(got);
+            pieces.insert(block.data, bytes);
+        }
+        Snapshot { memory, pieces }
+    }
+}
+
+impl Readable for Snapshot<'_> {
+    fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize {
+        let piece = self.pieces.range(..=at).next_back();
+        let inside = piece.and_then(|(start, bytes)| {
+            let from = usize::try_from(at.0 - start.0).ok()?;
+            bytes.get(from..from.checked_add(into.len())?)
+        });
+        match inside {
+            Some(bytes) => {
+                into.copy_from_slice(bytes);
+                into.len()
+            }
+            None => self.memory.fill(at, into),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::process_memory::{Mapping, ProcessMemory};
 use crate::program::Program;
 use caches::{CacheIndex, CacheLayout};
 use chunks::Chunk;
-use contexts::{Block, Context, ContextLayout, Names, Readable, Tree};
+use contexts::{Block, Context, ContextLayout, Names, Readable, Snapshot, Tree};
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use history::History;
 use nodes::NodeTypes;
@@ -41,8 +41,10 @@ const BETWEEN_WALKS: Duration = Duration::from_millis(200);
 const SHARE: u32 = 200;
 /// ... but what is told must not be older than this.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// The smallest stretch that is named of memory outside contexts: what lies around it may be another's soon.
+/// The largest stretch that is named of memory outside contexts: what lies around it may be another's soon.
 const PAGE: u64 = 4096;
+/// The same of free space in a block.
+const PIECE: u64 = 256;
 
 /// What is known of the private memory of all processes of one server.
 pub(crate) struct PrivateMemory {
@@ -175,17 +177,20 @@ impl Process {
         if address < block.data {
             return Some(whole.part("block header", block.start, stretch(block.start, block.data)));
         }
-        if address >= block.free {
-            return Some(whole.part("free space", block.free, stretch(block.free, block.end)));
-        }
         let holds = Holds::of(&context);
         if holds == Holds::Anything {
-            // Chunks come and go by the thousand; the block stays.
-            return Some(Found { start: block.data, length: length(block.data, block.free), ..whole });
+            // Chunks come and go by the thousand, and with them what is free; the block stays.
+            return Some(whole.part("", block.data, stretch(block.data, block.end)));
+        }
+        if address >= block.free {
+            // In pieces, or each chunk that is handed out would make it another stretch.
+            let piece = VirtualAddress(address.0 - address.0 % PIECE);
+            let (start, end) = (piece.max(block.free), VirtualAddress(piece.0 + PIECE).min(block.end));
+            return Some(whole.part("free space", start, stretch(start, end)));
         }
         let chunks = self.chunks(memory, layouts, &context, &block);
         let Some(chunk) = chunks::at(&chunks, address).copied() else {
-            return Some(Found { start: block.data, length: length(block.data, block.free), ..whole });
+            return Some(whole.part("", block.data, stretch(block.data, block.end)));
         };
         let found = of_context(&context, chunk.data, chunk.size());
         if address < chunk.data {
@@ -255,7 +260,8 @@ impl Process {
             for block in &blocks {
                 all.extend_from_slice(&self.chunks(memory, layouts, &owner, block));
             }
-            self.caches = Some(CacheIndex::read(memory, &layouts.caches, &all));
+            let snapshot = Snapshot::of(memory, &blocks);
+            self.caches = Some(CacheIndex::read(&snapshot, &layouts.caches, &all));
         }
         let entry = self.caches.as_ref()?.get(chunk)?;
         let found = Found::new(entry.class, chunk.data, chunk.size())
@@ -271,10 +277,6 @@ impl Process {
             found.part("content", content, stretch(content, chunk.end))
         })
     }
-}
-
-fn length(start: VirtualAddress, end: VirtualAddress) -> hardmeter_samples::model::ByteCount {
-    hardmeter_samples::model::ByteCount(stretch(start, end))
 }
 
 /// What the chunks of a context may be recognised as.

@@ -2,13 +2,31 @@
 //!
 //! The first word of each node is the number of its type. A small number alone proves little, so a state counts as one
 //! only if it points to a plan node of the matching type (`SeqScanState` to `SeqScan`), and a plan node only if its
-//! costs are costs.
+//! costs are costs. Of other nodes only those are believed that executors make, not those of parsers and planners.
 
 use super::super::layout::{Layout, Missing};
 use super::contexts::Readable;
 use crate::bytes::{array_at, u32_at, u64_at};
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
+
+/// Nodes that live while a query is executed, beside the states of plan nodes.
+const MADE_BY_EXECUTORS: [&str; 14] = [
+    "EState",
+    "ExprContext",
+    "ExprState",
+    "IndexInfo",
+    "JunkFilter",
+    "MergeActionState",
+    "OnConflictSetState",
+    "PlannedStmt",
+    "ProjectionInfo",
+    "ResultRelInfo",
+    "ReturnSetInfo",
+    "SubPlanState",
+    "TupleTableSlot",
+    "WindowFuncExprState",
+];
 
 /// A node that was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,17 +83,22 @@ impl NodeTypes {
         let tag = u32_at(bytes, 0)?;
         let name = self.names.get(&tag)?;
         if let Some(plan_name) = name.strip_suffix("State") {
-            if let Some(plan_tag) = self.numbers.get(plan_name).filter(|_| size >= self.state_size) {
+            if let Some(plan_tag) = self.numbers.get(plan_name) {
+                if size < self.state_size {
+                    return None;
+                }
                 let plan = VirtualAddress(u64_at(bytes, self.state_plan)?);
                 let plan = memory.whole(plan, self.plan_size)?;
                 let number = self.plan(&plan).filter(|_| u32_at(&plan, 0) == Some(*plan_tag))?;
                 return Some(Node { class: "plan node", name: spelled(plan_name), number: Some(number) });
             }
         }
-        if self.numbers.contains_key(&format!("{name}State")) && size >= self.plan_size as u64 {
-            if let Some(number) = self.plan(bytes) {
-                return Some(Node { class: "plan", name: spelled(name), number: Some(number) });
-            }
+        if self.numbers.contains_key(&format!("{name}State")) {
+            let number = self.plan(bytes).filter(|_| size >= self.plan_size as u64)?;
+            return Some(Node { class: "plan", name: spelled(name), number: Some(number) });
+        }
+        if !MADE_BY_EXECUTORS.contains(&name.as_str()) {
+            return None;
         }
         if self.sizes.get(&tag).is_some_and(|least| size < *least) {
             return None;
@@ -122,6 +145,59 @@ pub(super) fn spelled(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A plan node at address 1000, and nothing else.
+    struct OnePlan(Vec<u8>);
+
+    impl Readable for OnePlan {
+        fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize {
+            if at.0 != 1000 || into.len() > self.0.len() {
+                return 0;
+            }
+            into.copy_from_slice(&self.0[..into.len()]);
+            into.len()
+        }
+    }
+
+    fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+        bytes[at..at + value.len()].copy_from_slice(value);
+    }
+
+    /// In PostgreSQL 15: `Plan` has costs at 8 and 16 and its number at 40, `PlanState` its plan at 8.
+    #[test]
+    fn a_state_must_point_to_its_plan_and_a_plan_must_have_costs() {
+        let layout = Layout::of(15).expect("known");
+        let types = NodeTypes::of(&layout).expect("whole");
+        let tag = |name: &str| types.numbers[name].to_le_bytes();
+        let mut plan = vec![0; 104];
+        put(&mut plan, 0, &tag("SeqScan"));
+        put(&mut plan, 8, &1.5f64.to_le_bytes());
+        put(&mut plan, 16, &20.0f64.to_le_bytes());
+        put(&mut plan, 40, &3u32.to_le_bytes());
+        let memory = OnePlan(plan.clone());
+        let found = types.recognise(&memory, &plan, 128);
+        assert_eq!(found, Some(Node { class: "plan", name: "Seq Scan".into(), number: Some(3) }));
+        let mut state = vec![0; 256];
+        put(&mut state, 0, &tag("SeqScanState"));
+        put(&mut state, 8, &1000u64.to_le_bytes());
+        let found = types.recognise(&memory, &state, 256);
+        assert_eq!(found, Some(Node { class: "plan node", name: "Seq Scan".into(), number: Some(3) }));
+        // Another type's plan, no plan, a chunk too short, costs that are none.
+        put(&mut state, 0, &tag("IndexScanState"));
+        assert_eq!(types.recognise(&memory, &state, 256), None);
+        put(&mut state, 0, &tag("SeqScanState"));
+        assert_eq!(types.recognise(&memory, &state, 64), None);
+        put(&mut state, 8, &2000u64.to_le_bytes());
+        assert_eq!(types.recognise(&memory, &state, 256), None);
+        put(&mut plan, 16, &1.0f64.to_le_bytes());
+        assert_eq!(types.recognise(&memory, &plan, 128), None);
+        // A number that happens to be a parser's node, and an executor's that is too short for it.
+        let word = |name| [tag(name).as_slice(), &[0; 12]].concat();
+        assert_eq!(types.recognise(&memory, &word("NullIfExpr"), 16), None);
+        assert_eq!(types.recognise(&memory, &word("TupleTableSlot"), 16), None);
+        let slot = types.recognise(&memory, &word("TupleTableSlot"), 128).expect("a node");
+        assert_eq!((slot.class, slot.name.as_str()), ("node", "TupleTableSlot"));
+    }
 
     #[test]
     fn nodes_are_spelled_as_by_explain() {

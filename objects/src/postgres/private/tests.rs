@@ -189,7 +189,7 @@ fn names_of_addresses_and_of_what_was_given_back() {
     assert_eq!(told(&mut private, &memory, TOP + 8), "memory context | TopMemoryContext |  | context header");
     assert_eq!(told(&mut private, &memory, TOP + 200), "memory context | TopMemoryContext |  | block header");
     assert_eq!(told(&mut private, &memory, TOP + 260), "memory context | TopMemoryContext |  | ");
-    assert_eq!(told(&mut private, &memory, TOP + 8000), "memory context | TopMemoryContext |  | free space");
+    assert_eq!(told(&mut private, &memory, TOP + 8000), "memory context | TopMemoryContext |  | ");
     let tuples = "sort memory | TopMemoryContext/Caller tuples | select 1, 2 | ";
     let in_block = CHILD + 128 + 56 + 8;
     assert_eq!(told(&mut private, &memory, in_block), tuples);
