@@ -20,13 +20,16 @@
 //! * *A sample* of those: the same, of the sampled misses.
 
 use super::layout::{ByteRange, LayoutGroup};
-use hardmeter_samples::model::SharingVerdict;
+use hardmeter_samples::model::{SharingVerdict, Timestamp};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 /// An access of a line's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TraceAccess {
+    /// When, on a clock that all cores share. Of simulated samples that is the wall clock: simulated cores have clocks of
+    /// their own.
+    pub when: Timestamp,
     /// The core.
     pub core: u32,
     /// The bytes.
@@ -87,12 +90,14 @@ pub(super) struct Replayed {
 /// With `all_accesses` the misses before are computed as well, from the trace with all bytes on one line; otherwise
 /// they are those recorded.
 pub(super) fn replay(trace: &[TraceAccess], groups: &[LayoutGroup], all_accesses: bool) -> Replayed {
+    let mut in_order: Vec<&TraceAccess> = trace.iter().collect();
+    in_order.sort_by_key(|access| access.when);
     let whole = [ByteRange { start: 0, end: u16::MAX }];
     let mut as_it_is = vec![Line::default()];
     let mut apart: Vec<Line> = groups.iter().map(|_| Line::default()).collect();
     let parts = ranges(groups);
     let mut replayed = Replayed::default();
-    for access in trace {
+    for access in in_order {
         let missed_in_trace = misses(&mut as_it_is, &[&whole], access);
         let would_miss = misses(&mut apart, &parts, access);
         // The very bytes were written by another core: no layout parts them.
@@ -160,6 +165,7 @@ mod tests {
 
     fn access(core: u32, start: u16, what: &str) -> TraceAccess {
         TraceAccess {
+            when: Timestamp(0),
             core,
             range: ByteRange { start, end: start + 8 },
             writes: what.contains('w'),

@@ -168,6 +168,8 @@ impl LineStudy {
         let writes = stores || instruction.is_some_and(|instruction| instruction.writes);
         let reads = operation == Some(MemoryOperation::Load)
             || instruction.map_or(!writes, |instruction| instruction.reads);
+        let wall_time = simulated.map(|detail| detail.wall_time).filter(|time| time.0 > 0);
+        let when = wall_time.or(sample.time).unwrap_or_default();
         let sharing = simulated.and_then(|detail| detail.sharing);
         let verdict = sharing.and_then(|sharing| sharing.verdict);
         let row = detail.row(range, place, process);
@@ -205,14 +207,14 @@ impl LineStudy {
                 row.threads.entry(Tid(sharing.pid.0)).or_default().stores += 1;
                 let core = detail.cores.get(&sharing.pid).copied();
                 let core = core.unwrap_or(0x8000_0000 | sharing.pid.0 as u32);
-                detail.trace(TraceAccess { core, range, writes: true, miss: false, verdict: None });
+                detail.trace(TraceAccess { when, core, range, writes: true, miss: false, verdict: None });
             }
         }
         detail.trace_sample(
             sample,
             role,
             &self.roles,
-            TraceAccess { core, range, writes, miss: matches!(role, Role::Miss { .. }), verdict },
+            TraceAccess { when, core, range, writes, miss: matches!(role, Role::Miss { .. }), verdict },
         );
     }
 
