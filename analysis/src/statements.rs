@@ -6,6 +6,9 @@ use hardmeter_samples::sidecar::Statement;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// Stands for all statements whose text the recorder could not have; no text has this hash.
+const NAMELESS: StatementHash = StatementHash(0);
+
 /// The statements of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Statements {
@@ -31,12 +34,16 @@ impl Statements {
         let simulated = sample.simulated().and_then(|detail| detail.statement);
         simulated.or_else(|| match self.spans.of_sample(sample)? {
             Running::Statement(statement) => Some(statement),
-            Running::Nameless | Running::Nothing => None,
+            Running::Nameless => Some(NAMELESS),
+            Running::Nothing => None,
         })
     }
 
     /// A statement's text without constants; its number where the text is not known.
     pub fn text(&self, statement: StatementHash) -> Arc<str> {
+        if statement == NAMELESS {
+            return "(statements whose text was not recorded)".into();
+        }
         let number = || format!("statement {:016x}", statement.0).into();
         self.texts.get(&statement).or_else(|| self.spans.text(statement)).cloned().unwrap_or_else(number)
     }
@@ -51,6 +58,22 @@ impl Statements {
 mod tests {
     use super::*;
     use crate::testing::sample;
+    use hardmeter_samples::model::{Pid, StatementMark, StatementMarkKind, Tid};
+
+    #[test]
+    fn the_marks_of_a_kernel_recording_name_the_statement_too() {
+        let mut statements = Statements::default();
+        let mut begins = |text: Option<&'static [u8]>| {
+            let kind = StatementMarkKind::Begins { text };
+            let mark = StatementMark { pid: Pid(1), tid: Tid(1), time: None, kind };
+            statements.observe(&Record::Statement(mark));
+            let found = statements.of_sample(&sample(0, 1, 0x1000)).expect("begun");
+            statements.text(found).to_string()
+        };
+        assert_eq!(begins(Some(b"SELECT 5")), "SELECT ?");
+        assert_eq!(begins(None), "(statements whose text was not recorded)");
+        assert!(!statements.is_empty());
+    }
 
     #[test]
     fn a_simulated_sample_names_its_statement() {
