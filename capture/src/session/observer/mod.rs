@@ -69,8 +69,10 @@ const QUEUE: usize = 64;
 const BATCH: usize = 64 << 10;
 /// Time between two ticks.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a server that was started as the command may take to be one, and how often it is looked at.
+/// How long a server may take to be ready: one that was started as the command, on the software PMU perhaps, and one that
+/// runs already. And how often it is looked at meanwhile.
 const START: Duration = Duration::from_secs(60);
+const START_OF_RUNNING: Duration = Duration::from_secs(5);
 const START_INTERVAL: Duration = Duration::from_millis(250);
 /// How long the recorder waits at its own beginning and end. The end includes writing down all that was found.
 const PATIENCE_AT_START: Duration = Duration::from_secs(30);
@@ -117,8 +119,16 @@ impl Observation {
         let started = std::thread::Builder::new().name("observer".into()).spawn(move || {
             block_signals();
             let rights = KeptRights::keep();
-            let watch =
-                Watch { observed, attach, reader, rights, rules: rules_out, observer: None, trouble: None };
+            let watch = Watch {
+                observed,
+                attach,
+                reader,
+                rights,
+                rules: rules_out,
+                observer: None,
+                trouble: None,
+                pause: START_INTERVAL,
+            };
             let observations = catch_unwind(AssertUnwindSafe(|| watch.run(&messages, &ready_out)));
             let _ = end_out.send(observations.unwrap_or_else(|_| {
                 remark("objects were not recorded: the observer failed (a fault of hardmeter)")
@@ -225,6 +235,8 @@ struct Watch {
     rules: mpsc::Sender<Vec<StateRule>>,
     observer: Option<Box<dyn SampleObserver>>,
     trouble: Option<String>,
+    /// Before the next look at a process that is no server yet.
+    pause: Duration,
 }
 
 impl Watch {
@@ -232,7 +244,7 @@ impl Watch {
         let mut deadline = None; // for a process to become a server that is ready
         if let Observed::Running(pid) = self.observed {
             if !self.look_at(pid) {
-                deadline = Some(Instant::now() + START);
+                deadline = Some(Instant::now() + START_OF_RUNNING);
             }
         }
         let _ = ready.send(());
@@ -240,7 +252,7 @@ impl Watch {
         let mut ticked = Instant::now();
         loop {
             let wait = match deadline {
-                Some(_) => START_INTERVAL,
+                Some(_) => self.pause.min(TICK),
                 None => TICK.saturating_sub(ticked.elapsed()),
             };
             match messages.recv_timeout(wait) {
@@ -260,7 +272,7 @@ impl Watch {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if deadline.is_some() && looked.elapsed() >= START_INTERVAL {
+            if deadline.is_some() && looked.elapsed() >= self.pause {
                 looked = Instant::now();
                 let (Observed::Running(pid) | Observed::Command(pid)) = self.observed;
                 if self.look_at(pid) || deadline.is_some_and(|until| looked >= until) {
@@ -287,7 +299,11 @@ impl Watch {
                 true
             }
             // A command has yet to be executed, and may execute another program in its place.
-            Attached::NotAServer if matches!(self.observed, Observed::Command(_)) => false,
+            // To look takes milliseconds of a processor, so that looks become rare.
+            Attached::NotAServer if matches!(self.observed, Observed::Command(_)) => {
+                self.pause *= 2;
+                false
+            }
             Attached::NotAServer => {
                 self.trouble =
                     Some(format!("objects were not recorded: process {pid} is no server that is known"));
@@ -298,6 +314,7 @@ impl Watch {
                 true
             }
             Attached::NotReady(why) => {
+                self.pause = START_INTERVAL;
                 self.trouble = Some(format!("objects were not recorded: {why}"));
                 false
             }
