@@ -105,6 +105,13 @@ impl TextTable {
         self.rows.push(cells);
     }
 
+    /// Its titles, and its cells without their tones: for tables on pages.
+    pub(crate) fn titles_and_rows(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let plain = |cells: &Vec<(String, Tone)>| cells.iter().map(|(cell, _)| printable(cell)).collect();
+        let titles = self.columns.iter().map(|(title, _, _)| title.clone()).collect();
+        (titles, self.rows.iter().map(plain).collect())
+    }
+
     /// The table as text, each line indented.
     pub fn render(&self, style: Style, indent: usize) -> String {
         let widths = self.widths(style.width.map(|width| width.saturating_sub(indent)));

@@ -168,3 +168,14 @@ fn judged_by_samples_eight_misses_are_too_few() {
     assert!(on_one_line.contains(line), "{text}");
     assert!(text.contains("and 1 access more; --rows shows them"), "{text}");
 }
+
+#[test]
+fn the_page_stands_alone_and_tells_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("<made>.data");
+    ping_pong(&path);
+    let page = report(&path, false).html(SharingDetail { lines: 1, rows: 8 });
+    assert!(page.contains("false sharing: 8 of n = 8 coherence misses (100.00 %)"), "{page}");
+    assert!(page.contains("id=\"line-1\"") && page.contains("<td>8..16</td>"), "{page}");
+    assert!(!page.contains("<made>") && !page.contains("<script"), "names are escaped, and nothing runs");
+}

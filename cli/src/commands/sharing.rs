@@ -3,7 +3,8 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_report::{SharingDetail, SharingOptions, SharingReport, WalkOptions};
+use hardmeter_report::{write_file, SharingDetail, SharingOptions, SharingReport, WalkOptions};
+use std::path::PathBuf;
 
 /// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
 #[derive(clap::Args, Debug)]
@@ -13,6 +14,7 @@ Examples:
   hardmeter sharing                      the ten worst lines, three of them access by access
   hardmeter sharing --top 50 --lines 10 --rows 20
   hardmeter sharing -i perf.data         of \"perf c2c record\" or \"perf mem record\"
+  hardmeter sharing --lines 10 --html sharing.html
   hardmeter sharing --format json | jq '.lines[0].verdict'
 
 Columns:
@@ -44,6 +46,9 @@ pub struct Arguments {
     /// trusted.
     #[arg(long)]
     inferred: bool,
+    /// Also write the report as one HTML file, which stands alone.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -73,6 +78,15 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     report.filter = arguments.view.filter_text();
     require_samples(&report.heading, report.samples)?;
     let detail = SharingDetail { lines: arguments.lines, rows: arguments.rows };
+    if let Some(path) = &arguments.html {
+        let page = report.html(detail);
+        write_file(path, |file| file.write_all(page.as_bytes())).map_err(|error| {
+            CommandError::new(
+                format!("cannot write {}: {error}", path.display()),
+                "check your rights and the free space there",
+            )
+        })?;
+    }
     match arguments.format {
         Format::Text => print(&report.render(style(globals), detail, globals.quiet))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,

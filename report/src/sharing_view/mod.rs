@@ -3,6 +3,7 @@
 //! Two walks over the capture: the first counts all lines, the second looks at the worst of them.
 
 mod json;
+mod page;
 mod text;
 
 use crate::capture::{Capture, WalkOptions};

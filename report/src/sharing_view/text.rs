@@ -57,7 +57,7 @@ impl SharingReport {
         text
     }
 
-    fn summary(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         let sampled = match self.one_in {
             0 | 1 => String::new(),
             one_in => format!(", one recorded of every {}", grouped(one_in)),
@@ -70,7 +70,7 @@ impl SharingReport {
         )
     }
 
-    fn table(&self) -> TextTable {
+    pub(super) fn table(&self) -> TextTable {
         let columns = [
             ("#".to_string(), Align::Right, Cut::Never),
             ("misses".to_string(), Align::Right, Cut::Never),
@@ -154,7 +154,7 @@ fn latency(counts: &LineCounts) -> String {
 }
 
 /// The first two, and how many more.
-fn objects_text(objects: &[String]) -> String {
+pub(super) fn objects_text(objects: &[String]) -> String {
     const SHOWN: usize = 2;
     let mut text = objects[..objects.len().min(SHOWN)].join("; ");
     if objects.len() > SHOWN {
@@ -172,7 +172,7 @@ fn code_text(code: Option<&CodeName>) -> (String, String) {
     (code.routine.clone(), line)
 }
 
-fn accesses(accesses: &[AccessReport], rows: usize) -> TextTable {
+pub(super) fn accesses(accesses: &[AccessReport], rows: usize) -> TextTable {
     let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
     let left = |title: &str, cut| (title.to_string(), Align::Left, cut);
     let mut grid = TextTable::new(vec![
@@ -234,7 +234,7 @@ fn number(count: u64) -> String {
     }
 }
 
-fn fights(fights: &[FightReport], rows: usize) -> TextTable {
+pub(super) fn fights(fights: &[FightReport], rows: usize) -> TextTable {
     let mut grid = TextTable::new(vec![
         ("misses".to_string(), Align::Right, Cut::Never),
         ("waits".to_string(), Align::Left, Cut::KeepHead),
@@ -285,7 +285,7 @@ pub(super) fn verdict_text(verdict: &LineVerdict) -> String {
     }
 }
 
-fn group_text(group: &GroupReport) -> String {
+pub(super) fn group_text(group: &GroupReport) -> String {
     let ranges: Vec<String> = group.group.ranges.iter().map(|range| range.to_string()).collect();
     let objects = objects_text(&group.objects);
     let colon = if objects.is_empty() { "" } else { ": " };
