@@ -205,10 +205,10 @@ impl QualityReport {
             let without_address = self.events.iter().all(|(_, event)| event.with_address == 0);
             let what = if without_address { "a data address" } else { "registers beside its data address" };
             let remedy = format!(
-                "  none can be checked: no sample carries {what}; record a memory event with registers (hardmeter \
+                "none can be checked: no sample carries {what}; record a memory event with registers (hardmeter \
                  record does; perf record -d --intr-regs)"
             );
-            let _ = writeln!(text, "{}", wrap(&remedy, style, 2));
+            let _ = writeln!(text, "  {}", wrap(&remedy, style, 2));
             return;
         }
         text.push_str(&grid.render(style, 2));
