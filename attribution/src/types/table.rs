@@ -1,6 +1,6 @@
 //! The types of one image: opened on the first question, answers kept.
 
-use super::frame;
+use super::frame::Frames;
 use super::index::Index;
 use super::location;
 use super::path::{Strides, Wanted};
@@ -24,6 +24,8 @@ pub(crate) struct TypeTable {
     files: DebugFiles,
     index: Index,
     shapes: Shapes,
+    /// Read on the first question about an instruction.
+    frames: Option<Frames>,
     answers: Answers,
 }
 
@@ -33,7 +35,13 @@ impl TypeTable {
         let open = || {
             let files = DebugFiles::open(debug_file, supplementary)?;
             let index = Index::read(&files);
-            Ok(TypeTable { files, index, shapes: Shapes::default(), answers: Answers::default() })
+            Ok(TypeTable {
+                files,
+                index,
+                shapes: Shapes::default(),
+                frames: None,
+                answers: Answers::default(),
+            })
         };
         catch_unwind(open).unwrap_or(Err(DebugError::Panicked))
     }
@@ -86,7 +94,11 @@ impl TypeTable {
         let opener = Opener::new(&self.files);
         let mut reader = TypeReader { opener: &opener, index: &self.index, shapes: &mut self.shapes };
         let locals = location::locals(&reader, function.entry, (function.start, end));
-        let frame = image.parse().map_or_else(|_| Vec::new(), |file| frame::rows(&file, function.start));
+        let file = image.parse().ok();
+        let frame = file.map_or_else(Vec::new, |file| {
+            let frames = self.frames.get_or_insert_with(|| Frames::read(&file));
+            frames.rows(&file, function.start)
+        });
         let code = image.bytes_at(ImageAddress(function.start)..ImageAddress(end));
         let function = Function { code, start: function.start, locals: &locals, frame: &frame };
         Ok(registers::follow(&function, &mut reader))
