@@ -181,6 +181,22 @@ fn most_samples_of_busy_backends_have_a_statement() {
     // The rest is forking, logging in, waiting for clients, the server's own writers. The work is in the updates.
     assert!(named * 2 > total, "{named} of {total}");
     assert!(told.samples.contains_key(&Some(PGBENCH[1].to_string())));
+
+    // What `hardmeter queries` counts for a statement is what was counted here, and all of it adds up.
+    let output =
+        server.hardmeter(&["queries", "-i", "capture.data", "--format", "json"]).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let table = &report["tables"][0];
+    let mut sum = table["more_samples"].as_u64().expect("a number");
+    for row in table["rows"].as_array().expect("rows") {
+        let count = row["count"].as_u64().expect("a number");
+        sum += count;
+        if let (Some(text), Some(_)) = (row["statement"].as_str(), row["statement_id"].as_str()) {
+            assert_eq!(told.samples.get(&Some(text.to_string())), Some(&count), "{text}");
+        }
+    }
+    assert_eq!((sum, table["samples"].as_u64()), (total, Some(total)));
 }
 
 #[test]
