@@ -1,5 +1,8 @@
 //! From samples to the answer per event: causes with their places and objects, sets, page walks, what is missing.
 
+use super::finding::{
+    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed,
+};
 use super::geometry::{CacheLevel, Hierarchy, LevelGeometry};
 use super::infer::{infer, map_of, Basis, Verdict};
 use super::kind::{Cause, EventKind};
@@ -13,9 +16,7 @@ use hardmeter_samples::model::{
     EventIndex, MemoryLevel, MemoryOperation, Pid, Sample, Snoop, StatementHash, TlbOutcome,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Serialize;
 use std::hash::Hash;
-use std::sync::Arc;
 
 /// What to answer.
 #[derive(Clone, Debug)]
@@ -30,135 +31,6 @@ pub struct WhyOptions {
     pub ignore_told: bool,
     /// Places, objects and statements to keep per cause.
     pub limit: usize,
-}
-
-/// How the causes of an event were found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum How {
-    /// Told by the software PMU.
-    Exact,
-    /// Inferred from samples.
-    Inferred,
-    /// The event has no causes of this kind.
-    None,
-}
-
-/// What lies at a data address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataNames {
-    /// By what samples are summed up: "index t_pkey".
-    pub general: Arc<str>,
-    /// What a single line is called: "index t_pkey main block 7 line pointers".
-    pub particular: Arc<str>,
-}
-
-/// A name and its samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NamedCount {
-    /// The name.
-    pub name: Arc<str>,
-    /// Samples.
-    pub count: u64,
-}
-
-/// A routine and line, and its samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlaceCountNamed {
-    /// The routine.
-    pub routine: String,
-    /// The source line, where known.
-    pub line: Option<SourceLine>,
-    /// Samples.
-    pub count: u64,
-}
-
-/// One cause of an event's misses.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CauseAnswer {
-    /// The cause.
-    pub cause: Cause,
-    /// Its misses, of all of the event.
-    pub share: Share,
-    /// For inferred causes: the largest p of the verdicts counted here, where that is known.
-    pub p: Option<f64>,
-    /// For inferred causes: verdicts by what they rest on, most first: "reuse", "set" ...
-    pub basis: Vec<NamedCount>,
-    /// Where.
-    pub places: Vec<PlaceCountNamed>,
-    /// On what.
-    pub objects: Vec<NamedCount>,
-    /// In which statements.
-    pub statements: Vec<(StatementHash, u64)>,
-    /// Those in sets that stand out, of all of this cause.
-    pub in_standing_sets: Option<Share>,
-}
-
-/// Pages that translations were missing for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PagesTouched {
-    /// Distinct pages of 4 KiB among the samples.
-    pub pages: u64,
-    /// Distinct pages of 2 MiB that hold them.
-    pub huge_pages: u64,
-}
-
-/// Something that samples lack, and how many of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "field", rename_all = "kebab-case")]
-pub enum Missing {
-    /// Samples without a data address.
-    DataAddress {
-        /// How many, of all.
-        without: Share,
-    },
-    /// Samples without a data source (level, snoop, TLB).
-    DataSource {
-        /// How many, of all.
-        without: Share,
-    },
-    /// Samples without a physical address, where the set is chosen by it.
-    PhysicalAddress {
-        /// How many, of all.
-        without: Share,
-    },
-    /// The caches' geometry.
-    Geometry,
-    /// The software PMU was told not to simulate causes.
-    Causes,
-}
-
-/// The answer for one event.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EventAnswer {
-    /// The event.
-    pub event: EventIndex,
-    /// What it counts.
-    pub kind: EventKind,
-    /// Samples that pass the filter.
-    pub samples: u64,
-    /// Those that are misses.
-    pub misses: u64,
-    /// How causes were found.
-    pub how: How,
-    /// The causes, most misses first.
-    pub causes: Vec<CauseAnswer>,
-    /// Misses that walked the page table, too, of those whose translation is known.
-    pub walked: Share,
-    /// Misses whose line another core held modified, of those whose snoop is known.
-    pub hit_modified: Share,
-    /// Where, of an event without causes.
-    pub places: Vec<PlaceCountNamed>,
-    /// On what, of an event without causes.
-    pub objects: Vec<NamedCount>,
-    /// Pages, of a TLB's misses.
-    pub pages: Option<PagesTouched>,
-    /// Samples per set.
-    pub sets: Result<SetMap, SetsUnknown>,
-    /// The inference against the exact causes, where both are known.
-    pub score: Option<Score>,
-    /// What samples lack.
-    pub missing: Vec<Missing>,
 }
 
 #[derive(Default)]
@@ -190,7 +62,7 @@ impl Why {
     /// An empty collection.
     pub fn new(options: WhyOptions) -> Why {
         let log = |kind: &EventKind| {
-            let geometry = level_of(*kind).and_then(|level| options.hierarchy.as_ref()?.level(level));
+            let geometry = kind.level().and_then(|level| options.hierarchy.as_ref()?.level(level));
             let line_bits = geometry.map_or(6, |geometry| geometry.line_size.trailing_zeros());
             (MissLog::new(geometry.map(|geometry| geometry.lines()), line_bits), Tally::default())
         };
@@ -241,14 +113,14 @@ impl Why {
             tally.pages.insert((pid, address.0 >> PAGE_BITS));
             tally.huge_pages.insert((pid, address.0 >> HUGE_PAGE_BITS));
         }
-        let indexed_by = match level_of(kind) {
+        let indexed_by = match kind.level() {
             Some(CacheLevel::L1d | CacheLevel::L1i) => address.map(|address| address.0),
             Some(_) => physical.map(|physical| physical.0),
             None => None,
         };
         log.add(Seen {
             place: located.place,
-            core: match level_of(kind) {
+            core: match kind.level() {
                 Some(CacheLevel::L3) => 0,
                 _ => sample.cpu.map_or(NONE, |cpu| cpu.0),
             },
@@ -302,7 +174,7 @@ impl Why {
             missing: self.missing(kind, log, tally),
         };
         let all = |_: usize| true;
-        match (kind, level_of(kind)) {
+        match (kind, kind.level()) {
             (EventKind::Other | EventKind::Invalidation, _) => {}
             (EventKind::CoherenceMiss, _) => {
                 answer.how = How::Exact;
@@ -462,7 +334,7 @@ impl Why {
         add(tally.without_address, misses, &|without| Missing::DataAddress { without });
         let of = if kind == EventKind::Accesses { tally.samples } else { misses };
         add(tally.without_source, of, &|without| Missing::DataSource { without });
-        let Some(level) = level_of(kind) else { return missing };
+        let Some(level) = kind.level() else { return missing };
         if level == CacheLevel::L2 {
             add(tally.without_physical, misses, &|without| Missing::PhysicalAddress { without });
         }
@@ -491,15 +363,6 @@ fn basis_name(basis: Basis) -> Option<&'static str> {
     })
 }
 
-/// The cache whose misses an event's samples are.
-fn level_of(kind: EventKind) -> Option<CacheLevel> {
-    match kind {
-        EventKind::Miss(level) => Some(level),
-        EventKind::Accesses => Some(CacheLevel::L1d),
-        _ => None,
-    }
-}
-
 fn is_first_level_miss(sample: &Sample<'_>) -> bool {
     sample.data_source.is_some_and(|source| {
         let data = !matches!(source.operation(), MemoryOperation::Execute);
@@ -525,3 +388,6 @@ fn ranked<T: Hash + Eq + Ord>(values: impl Iterator<Item = T>, limit: usize) -> 
     rows.truncate(limit);
     rows
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,6 +92,15 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The cache whose misses the samples are, or contain.
+    pub fn level(self) -> Option<CacheLevel> {
+        match self {
+            EventKind::Miss(level) => Some(level),
+            EventKind::Accesses => Some(CacheLevel::L1d),
+            _ => None,
+        }
+    }
+
     /// What an event counts: by our name, or by what others usually call it.
     pub fn of(event: &EventDescription) -> EventKind {
         use EventKind::{Accesses, CoherenceMiss, Invalidation, Miss, Other, TlbMiss};

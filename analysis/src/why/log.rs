@@ -9,7 +9,7 @@
 //! although fewer than C / 2 lines came in: lack of capacity is hardly the reason. Half of C, because lines that hit
 //! meanwhile count as well in a fully associative cache, and are not seen here.
 
-use super::answer::DataNames;
+use super::finding::DataNames;
 use super::kind::Cause;
 use crate::code::Place;
 use hardmeter_samples::model::{Pid, StatementHash, VirtualAddress};

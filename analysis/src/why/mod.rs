@@ -20,6 +20,7 @@
 //! where samples cannot tell. [`Score`] holds the two against each other on the same capture.
 
 mod answer;
+mod finding;
 mod geometry;
 mod infer;
 mod kind;
@@ -29,9 +30,9 @@ mod score;
 mod sets;
 mod statistics;
 
-pub use answer::{
-    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed, Why,
-    WhyOptions,
+pub use answer::{Why, WhyOptions};
+pub use finding::{
+    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed,
 };
 pub use geometry::{CacheLevel, Hierarchy, LevelGeometry, SetIndexing};
 pub use kind::{Cause, EventKind};

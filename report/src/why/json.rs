@@ -2,7 +2,7 @@
 
 use super::{explain, remedy, sentences, WhyReport};
 use crate::top_view::remark_json;
-use hardmeter_analysis::why::{CacheLevel, EventAnswer, EventKind, Missing, SetsUnknown};
+use hardmeter_analysis::why::{EventAnswer, Missing, SetsUnknown};
 use serde_json::{json, Value as Json};
 
 impl WhyReport {
@@ -63,7 +63,7 @@ impl WhyReport {
             Err(SetsUnknown::NoLevel) => Json::Null,
             Err(reason) => json!({
                 "unknown": reason,
-                "text": explain::sets_unknown(*reason, level_of(answer.kind)),
+                "text": explain::sets_unknown(*reason, answer.kind.level()),
             }),
         };
         object
@@ -72,14 +72,6 @@ impl WhyReport {
 
 fn array(value: &mut Json) -> &mut [Json] {
     value.as_array_mut().map_or(&mut [], |array| array.as_mut_slice())
-}
-
-fn level_of(kind: EventKind) -> Option<CacheLevel> {
-    match kind {
-        EventKind::Miss(level) => Some(level),
-        EventKind::Accesses => Some(CacheLevel::L1d),
-        _ => None,
-    }
 }
 
 fn missing_json(missing: Missing) -> Json {

@@ -110,10 +110,7 @@ impl WhyReport {
 
     /// The level that an answer is about.
     fn geometry_of(&self, answer: &EventAnswer) -> Option<LevelGeometry> {
-        let level = match answer.kind {
-            EventKind::Miss(level) => level,
-            _ => CacheLevel::L1d,
-        };
+        let level = answer.kind.level()?;
         self.hierarchy.as_ref()?.level(level)
     }
 

@@ -48,7 +48,7 @@ impl WhyReport {
             @match &answer.sets {
                 Ok(map) => { (sets_html(map)) }
                 Err(SetsUnknown::NoLevel) => {}
-                Err(reason) => { p.faint { (explain::sets_unknown(*reason, None)) "." } }
+                Err(reason) => { p.faint { (explain::sets_unknown(*reason, answer.kind.level())) "." } }
             }
             @if let Some(score) = &answer.score { (score_html(score)) }
         }

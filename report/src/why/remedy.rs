@@ -5,7 +5,8 @@ use hardmeter_samples::model::ByteCount;
 
 /// What helps against a cause of this event's misses.
 pub(super) fn of_cause(answer: &EventAnswer, cause: &CauseAnswer, geometry: Option<LevelGeometry>) -> String {
-    let place = cause.places.first().map_or_else(String::new, |place| format!(" in {}", place.routine));
+    let known = cause.places.first().filter(|place| !place.routine.starts_with("[unknown"));
+    let place = known.map_or_else(String::new, |place| format!(" in {}", place.routine));
     let code = matches!(answer.kind, EventKind::Miss(hardmeter_analysis::why::CacheLevel::L1i));
     match cause.cause {
         Cause::Cold if code => "lay hot routines side by side (profile-guided layout, --function-sections with an \

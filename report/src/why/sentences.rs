@@ -5,7 +5,7 @@ use super::heat::ranges;
 use super::WhyReport;
 use crate::layout::printable;
 use crate::number::{counted, grouped, percent, percent_interval};
-use hardmeter_analysis::why::{CauseAnswer, EventAnswer, EventKind, How, PlaceCountNamed};
+use hardmeter_analysis::why::{Cause, CauseAnswer, EventAnswer, EventKind, How, PlaceCountNamed};
 use hardmeter_analysis::Share;
 
 /// A cause below this share is in the table only.
@@ -49,12 +49,13 @@ fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAnswer) -> St
     if let Some((statement, count)) = cause.statements.first() {
         text.push_str(&format!("; {} in `{}`", of(*count), cut(&report.statement(*statement))));
     }
+    // What stands out says something of conflicts; other misses are in these sets as well.
     let standing = cause.in_standing_sets.filter(|share| share.fraction() >= LEAST_SHARE);
+    let standing = standing.filter(|_| cause.cause == Cause::Conflict);
     if let (Some(share), Ok(map)) = (standing, &answer.sets) {
         let sets = ranges(map.standing_out.iter().map(|set| set.set));
-        let number = counted(map.standing_out.len() as u64, "set");
         text.push_str(&format!(
-            "; {} in {number} that stand out of {}: {sets}",
+            "; {} in sets that stand out of {}: {sets}",
             percent(share),
             map.counts.len()
         ));

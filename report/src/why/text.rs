@@ -90,12 +90,11 @@ impl WhyReport {
             Ok(map) => render_sets(map, style, text),
             Err(SetsUnknown::NoLevel) => {}
             Err(reason) => {
-                let level = match answer.kind {
-                    EventKind::Miss(level) => Some(level),
-                    EventKind::Accesses => Some(hardmeter_analysis::why::CacheLevel::L1d),
-                    _ => None,
-                };
-                let _ = writeln!(text, "\n  {}", wrap(&explain::sets_unknown(*reason, level), style, 2));
+                let _ = writeln!(
+                    text,
+                    "\n  {}",
+                    wrap(&explain::sets_unknown(*reason, answer.kind.level()), style, 2)
+                );
             }
         }
         if let Some(score) = &answer.score {
