@@ -14,7 +14,7 @@
 use crate::bytes::u32_at;
 use crate::process_memory::{Mapping, Mappings, MemoryError, ProcessMemory};
 use hardmeter_samples::model::{ByteCount, VirtualAddress};
-use object::read::elf::FileHeader;
+use object::read::elf::{FileHeader, ProgramHeader};
 use object::{elf, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
 use std::collections::HashMap;
 use std::fs;
@@ -293,6 +293,24 @@ impl Program {
     }
 }
 
+/// How many bytes of addresses an ELF file takes when it is loaded, zeroed variables included.
+pub fn loaded_size(path: &Path) -> Option<u64> {
+    /// Program headers follow the header of the file.
+    const HEAD: u64 = 4096;
+    if !is_elf(path) {
+        return None;
+    }
+    let mut head = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(fs::File::open(path).ok()?, HEAD), &mut head).ok()?;
+    let header = elf::FileHeader64::<object::LittleEndian>::parse(head.as_slice()).ok()?;
+    let loaded =
+        header.program_headers(object::LittleEndian, head.as_slice()).ok()?.iter().filter_map(|segment| {
+            let (kind, at) = (segment.p_type(object::LittleEndian), segment.p_vaddr(object::LittleEndian));
+            (kind == elf::PT_LOAD).then(|| at.saturating_add(segment.p_memsz(object::LittleEndian)))
+        });
+    loaded.max()
+}
+
 /// The sorted table of `.eh_frame_hdr`: for each function its start and its entry, both relative to the section.
 fn unwind_starts(bytes: &[u8], address: u64) -> Vec<u64> {
     /// Version 1, count as an unsigned word, table of signed words relative to the section: what linkers write.
@@ -339,6 +357,8 @@ mod tests {
         assert!(program.image.text.contains(&own));
         assert!(program.image.function_starts.contains(&own));
         assert_eq!(program.image.symbol_at(own).map(|symbol| symbol.class), Some(SymbolClass::Function));
+        let end = program.image.sections.iter().map(|section| section.end).max();
+        assert_eq!(loaded_size(&program.path), end, "zeroed variables come last");
         let missing = Program::find(&memory, &mappings, "PostgreSQL", &["no_such_symbol"]);
         assert!(matches!(missing, Err(ProgramError::NotThis { .. })));
     }

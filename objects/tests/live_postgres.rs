@@ -299,6 +299,85 @@ fn locks_and_areas_have_the_servers_own_names() {
     }
 }
 
+/// What a fact says of the block at an address, and whether it depends on that tag.
+fn told(notes: &ObjectNotes, address: u64) -> Vec<([String; 4], Vec<u32>)> {
+    let about =
+        notes.facts.iter().filter(|fact| fact.start.0 <= address && address - fact.start.0 < fact.length.0);
+    about.map(|fact| (path(notes, fact), tag_of(fact))).collect()
+}
+
+#[test]
+fn a_table_that_is_new_gets_its_name_and_a_sample_its_own_tag() {
+    let Some(server) = Throwaway::start() else { return };
+    server.ask("CREATE DATABASE bank");
+    let mut objects = attach(server.pid).expect("attached");
+    let (blocks, count) = buffers(objects.as_ref());
+    objects.see(&[access(server.pid, blocks)]);
+    server.ask("CREATE TABLE late(id int); INSERT INTO late SELECT generate_series(1, 300); CHECKPOINT");
+    let file: u32 = number(&server.ask("SELECT pg_relation_filenode('late')"));
+    let all: Vec<Access> = (0..count).map(|buffer| access(server.pid, blocks + buffer * 8192 + 8)).collect();
+    objects.see(&all);
+    // The catalog is read again, though not at once.
+    for second in 1..8 {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        objects.look_again(Timestamp(second));
+    }
+    // A sample that was taken when the first buffer held block 77 of that table.
+    let database: u32 = number(&server.ask("SELECT oid FROM pg_database WHERE datname = 'postgres'"));
+    let tag: Vec<u8> = [1663, database, file, 0, 77].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let rule = objects.state_rules().into_iter().find_map(|rule| match rule {
+        StateRule::Entry { id, stride, .. } if stride.0 == 8192 => Some(id),
+        _ => None,
+    });
+    let states = vec![(rule.expect("a rule for blocks"), tag)];
+    objects.see(&[Access { states, ..access(server.pid, blocks + 100) }]);
+    let notes = objects.finish(Timestamp(u64::MAX));
+    let late: Vec<_> =
+        notes.facts.iter().filter(|fact| fact.state.is_some() && tag_of(fact)[2] == file).collect();
+    assert!(late.len() > 2, "{}", late.len());
+    for fact in late {
+        let [class, name, ..] = path(&notes, fact);
+        assert_eq!(
+            (class.as_str(), name.as_str()),
+            ("table", "postgres.public.late"),
+            "there are two databases"
+        );
+    }
+    let past = told(&notes, blocks + 100);
+    assert!(
+        past.iter().any(|(path, tag)| path[2] == "main block 77" && path[3].is_empty() && tag[4] == 77),
+        "{past:?}"
+    );
+}
+
+#[test]
+fn a_version_that_is_unknown_or_a_lie_is_refused_and_an_end_is_told() {
+    let Some(mut server) = Throwaway::start() else { return };
+    let file = server.folder.path().join("server/data/PG_VERSION");
+    let right = std::fs::read_to_string(&file).expect("readable");
+    let refusal = |version: &str| {
+        std::fs::write(&file, version).expect("our own server");
+        let error = attach(server.pid).err().expect("refused");
+        std::fs::write(&file, &right).expect("our own server");
+        error.to_string()
+    };
+    let unknown = refusal("14\n");
+    assert!(unknown.contains("PostgreSQL 14 is not known here, only 15, 16, 17, 18"), "{unknown}");
+    let lie = if right.trim() == "16" { "17" } else { "16" };
+    let lied = refusal(lie);
+    assert!(lied.contains(&format!("its program says that it is {}", right.trim())), "{lied}");
+
+    let mut objects = attach(server.pid).expect("attached");
+    let (blocks, _) = buffers(objects.as_ref());
+    objects.see(&[access(server.pid, blocks + 8)]);
+    server.cluster.stop(&|_| {}).expect("stopped");
+    objects.look_again(Timestamp(1));
+    objects.see(&[access(server.pid, blocks + 16)]);
+    let notes = objects.finish(Timestamp(2));
+    assert!(notes.remarks.iter().any(|remark| remark.starts_with("the server ended")), "{:?}", notes.remarks);
+    assert_eq!(told(&notes, blocks + 8).len(), 1, "what was found stays");
+}
+
 #[test]
 fn what_is_no_server_is_refused_with_the_reason() {
     let error = attach(Pid(std::process::id() as i32)).err().expect("this is no server");

@@ -5,7 +5,7 @@ use super::found::Found;
 use hardmeter_samples::model::{Pid, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{ObjectFact, ObjectPath, StateKey, TextId};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Number of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +61,8 @@ pub(crate) struct Facts {
     /// Facts that hold now, by process and first address.
     live: BTreeMap<(i32, VirtualAddress), FactId>,
     known: HashMap<Identity, FactId>,
+    /// Facts that are true as long as their process or the server runs.
+    lasting: HashSet<FactId>,
     most: usize,
     /// Facts that there was no room for.
     pub left_out: u64,
@@ -77,6 +79,7 @@ impl Facts {
             facts: Vec::new(),
             live: BTreeMap::new(),
             known: HashMap::new(),
+            lasting: HashSet::new(),
             most,
             left_out: 0,
         }
@@ -157,6 +160,18 @@ impl Facts {
         seen.1 = seen.1.max(now);
     }
 
+    /// The fact is true as long as its process or the server runs.
+    pub fn make_lasting(&mut self, id: FactId) {
+        self.lasting.insert(id);
+    }
+
+    /// A sample was taken in what the fact is about: one that lasts was true then.
+    pub fn touch(&mut self, id: FactId, time: Timestamp) {
+        if self.lasting.contains(&id) {
+            self.confirm(id, time);
+        }
+    }
+
     /// The fact is no longer true; nobody knows since when.
     pub fn end(&mut self, id: FactId) {
         let fact = &self.facts[id.0];
@@ -226,6 +241,11 @@ mod tests {
         assert_eq!((again, facts.get(first).seen), (Some(first), (Timestamp(5), Timestamp(9))));
         let second = facts.begin(None, &found(100, 50, "b"), None, (Timestamp(11), Timestamp(11)));
         assert_eq!(at(&facts, 120), second);
+        facts.touch(second.expect("room"), Timestamp(15));
+        assert_eq!(facts.get(second.expect("room")).seen.1, Timestamp(11), "it may have changed since");
+        facts.make_lasting(second.expect("room"));
+        facts.touch(second.expect("room"), Timestamp(15));
+        assert_eq!(facts.get(second.expect("room")).seen.1, Timestamp(15));
         facts.confirm(second.expect("room"), Timestamp(20));
         facts.end(second.expect("room"));
         assert_eq!(at(&facts, 120), None);

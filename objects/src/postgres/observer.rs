@@ -9,7 +9,7 @@ use super::found::PrivateObjects;
 use super::marks;
 use super::private::PrivateMemory;
 use super::processes::ServerProcesses;
-use super::regions::{region_of, Region};
+use super::regions::Region;
 use super::shared::buffers::Tag;
 use super::shared::places::{transactions, Place, Places};
 use super::shared::processes::Roles;
@@ -92,12 +92,17 @@ impl Postgres {
     }
 
     /// Whether what is known of an address holds for a sample too.
-    fn is_known(&self, pid: Option<Pid>, access: &Access, carried: Option<&Tag>) -> bool {
-        self.facts.at(pid, access.address).is_some_and(|(_, fact)| match (carried, &fact.state) {
+    fn is_known(&mut self, pid: Option<Pid>, access: &Access, carried: Option<&Tag>) -> bool {
+        let Some((id, fact)) = self.facts.at(pid, access.address) else { return false };
+        let known = match (carried, &fact.state) {
             (Some(tag), Some(state)) => state.bytes == tag.bytes(),
             (Some(_), None) => false,
             (None, _) => true,
-        })
+        };
+        if known {
+            self.facts.touch(id, access.time);
+        }
+        known
     }
 
     fn see_shared(
@@ -121,6 +126,7 @@ impl Postgres {
             }
             Place::Fixed(found) => {
                 let id = self.facts.begin(None, &found, None, (self.attached, now));
+                id.iter().for_each(|id| self.facts.make_lasting(*id));
                 self.fixed.extend(id);
             }
             Place::Passing(found) => {
@@ -135,26 +141,36 @@ impl Postgres {
         if self.is_known(Some(pid), access, None) {
             return;
         }
-        self.processes.refresh(pid, address);
-        let Some(process) = self.processes.get(&self.server, pid) else { return };
-        let (memory, mappings) = (&process.memory, &process.mappings);
-        let (found, by_contents) =
-            match region_of(&self.server.program, mappings, access.stack_pointer, address) {
-                Region::Known(found) => (found, false),
-                Region::Nothing => {
-                    self.unmapped += 1;
-                    return;
-                }
-                Region::Private(mapping) => match self.private.find(memory, &mapping, address) {
+        let was_ours = self.roles.of(pid).is_some();
+        let region = self.processes.region(&self.server, pid, was_ours, access.stack_pointer, address);
+        let Some(region) = region else { return };
+        let lasting = region.is_lasting();
+        let (found, by_contents) = match region {
+            Region::Known(found) => (found, false),
+            Region::Nothing => {
+                self.unmapped += 1;
+                return;
+            }
+            Region::Private(mapping) => {
+                let Some(process) = self.processes.get(&self.server, pid) else { return };
+                match self.private.find(&process.memory, &mapping, address) {
                     Some(found) => (found, true),
                     None => (unknown_private(&mapping), false),
-                },
-            };
+                }
+            }
+        };
         self.roles.learn(&self.server, pid);
-        // What a mapping is does not change while it is there; it was there at the sample.
-        let begin = if by_contents { now } else { access.time.min(now) };
-        let id = self.facts.begin(Some(pid), &found, None, (begin, now));
-        self.own.extend(id.map(|id| (id, pid, address, by_contents)));
+        let begin = match () {
+            () if lasting => self.attached,
+            () if by_contents => now,
+            // What a mapping is does not change while it is there; it was there at the sample.
+            () => access.time.min(now),
+        };
+        let Some(id) = self.facts.begin(Some(pid), &found, None, (begin, now)) else { return };
+        if lasting {
+            self.facts.make_lasting(id);
+        }
+        self.own.push((id, pid, address, by_contents));
     }
 
     fn look_at_private(&mut self, now: Timestamp) {

@@ -1,10 +1,13 @@
 //! The processes whose memory was looked into: which of them are the server's, and what each has mapped.
 
 use super::attach::Server;
+use super::regions::{region_of, Region};
 use crate::process_memory::{parent_of, Mappings, ProcessMemory};
+use crate::program::loaded_size;
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// One process of the server.
@@ -21,6 +24,8 @@ pub(crate) struct ServerProcess {
 #[derive(Debug, Default)]
 pub(crate) struct ServerProcesses {
     known: HashMap<Pid, Option<ServerProcess>>,
+    /// What images of libraries take.
+    sizes: HashMap<PathBuf, Option<u64>>,
     /// Samples of processes that had ended before they were looked at.
     pub ended: u64,
 }
@@ -46,8 +51,48 @@ impl ServerProcesses {
         self.known.get(&pid)?.as_ref()
     }
 
+    /// How many bytes the image of a library takes.
+    fn loaded_size(sizes: &mut HashMap<PathBuf, Option<u64>>, server: &Server, path: &Path) -> Option<u64> {
+        if let Some(size) = sizes.get(path) {
+            return *size;
+        }
+        let size = loaded_size(&server.memory.file(path));
+        sizes.insert(path.to_owned(), size);
+        size
+    }
+
+    /// What an address of a process is, by what it has mapped; of a process that ended, by what the first process has
+    /// mapped: all others were forked from it. `None`: it is not a process of the server.
+    pub fn region(
+        &mut self,
+        server: &Server,
+        pid: Pid,
+        was_ours: bool,
+        stack_pointer: Option<VirtualAddress>,
+        address: VirtualAddress,
+    ) -> Option<Region> {
+        self.refresh(pid, address);
+        let mut sizes = std::mem::take(&mut self.sizes);
+        let ended = self.ended;
+        let mut process = self.get(server, pid);
+        let alive = process.is_some();
+        if !alive && was_ours {
+            process = self.get(server, server.memory.pid());
+        }
+        let region = process.map(|process| {
+            let mut size = |path: &Path| Self::loaded_size(&mut sizes, server, path);
+            region_of(&server.program, &process.mappings, stack_pointer, address, &mut size)
+        });
+        self.sizes = sizes;
+        let region = region.filter(|region| alive || region.is_lasting());
+        if region.is_some() && !alive {
+            self.ended = ended;
+        }
+        region
+    }
+
     /// Reads again what a process has mapped, unless that was read just now or the address is there.
-    pub fn refresh(&mut self, pid: Pid, address: VirtualAddress) {
+    fn refresh(&mut self, pid: Pid, address: VirtualAddress) {
         let Some(Some(process)) = self.known.get_mut(&pid) else { return };
         if process.mappings.at(address).is_none() && process.read.elapsed() >= PAUSE {
             process.read = Instant::now();

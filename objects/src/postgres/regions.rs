@@ -4,6 +4,7 @@ use super::found::Found;
 use crate::process_memory::{Mapping, Mappings};
 use crate::program::{Program, SymbolClass};
 use hardmeter_samples::model::VirtualAddress;
+use std::path::Path;
 
 /// What a mapping is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,15 +17,32 @@ pub(crate) enum Region {
     Nothing,
 }
 
+impl Region {
+    /// Whether it is so from the start of the process on: its program, its stack.
+    pub fn is_lasting(&self) -> bool {
+        const LASTING: [&str; 7] = [
+            "global variable",
+            "static variable",
+            "constants",
+            "linkage table",
+            "program",
+            "stack",
+            "kernel page",
+        ];
+        matches!(self, Region::Known(found) if LASTING.contains(&found.class.as_ref()))
+    }
+}
+
 /// Space below the stack pointer that a function may use without moving it.
 const RED_ZONE: u64 = 128;
 
-/// What an address of a process is.
+/// What an address of a process is. `loaded_size` tells how many bytes a library's image takes, from its first mapping on.
 pub(crate) fn region_of(
     program: &Program,
     mappings: &Mappings,
     stack_pointer: Option<VirtualAddress>,
     address: VirtualAddress,
+    loaded_size: &mut dyn FnMut(&Path) -> Option<u64>,
 ) -> Region {
     let Some(mapping) = mappings.at(address) else { return Region::Nothing };
     let whole = |class: &'static str| Found::new(class, mapping.start, mapping.length().0);
@@ -67,12 +85,17 @@ pub(crate) fn region_of(
     if mapping.name.starts_with("[v") {
         return Region::Known(whole("kernel page").named(mapping.name.clone()));
     }
-    // The zeroed variables of a library follow its file without a gap.
+    // The zeroed variables of a library follow its file without a gap; so may memory that has nothing to do with it.
     let before = mapping.start.0.checked_sub(1).and_then(|before| mappings.at(VirtualAddress(before)));
-    if let Some(library) =
-        before.filter(|before| before.writable && before.name.contains(".so")).and_then(base_name)
-    {
-        return Region::Known(Found { part: "variables".into(), ..whole("library").named(library) });
+    if let Some(library) = before.filter(|before| before.writable && before.name.contains(".so")) {
+        let path = library.file();
+        let first = mappings.iter().find(|first| first.file() == path && first.offset.0 == 0);
+        let end = first.zip(path.and_then(loaded_size)).map(|(first, size)| first.start.0 + size);
+        if let (Some(end), Some(name)) = (end.filter(|end| address.0 < *end), base_name(library)) {
+            let length = end.min(mapping.end.0) - mapping.start.0;
+            let found = Found::new("library", mapping.start, length).named(name);
+            return Region::Known(Found { part: "variables".into(), ..found });
+        }
     }
     Region::Private(mapping.clone())
 }
@@ -115,7 +138,7 @@ mod tests {
         Mappings::parse(
             "1000-2000 rw-p 00001000 fe:01 7 /bin/postgres\n\
              5000-6000 rw-p 00000000 00:00 0 [heap]\n\
-             10000-11000 rw-p 00002000 fe:01 8 /lib/libc.so.6\n\
+             10000-11000 rw-p 00000000 fe:01 8 /lib/libc.so.6\n\
              11000-12000 rw-p 00000000 00:00 0 \n\
              20000-30000 rw-p 00000000 00:00 0 \n\
              40000-50000 rw-s 00000000 00:19 3 /dev/shm/PostgreSQL.77\n\
@@ -132,6 +155,7 @@ mod tests {
             &mappings,
             pointer.map(VirtualAddress),
             VirtualAddress(address),
+            &mut |_: &Path| Some(0x1800),
         ) {
             Region::Known(found) => format!("{}/{}/{}", found.class, found.name, found.part),
             Region::Private(mapping) => format!("private {}", mapping.name),
@@ -141,6 +165,7 @@ mod tests {
         assert_eq!(region(0x5010, None), "private [heap]");
         assert_eq!(region(0x10010, None), "library/libc.so.6/variables");
         assert_eq!(region(0x11010, None), "library/libc.so.6/variables");
+        assert_eq!(region(0x11800, None), "private ", "the image of the library ends there");
         assert_eq!(region(0x40010, None), "dynamic shared memory/PostgreSQL.77/");
         assert_eq!(region(0x7ff010, None), "stack/main thread/");
         assert_eq!(region(0x900000, None), "nothing");
