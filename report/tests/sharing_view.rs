@@ -179,3 +179,72 @@ fn the_page_stands_alone_and_tells_the_same() {
     assert!(page.contains("id=\"line-1\"") && page.contains("<td>8..16</td>"), "{page}");
     assert!(!page.contains("<made>") && !page.contains("<script"), "names are escaped, and nothing runs");
 }
+
+/// As `perf c2c record` leaves it: no physical addresses, no widths; the two processes map the memory at different
+/// addresses. Process 1 loads bytes 0.. and hits the modified line of process 2, which stores bytes 8...
+fn sampled_by_hardware(path: &Path) {
+    const HITM_LOAD: u64 = 0x02 | 0x42 << 5 | 0x10 << 19;
+    let events = ["cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P"].into_iter().zip(1..).map(|(name, id)| {
+        let mut event = event(name, id);
+        event.attr.sample_type &= !(sample_type::RAW | sample_type::PHYS_ADDR);
+        event.attr.sample_period = 1000;
+        event
+    });
+    let events: Vec<_> = events.collect();
+    let mut writer = CaptureWriter::create(path, &events, &CaptureHeader::default()).expect("created");
+    let base = |pid: u64| SHARED - 0x10_0000 * pid;
+    for pid in 1..=2 {
+        let mmap = Mmap {
+            pid: Pid(pid as i32),
+            tid: Tid(pid as i32),
+            mode: CpuMode::User,
+            start: VirtualAddress(base(pid)),
+            length: 4096,
+            offset: FileOffset(0),
+            executable: false,
+            protection: Some(3),
+            flags: Some(1),
+            build_id: None,
+            path: "/dev/shm/table".into(),
+            time: Some(Timestamp(2)),
+        };
+        writer.append_mmap(&mmap).expect("written");
+    }
+    let mut sample = |event: u64, time: u64, pid: u64, address: u64, source: u64| {
+        let record = RecordBuilder::new(record_type::SAMPLE, USER_EXACT)
+            .u64(event)
+            .u64(0x1000 * pid)
+            .u32(pid as u32)
+            .u32(pid as u32)
+            .u64(time)
+            .u64(address)
+            .u64(pid - 1)
+            .u64(1000)
+            .u64(90)
+            .u64(source);
+        writer.append(&record.finish()).expect("written");
+    };
+    (0..40).for_each(|i| sample(1, 100 + i, 1, base(1), HITM_LOAD));
+    (0..30).for_each(|i| sample(2, 200 + i, 2, base(2) + 8, STORE));
+    writer.finish().expect("finished");
+}
+
+#[test]
+fn what_hardware_samples_is_judged_by_where_the_samples_fell() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("c2c.data");
+    sampled_by_hardware(&path);
+    let made = report(&path, false);
+    let json = made.json();
+    assert_eq!(json["lines"].as_array().expect("lines").len(), 1, "one line, at two addresses");
+    let line = &json["lines"][0];
+    assert_eq!(line["identified_by"], "place in a shared mapping");
+    assert_eq!((&line["counts"]["local_hitm"], &line["verdict"]["kind"]), (&40.into(), &"false".into()));
+    assert_eq!(line["fights_exact"], false);
+    assert_eq!(line["fights"][0]["misses"], 40);
+    assert_eq!((&line["layout"]["basis"], &line["layout"]["misses_after"]), (&"samples".into(), &0.into()));
+    let text = made.render(Style::default(), SharingDetail { lines: 1, rows: 8 }, true).replace("\n  ", " ");
+    // 0.9^30 = 0.042: the thirty stores are the weaker side.
+    assert!(text.contains("inferred (sampled, n=70, p=0.042)"), "{text}");
+    assert!(text.contains("0..4?") && text.contains("8..12?"), "widths are guessed, and marked: {text}");
+}
