@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  hardmeter record -e coherence-miss,invalidation --cores 4 --server DIR -- pgbench -n -c 10 -t 50
+  hardmeter record -e coherence-miss,invalidation --period 1 --cores 4 --server DIR -- pgbench -n -c 10 -t 20
   hardmeter sharing                      the ten worst lines, three of them access by access
   hardmeter sharing --top 50 --lines 10 --rows 20
   hardmeter sharing -i perf.data         of \"perf c2c record\" or \"perf mem record\"

@@ -314,9 +314,8 @@ impl Named<'_> {
 
 /// What keeps the answer from being whole, and the remedy.
 fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
-    const RECORD: &str =
-        "record with \"hardmeter record -e coherence-miss,invalidation --source simulated\", or on \
-        hardware with \"perf c2c record\"";
+    const RECORD: &str = "record with \"hardmeter record --source simulated --cores 4 --period 1 -e \
+        coherence-miss,invalidation\", or on hardware with \"perf c2c record\"";
     let (total, roles) = (census.total(), census.roles());
     let mut missing = Vec::new();
     if census.samples() == 0 || total.misses + total.invalidations > 0 {
@@ -342,7 +341,7 @@ fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
             "no access waited for a line that another core wrote; with one simulated core (--cores 1) none ever does"
                 .to_string()
         } else {
-            "coherence misses were not recorded: record with -e coherence-miss,invalidation".to_string()
+            "coherence misses were not recorded: record with -e coherence-miss,invalidation --period 1".to_string()
         });
     } else if census.with_source() == 0 {
         missing.push(format!(
