@@ -158,6 +158,7 @@ static void before_options(void) {
   VG_(track_start_client_code)(start_client_code);
   VG_(track_stop_client_code)(stop_client_code);
   VG_(track_pre_thread_first_insn)(thread_begins);
+  if (hm_replace_malloc != NULL) hm_replace_malloc();
   hm_track_mappings();
   /* A sample's registers must be those of its instruction: keep all of them up
    * to date at every memory access (about 3 % slower). */

@@ -328,6 +328,18 @@ static void put_sharing(const struct hm_sharing *other) {
   put(other->ip);
 }
 
+/* The heap block of a data access. */
+static void put_block(const struct hm_access *access) {
+  struct hm_block block;
+  if (hm_find_block == NULL || access->physical_line == 0 ||
+      HM_SITE_KIND(access->site) == HM_FETCH || !hm_find_block(access->address, &block))
+    return;
+  put_section(SECTION_ALLOCATION, 3 * sizeof(uint64_t));
+  put(block.start);
+  put(block.size);
+  put(block.site);
+}
+
 /* RAW: a length and so many bytes, together a multiple of 8. */
 static void put_detail(const struct hm_access *access, enum hm_event event) {
   const struct hm_sharing *other = hm_sharing_of(access, event);
@@ -341,6 +353,7 @@ static void put_detail(const struct hm_access *access, enum hm_event event) {
   if (other != NULL) put_sharing(other);
   if (atomic_load_explicit(&hm_sim.header->state_rules, memory_order_relaxed) != 0)
     put_state(access->address);
+  put_block(access);
   uint32_t size = (record.length - begin) * (uint32_t)sizeof(uint64_t) - sizeof(uint32_t);
   record.words[begin] |= size;
 }

@@ -34,6 +34,15 @@ void hm_record_mapping(Addr address, SizeT length);
 void hm_record_shared_memory(Addr address, SizeT length);
 void hm_set_thread(ThreadId tid);
 
+/* heap.c: only in the variant that replaces malloc; elsewhere the functions are NULL. */
+struct hm_block {
+  Addr start;
+  SizeT size; /* as asked for */
+  Addr site;  /* return address of the call; 0: unknown */
+};
+void hm_replace_malloc(void) __attribute__((weak));
+Bool hm_find_block(Addr address, struct hm_block *found) __attribute__((weak));
+
 /* mappings.c: which page is whose. */
 void hm_track_mappings(void);
 void hm_after_syscall(UInt number, const UWord *arguments, SysRes result);

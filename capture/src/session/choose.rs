@@ -294,6 +294,7 @@ mod tests {
             machine: "this".into(),
             causes: false,
             set_sampling: 1,
+            heap: false,
             cores: None,
             may_restart_server: false,
             statements: false,

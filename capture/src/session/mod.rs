@@ -74,6 +74,8 @@ pub struct Request {
     pub causes: bool,
     /// Simulate one cache line in this many.
     pub set_sampling: u32,
+    /// Tell which heap block an access is in, and where the program asked for it: the command's, on the software PMU.
+    pub heap: bool,
     /// Simulate so many cores, whatever the machine has.
     pub cores: Option<u32>,
     /// Whether a targeted server may be restarted, which the software PMU needs.
@@ -170,6 +172,13 @@ pub fn record(
 ) -> Result<Report, SessionError> {
     check(request)?;
     let chosen = choose::choose(request)?;
+    if request.heap && (chosen.source != EventSource::Simulated || request.target != Target::Command) {
+        return Err(SessionError::Contradiction {
+            cause: "heap blocks are known of a command on the software PMU only".to_string(),
+            remedy: "add --source simulated and give the program as the command, or leave --heap out"
+                .to_string(),
+        });
+    }
     announce(&chosen);
     let restarted = chosen.source == EventSource::Simulated && matches!(request.target, Target::Server(_));
     let _caught = restarted.then(Caught::install);
@@ -309,6 +318,7 @@ fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, So
         events: chosen.simulated.clone(),
         callchain_depth: if request.callchains { 64 } else { 0 },
         causes: request.causes,
+        heap: request.heap,
         set_sampling: request.set_sampling,
         branches: false,
         // A server starts fast; the recorder switches the simulation on when everything is ready.

@@ -39,6 +39,8 @@ pub struct SimulationConfig {
     /// Find out why lines are missing: classify misses, measure how far apart uses of a line are, and simulate huge
     /// pages beside.
     pub causes: bool,
+    /// Replace the programs' `malloc`, to tell which heap block an access is in and where it was asked for.
+    pub heap: bool,
     /// Simulate one cache line in this many (a power of two up to 64); 1: all. Counts are scaled.
     pub set_sampling: u32,
     /// Simulate branch prediction even when no branch event is sampled.
@@ -55,6 +57,7 @@ impl SimulationConfig {
             events: Vec::new(),
             callchain_depth: 0,
             causes: false,
+            heap: false,
             set_sampling: 1,
             branches: false,
             measure_from_start: true,
@@ -217,13 +220,14 @@ impl SoftwarePmu {
     /// [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
     pub fn wrapper(&self, tool_folder: PathBuf) -> Box<dyn Fn(Vec<OsString>) -> Command> {
         let valgrind = self.valgrind.clone();
+        let tool = if self.config.heap { "--tool=softpmuheap" } else { "--tool=softpmu" };
         let mut segment = OsString::from("--segment=");
         segment.push(self.segment.path());
         Box::new(move |argv| {
             let mut command = Command::new(&valgrind);
             command
                 .env("VALGRIND_LIB", &tool_folder)
-                .args(["--tool=softpmu", "-q", "--trace-children=yes", "--vgdb=no", "--run-libc-freeres=no"])
+                .args([tool, "-q", "--trace-children=yes", "--vgdb=no", "--run-libc-freeres=no"])
                 .args(["--sigill-diagnostics=no", "--read-inline-info=no"])
                 .arg(&segment)
                 .arg("--")
@@ -346,6 +350,11 @@ impl SoftwarePmu {
             notes.push(
                 "one core is simulated: nobody takes lines from it, there are no coherence misses (--cores)"
                     .into(),
+            );
+        }
+        if self.config.heap {
+            notes.push(
+                "malloc is Valgrind's (--heap): blocks lie elsewhere than the C library would put them".into(),
             );
         }
         if self.config.set_sampling > 1 {

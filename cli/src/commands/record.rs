@@ -49,6 +49,11 @@ pub struct Arguments {
     /// and huge pages: faster.
     #[arg(long)]
     no_causes: bool,
+    /// Record which heap block each access is in, and where the program asked for it (software PMU, commands only).
+    ///
+    /// The program's malloc is replaced by Valgrind's: blocks lie elsewhere than the C library would put them.
+    #[arg(long)]
+    heap: bool,
     /// Do not look into a server's memory for what its addresses are, nor for its statements.
     #[arg(long)]
     no_objects: bool,
@@ -171,6 +176,7 @@ impl Measured {
             machine: self.machine.clone(),
             causes: false,
             set_sampling: self.set_sampling,
+            heap: false,
             cores: self.cores,
             may_restart_server: false,
             statements: false,
@@ -187,6 +193,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         .or(arguments.frequency.map(Rate::Frequency));
     request.callchains = arguments.call_graph;
     request.causes = !arguments.no_causes;
+    request.heap = arguments.heap;
     request.statements = arguments.statements && !arguments.no_statements;
     if let Some(cycles) = arguments.ldlat {
         request.events = request
