@@ -3,8 +3,8 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
+use hardmeter_capture::softpmu::find_machine;
 use hardmeter_report::{write_file, WalkOptions, WhyReport, WhyReportOptions};
-use hardmeter_samples::machine::Machine;
 use std::path::PathBuf;
 
 /// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.
@@ -25,7 +25,8 @@ machines are never known.")]
 pub struct Arguments {
     #[command(flatten)]
     view: ViewArguments,
-    /// The machine that was recorded, where the capture does not tell its caches: a model's name, or a TOML file.
+    /// The machine that was recorded, where the capture does not tell its caches: `this`, a model's name, or a TOML
+    /// file.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
     /// Infer causes even where the software PMU told them, and compare: the confusion matrix, agreement, kappa.
@@ -50,7 +51,8 @@ enum Format {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let machine = arguments.machine.as_deref().map(machine).transpose()?;
+    let machine = arguments.machine.as_deref().map(find_machine).transpose();
+    let machine = machine.map_err(|error| CommandError::new(error, ""))?;
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
     let options = WhyReportOptions {
@@ -84,19 +86,4 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Format::Json => print(&format!("{:#}\n", report.json()))?,
     }
     Ok(outcome(&report.unread, globals))
-}
-
-/// A model by its name, or a file.
-fn machine(name: &str) -> Result<Machine, CommandError> {
-    if let Some(machine) = Machine::builtin(name) {
-        return Ok(machine);
-    }
-    let known: Vec<&str> = Machine::builtin_names().collect();
-    let text = std::fs::read_to_string(name).map_err(|error| {
-        CommandError::new(
-            format!("{name} is no known machine, and no file that can be read: {error}"),
-            format!("give a TOML file, or one of {}", known.join(", ")),
-        )
-    })?;
-    Machine::parse(name, &text).map_err(|error| CommandError::new(error, ""))
 }

@@ -82,7 +82,7 @@ pub(super) fn sets_unknown(reason: SetsUnknown, level: Option<CacheLevel>) -> St
     match reason {
         SetsUnknown::NoGeometry => format!(
             "sets of {level}: unknown, the capture does not tell the caches' geometry; name the machine with --machine \
-             NAME, or record with hardmeter, or with a perf that writes its caches into the header"
+             (a model's name, a TOML file, or `this`), or record with hardmeter, or with a perf that writes its caches into the header"
         ),
         SetsUnknown::NoSuchLevel => format!("sets of {level}: the machine has no {level}"),
         SetsUnknown::NoAddress => format!(
@@ -126,7 +126,7 @@ pub(super) fn missing(missing: Missing) -> String {
             percent(without)
         ),
         Missing::Geometry => "the capture does not tell the caches' geometry, so that only coherence can be told: name \
-                              the machine with --machine NAME (hardmeter record --help lists models)"
+                              the machine with --machine (a model's name, a TOML file, or `this` where it was recorded)"
             .into(),
         Missing::Causes => "causes were not simulated (--no-causes): record again without it for exact ones".into(),
     }
