@@ -159,6 +159,14 @@ __attribute__((noinline)) void set_global(int i) {
 __attribute__((noinline)) long unknown(void *memory) {
     return *(long *)memory;                                           /* L10 */
 }
+/* The pointer is the result of one of two ways, neither of which names it in a variable. */
+__attribute__((noinline)) long longest(struct list *list, node *other, int i) {
+    long most = (i ? list->head : other)->key;                        /* L14 */
+    do {
+        if (global_node->next->key > most) most = other->key;         /* L15 */
+    } while (--i > 0);
+    return most;
+}
 int main(int argc, char **argv) {
     node *nodes = calloc(4, sizeof(node));
     for (int i = 0; i < 3; i++) nodes[i].next = &nodes[i + 1];        /* L11 */
@@ -167,7 +175,8 @@ int main(int argc, char **argv) {
     nodes[3].key = 3;                                                 /* L13: 152 bytes behind a pointer to 48 */
     set(&lists[0], 2.5);
     set_global(argc);
-    return sum(&lists[0]) + deep(&lists[0], argc) + unknown(nodes);
+    return sum(&lists[0]) + deep(&lists[0], argc) + unknown(nodes)
+        + longest(&lists[0], nodes, argc);
 }
 "#;
 
@@ -234,6 +243,8 @@ fn pointers_lead_to_fields_whatever_the_optimisation() {
             ("set_global", "L9", "global_node"),
             ("set_global", "L9", "struct node: more.x"),
             ("main", "L12", "lists[0].head"),
+            ("longest", "L14", "struct node: key"),
+            ("longest", "L15", "struct node: next"),
         ];
         for (function, mark, expected) in cases {
             // find's loads are L3 or L4 as the optimiser likes.
@@ -262,7 +273,7 @@ fn nothing_is_named_wrongly_and_failures_have_reasons() {
         // Every path told of a node is one that a node has.
         let known = ["next", "key", "value", "more.x", "more.y[2]", "more.y[*]", "more.y[0]", "more"];
         let mut tally = FieldTally::default();
-        for function in ["sum", "find", "deep", "set", "set_global", "main"] {
+        for function in ["sum", "find", "deep", "set", "set_global", "longest", "main"] {
             for (address, answer) in program.answers(function) {
                 tally.add(&answer, 1);
                 let Ok(field) = answer else { continue };
@@ -278,6 +289,7 @@ fn nothing_is_named_wrongly_and_failures_have_reasons() {
         for (reason, count) in tally.missing() {
             let limit = match reason {
                 NoField::StackOperation => u64::MAX,
+                NoField::NamelessFrame => 3,
                 NoField::BadOffset => 3,
                 NoField::NoVariable => 2,
                 _ => 0,

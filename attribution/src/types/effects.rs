@@ -3,6 +3,7 @@
 use super::path::{self, Strides};
 use super::registers::{Follower, Owner, Target};
 use super::shape::{Shape, Types};
+use super::state::State;
 use super::units::EntryRef;
 use super::values::{dwarf_number, Multiple, Pointer, Value};
 use super::FieldEvidence;
@@ -17,24 +18,38 @@ impl Follower<'_, '_, '_, '_> {
             FlowControl::Call | FlowControl::IndirectCall => {
                 // rax, rdx, rcx, rsi, rdi, r8 to r11 are the callee's to overwrite.
                 for register in [0, 1, 2, 4, 5, 8, 9, 10, 11] {
-                    self.registers[register] = None;
+                    self.state.registers[register] = None;
                 }
                 let returned = self.returned(instruction);
-                self.registers[0] = returned.map(Value::Pointer);
+                self.state.registers[0] = returned.map(Value::Pointer);
                 return;
             }
             FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => {
-                self.registers = [None; 16];
+                self.state = State::default();
                 return;
             }
             _ => None,
         };
+        self.save(instruction);
+        let result = result.filter(|(register, _)| written.contains(register));
         for register in written {
-            self.registers[register] = None;
+            self.state.registers[register] = None;
         }
         if let Some((register, value)) = result {
-            self.registers[register] = value;
+            self.state.registers[register] = value;
         }
+    }
+
+    /// What the instruction saves in the frame.
+    fn save(&mut self, instruction: &Instruction) {
+        let is_store = instruction.op_count() >= 1 && instruction.op_kind(0) == OpKind::Memory;
+        let Some(place) = self.frame_place(instruction).filter(|_| is_store) else { return };
+        let source = (instruction.mnemonic() == Mnemonic::Mov && instruction.op_kind(1) == OpKind::Register)
+            .then(|| instruction.op_register(1))
+            .filter(|register| register.is_gpr64())
+            .and_then(dwarf_number);
+        let value = source.and_then(|source| self.value(source, instruction.ip()));
+        self.state.save(place, instruction.memory_size().size() as u64, value.map(Value::followed));
     }
 
     fn written(&mut self, instruction: &Instruction) -> Vec<usize> {
@@ -69,7 +84,10 @@ impl Follower<'_, '_, '_, '_> {
             .then(|| dwarf_number(instruction.op_register(1)))
             .flatten();
         let value = match (instruction.mnemonic(), immediate(instruction)) {
-            (Mnemonic::Mov, _) if from_memory => self.loaded(instruction).map(Value::Pointer),
+            (Mnemonic::Mov, _) if from_memory => {
+                let saved = self.frame_place(instruction).and_then(|place| self.state.saved(place));
+                self.loaded(instruction).map(Value::Pointer).or(saved)
+            }
             (Mnemonic::Mov, _) => self.value(source?, ip),
             (Mnemonic::Lea, _) => self.address(instruction),
             (Mnemonic::Add, Some(constant)) => self.value(destination, ip)?.plus(constant),
@@ -111,7 +129,7 @@ impl Follower<'_, '_, '_, '_> {
     fn value(&mut self, register: usize, ip: u64) -> Option<Value> {
         match self.best_pointer(register, ip) {
             Some(pointer) => Some(Value::Pointer(pointer)),
-            None => self.registers[register],
+            None => self.state.registers[register],
         }
     }
 

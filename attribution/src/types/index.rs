@@ -109,6 +109,11 @@ impl Index {
         Some(self.functions[position]).filter(|function| address < function.end)
     }
 
+    /// All stretches of a function: the compiler may have put the seldom part aside.
+    pub(super) fn ranges_of(&self, entry: EntryRef) -> impl Iterator<Item = FunctionRange> + '_ {
+        self.functions.iter().filter(move |function| function.entry == entry).copied()
+    }
+
     /// The struct of a name, as some unit defines it.
     pub(super) fn definition(&self, name: &str) -> Option<EntryRef> {
         self.definitions.get(name).copied()

@@ -14,7 +14,7 @@
 //!
 //! * `sections`, `units`, `index`: files, units, and one pass over all of them, on the first question.
 //! * `shape`, `path`: what types look like, and the way from an offset to a field.
-//! * `location`, `frame`: where variables are at an instruction; `registers`, `effects`, `values`: what is in which
+//! * `location`, `frame`: where variables are at an instruction; `registers`, `effects`, `state`, `values`: what is in which
 //!   register.
 //!
 //! Where an answer fails, the reason is one of [`NoField`]; [`FieldTally`] counts them. DWARF may be hostile: each
@@ -28,6 +28,7 @@ mod path;
 mod registers;
 mod sections;
 mod shape;
+mod state;
 mod table;
 mod units;
 mod values;
@@ -128,6 +129,10 @@ pub enum NoField {
     /// `push`, `pop`, `call`, `ret`: the stack itself.
     #[error("a stack operation")]
     StackOperation,
+    /// A place in the frame of the function that belongs to no variable: a register that was saved, an intermediate
+    /// result.
+    #[error("a place in the frame without a variable")]
+    NamelessFrame,
     /// A variable of the thread (`%fs`).
     #[error("thread-local memory")]
     ThreadLocal,

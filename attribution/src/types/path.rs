@@ -42,6 +42,11 @@ impl Strides {
         Some(more)
     }
 
+    /// All of them.
+    pub(super) fn iter(self) -> impl Iterator<Item = u64> {
+        self.0.into_iter().filter(|stride| *stride != 0)
+    }
+
     /// Both.
     pub(super) fn join(self, other: Strides) -> Option<Strides> {
         other.0.into_iter().filter(|stride| *stride != 0).try_fold(self, Strides::and)

@@ -7,14 +7,15 @@
 //!   mov  (%rdi),%eax           struct node, byte 16
 //! ```
 //!
-//! Followed is the straight line. At each place that a jump of the function leads to, what was followed is forgotten,
-//! as it is behind a jump that is always taken; a call forgets what it may overwrite. So a pointer that is "followed"
-//! came along the only way there is, jump tables aside.
+//! Where several ways lead to an instruction, only what is known on all of them stays known: the function is followed
+//! again and again until nothing changes. A call forgets what it may overwrite. In a function with a jump table the ways
+//! are not known; there each place that a jump leads to forgets all.
 
 use super::frame::FrameRow;
 use super::location::{Local, Place};
 use super::path::{self, Strides, Wanted};
 use super::shape::{Shape, TypeReader, Types};
+use super::state::State;
 use super::units::EntryRef;
 use super::values::{dwarf_number, Pointer, Value};
 use super::{DataField, FieldEvidence, FieldOwner, NoField};
@@ -46,6 +47,8 @@ pub(super) struct Function<'f> {
     pub(super) start: u64,
     pub(super) locals: &'f [Local],
     pub(super) frame: &'f [FrameRow],
+    /// Where jumps from other parts of the function lead to: what is known there is not known here.
+    pub(super) outside: &'f FxHashSet<u64>,
 }
 
 /// Answers by instruction address.
@@ -54,27 +57,99 @@ pub(super) type Answers = FxHashMap<u64, Result<Arc<DataField>, NoField>>;
 /// Answers for all instructions of a function.
 pub(super) fn follow(function: &Function<'_>, reader: &mut TypeReader<'_, '_>) -> Answers {
     let decoder = Decoder::with_ip(64, function.code, function.start, DecoderOptions::NONE);
-    let instructions: Vec<Instruction> = decoder.into_iter().collect();
+    let mut instructions: Vec<Instruction> = decoder.into_iter().collect();
     let entered = jump_targets(&instructions);
     let mut follower = Follower {
         function,
         reader,
-        registers: [None; 16],
+        state: State::default(),
         unknowns: 0,
         information: InstructionInfoFactory::new(),
         by_register: by_register(function.locals),
     };
+    instructions.retain(|instruction| !instruction.is_invalid());
+    let has_table = instructions.iter().any(|one| one.flow_control() == FlowControl::IndirectBranch);
+    let ways = if has_table { None } else { follower.ways(&instructions, &entered) };
     let mut answers = Answers::default();
-    for instruction in instructions.iter().filter(|instruction| !instruction.is_invalid()) {
+    for instruction in &instructions {
         if entered.contains(&instruction.ip()) {
-            follower.registers = [None; 16];
+            let known = ways.as_ref().and_then(|ways| ways.get(&instruction.ip()));
+            follower.state = known.cloned().unwrap_or_default();
         }
+        if function.outside.contains(&instruction.ip()) {
+            follower.state = State::default();
+        }
+        follower.unknowns = instruction.ip() << 4;
         let target = follower.target(instruction);
         let answer = target.and_then(|target| follower.field(instruction, &target));
         answers.insert(instruction.ip(), answer.map(Arc::new));
         follower.step(instruction);
     }
     answers
+}
+
+/// What is known at each place that a jump leads to.
+type Ways = FxHashMap<u64, State>;
+
+impl Follower<'_, '_, '_, '_> {
+    /// Follows the function until nothing changes; `None` if that takes too long.
+    fn ways(&mut self, instructions: &[Instruction], entered: &FxHashSet<u64>) -> Option<Ways> {
+        const ROUNDS: usize = 12;
+        let mut ways = Ways::default();
+        for _ in 0..ROUNDS {
+            let mut changed = false;
+            let mut arrive = |ways: &mut Ways, at: u64, state: &State| match ways.get_mut(&at) {
+                Some(known) => changed |= known.meet(state),
+                None => {
+                    ways.insert(at, state.clone());
+                    changed = true;
+                }
+            };
+            // Whether the instruction can be reached by what is known so far.
+            let (mut reached, mut after_jump) = (true, false);
+            self.state = State::default();
+            for instruction in instructions {
+                let ip = instruction.ip();
+                if entered.contains(&ip) {
+                    if reached {
+                        arrive(&mut ways, ip, &self.state);
+                    }
+                    reached = ways.contains_key(&ip);
+                    self.state = ways.get(&ip).cloned().unwrap_or_default();
+                }
+                if after_jump && !entered.contains(&ip) {
+                    // Entered in a way that is not seen here: by an exception.
+                    reached = true;
+                    self.state = State::default();
+                }
+                if self.function.outside.contains(&ip) {
+                    reached = true;
+                    self.state = State::default();
+                }
+                let flow = instruction.flow_control();
+                after_jump = matches!(flow, FlowControl::UnconditionalBranch | FlowControl::Return);
+                if !reached {
+                    continue;
+                }
+                if matches!(flow, FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch) {
+                    arrive(&mut ways, instruction.near_branch_target(), &self.state);
+                }
+                self.unknowns = ip << 4;
+                self.step(instruction);
+                reached = !after_jump;
+            }
+            if !changed {
+                return Some(ways);
+            }
+        }
+        None
+    }
+}
+
+/// Where the jumps of a piece of code lead to.
+pub(super) fn targets_of(code: &[u8], start: u64) -> FxHashSet<u64> {
+    let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    jump_targets(&decoder.into_iter().collect::<Vec<_>>())
 }
 
 fn jump_targets(instructions: &[Instruction]) -> FxHashSet<u64> {
@@ -108,8 +183,8 @@ fn by_register(locals: &[Local]) -> Vec<Vec<&Local>> {
 pub(super) struct Follower<'f, 'r, 's, 'a> {
     pub(super) function: &'f Function<'f>,
     pub(super) reader: &'r mut TypeReader<'s, 'a>,
-    pub(super) registers: [Option<Value>; 16],
-    /// Unknown numbers met so far.
+    pub(super) state: State,
+    /// Number of the next unknown number: the same each time that an instruction is followed.
     pub(super) unknowns: u64,
     pub(super) information: InstructionInfoFactory,
     pub(super) by_register: Vec<Vec<&'f Local>>,
@@ -143,7 +218,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
                 None => is_untyped = true,
             }
         }
-        if let Some(Value::Pointer(pointer)) = self.registers[register] {
+        if let Some(Value::Pointer(pointer)) = self.state.registers[register] {
             pointers.push(pointer);
         }
         (pointers, is_untyped)
@@ -185,7 +260,14 @@ impl<'f> Follower<'f, '_, '_, '_> {
                     }
                 }
             }
-            (Some(base), None) => self.by_base(ip, base, displacement, none),
+            (Some(base), None) => self.by_base(ip, base, displacement, none).map_err(|reason| {
+                let in_frame = reason == NoField::NoVariable && self.frame_place(instruction).is_some();
+                if in_frame {
+                    NoField::NamelessFrame
+                } else {
+                    reason
+                }
+            }),
             (Some(base), Some(index)) => {
                 let by_base = self.by_base_and_index(ip, base, displacement, (index, scale));
                 // `(%rcx,%rax,1)`: either may be the pointer.
@@ -213,7 +295,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
 
     /// What an index register adds: a constant, and an unknown multiple.
     fn index(&self, register: usize, scale: i64, strides: Strides) -> Option<(i64, Strides)> {
-        match self.registers[register] {
+        match self.state.registers[register] {
             Some(Value::Pointer(_)) => None,
             Some(Value::Number(number)) => {
                 let strides = strides.and(number.factor.wrapping_mul(scale).unsigned_abs())?;
@@ -288,6 +370,18 @@ impl<'f> Follower<'f, '_, '_, '_> {
             }
         }
         Err(reason)
+    }
+
+    /// The place in the frame that an operand names, as distance from the canonical frame address.
+    pub(super) fn frame_place(&self, instruction: &Instruction) -> Option<i64> {
+        let base = dwarf_number(instruction.memory_base())?;
+        if instruction.memory_index() != Register::None || instruction.segment_prefix() != Register::None {
+            return None;
+        }
+        let ip = instruction.ip();
+        let row = self.function.frame.iter().find(|row| (row.start..row.end).contains(&ip))?;
+        let is_frame = usize::from(row.register) == base;
+        is_frame.then(|| (instruction.memory_displacement64() as i64).wrapping_sub(row.offset))
     }
 
     /// A variable of the frame.

@@ -10,6 +10,7 @@ use super::shape::{Shapes, TypeReader, Types};
 use super::units::{DebugFiles, Opener};
 use super::{DataField, FieldEvidence, FieldOwner, NoField};
 use crate::image::{Image, ImageAddress};
+use rustc_hash::FxHashSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +101,14 @@ impl TypeTable {
             frames.rows(&file, function.start)
         });
         let code = image.bytes_at(ImageAddress(function.start)..ImageAddress(end));
-        let function = Function { code, start: function.start, locals: &locals, frame: &frame };
+        let mut outside = FxHashSet::default();
+        for other in self.index.ranges_of(function.entry).filter(|other| other.start != function.start) {
+            let end = other.end.min(other.start.saturating_add(CODE_AT_MOST));
+            let code = image.bytes_at(ImageAddress(other.start)..ImageAddress(end));
+            outside.extend(registers::targets_of(code, other.start));
+        }
+        let function =
+            Function { code, start: function.start, locals: &locals, frame: &frame, outside: &outside };
         Ok(registers::follow(&function, &mut reader))
     }
 }
