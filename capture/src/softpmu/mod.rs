@@ -354,7 +354,8 @@ impl SoftwarePmu {
         }
         if self.config.heap {
             notes.push(
-                "malloc is Valgrind's (--heap): blocks lie elsewhere than the C library would put them".into(),
+                "malloc is Valgrind's (--heap): blocks lie elsewhere than the C library would put them"
+                    .into(),
             );
         }
         if self.config.set_sampling > 1 {
