@@ -177,9 +177,11 @@ impl Why {
         match (kind, kind.level()) {
             (EventKind::Other | EventKind::Invalidation, _) => {}
             (EventKind::CoherenceMiss, _) => {
-                answer.how = How::Exact;
-                let verdicts: Vec<Verdict> =
-                    log.misses.iter().map(|miss| told(miss.told.unwrap_or(Cause::Coherence))).collect();
+                // Hardware counts loads that hit a line modified elsewhere: its own word, but no verdict on words.
+                let by_snoop = Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: f64::NAN };
+                answer.how = if tally.told > 0 { How::Exact } else { How::Inferred };
+                let verdict = |miss: &Miss| miss.told.map_or(by_snoop, told);
+                let verdicts: Vec<Verdict> = log.misses.iter().map(verdict).collect();
                 answer.causes = self.causes(log, &verdicts, None, pass);
             }
             (_, Some(level)) => self.miss_answer(&mut answer, level, log, tally, pass),

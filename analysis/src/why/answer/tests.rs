@@ -91,3 +91,12 @@ fn pages_of_translations_are_counted() {
     let other = &answers(&[EventKind::Other], None, &samples)[0];
     assert_eq!((other.samples, other.misses, other.missing.len()), (4, 0, 0));
 }
+
+/// What hardware counts as a coherence miss is a conclusion from a snoop; whether the sharing is true it does not tell.
+#[test]
+fn a_coherence_event_of_hardware_is_not_exact() {
+    let samples = [load(0, 0x1000, 0), load(0, 0x1000, 0)];
+    let answer = &answers(&[EventKind::CoherenceMiss], None, &samples)[0];
+    assert_eq!((answer.how, answer.causes[0].cause), (How::Inferred, Cause::Coherence));
+    assert_eq!((answer.causes[0].p, &*answer.causes[0].basis[0].name), (None, "snoop"));
+}
