@@ -5,7 +5,7 @@ use super::blocks::{Blocks, BufferPart};
 use super::catalog::files::Files;
 use super::catalog::Catalog;
 use super::facts::{FactId, Facts};
-use super::found::PrivateObjects;
+use super::found::{Found, PrivateObjects};
 use super::marks;
 use super::private::PrivateMemory;
 use super::processes::ServerProcesses;
@@ -15,6 +15,7 @@ use super::shared::places::{transactions, Place, Places};
 use super::shared::processes::Roles;
 use super::{BLOCK_STATE, DESCRIPTOR_STATE};
 use crate::error::AttachError;
+use crate::process_memory::Mapping;
 use crate::{Access, ServerObjects};
 use hardmeter_samples::model::{ByteCount, Pid, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRole};
@@ -155,7 +156,7 @@ impl Postgres {
                 let Some(process) = self.processes.get(&self.server, pid) else { return };
                 match self.private.find(&process.memory, &mapping, address) {
                     Some(found) => (found, true),
-                    None => (unknown_private(&mapping), false),
+                    None => (unknown_private(&mapping, address), false),
                 }
             }
         };
@@ -226,10 +227,11 @@ impl Postgres {
     }
 }
 
-/// Private memory of which no more is known than where it lies.
-fn unknown_private(mapping: &crate::process_memory::Mapping) -> super::found::Found {
+/// Private memory of which no more is known than where it lies. Only the line: its neighbours may be known better.
+fn unknown_private(mapping: &Mapping, address: VirtualAddress) -> Found {
+    const LINE: u64 = 64;
     let name = if mapping.name == "[heap]" { "heap" } else { "anonymous" };
-    super::found::Found::new("private memory", mapping.start, mapping.length().0).named(name)
+    Found::new("private memory", VirtualAddress(address.0 / LINE * LINE), LINE).named(name)
 }
 
 impl ServerObjects for Postgres {

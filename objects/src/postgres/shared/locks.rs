@@ -4,6 +4,7 @@ use crate::postgres::attach::Server;
 use crate::postgres::found::Found;
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The locks of the main array, with the names that extensions gave to theirs.
 #[derive(Clone, Debug)]
@@ -52,6 +53,11 @@ impl Locks {
             }
         }
         locks
+    }
+
+    /// Where the locks of the main array lie.
+    pub fn range(&self, server: &Server) -> Range<VirtualAddress> {
+        self.base..VirtualAddress(self.base.0 + u64::from(self.count) * server.layout.lock_stride)
     }
 
     /// The name of a kind of lock.

@@ -44,6 +44,8 @@ pub(crate) struct Places {
     slots: Option<Slots>,
     pages: Vec<Pages>,
     insert_locks: Option<(VirtualAddress, u64)>,
+    /// All of these: what is told more exactly than by its area. Sorted.
+    exact: Vec<Range<VirtualAddress>>,
 }
 
 /// Caches of small pages have these areas; the names changed with PG17.
@@ -74,12 +76,48 @@ impl Places {
         // What nobody used yet must not be touched: reading gives it memory.
         let control = log_pages.as_ref().zip(log).map(|(pages, area)| area.start..pages.range.start);
         pages.extend(log_pages);
-        Places {
+        let mut places = Places {
             locks: Locks::read(server),
             slots: Slots::read(server),
             insert_locks: control.and_then(|control| insert_locks(server, control)),
             pages,
+            exact: Vec::new(),
+        };
+        places.exact = places.exact_ranges(server);
+        places
+    }
+
+    fn exact_ranges(&self, server: &Server) -> Vec<Range<VirtualAddress>> {
+        let (buffers, layout) = (&server.buffers, &server.layout);
+        let range = |start: VirtualAddress, length: u64| start..VirtualAddress(start.0 + length);
+        let count = u64::from(buffers.count);
+        let mut exact = vec![
+            range(buffers.blocks, count * buffers.block_size),
+            range(buffers.descriptors, count * buffers.stride),
+            self.locks.range(server),
+        ];
+        exact.extend(self.slots.iter().flat_map(|slots| slots.ranges(server)));
+        exact.extend(self.pages.iter().map(|pages| pages.range.clone()));
+        exact.extend(self.insert_locks.map(|(base, count)| range(base, count * layout.lock_stride)));
+        let counters = transactions(server).zip(layout.structure("TransamVariables").ok());
+        exact.extend(counters.map(|(start, shape)| range(start, shape.size)));
+        let header = layout.structure("PGShmemHeader").map_or(0, |shape| shape.size);
+        exact.push(range(server.segment.start, header));
+        exact.sort_by_key(|range| range.start);
+        exact
+    }
+
+    /// A stretch without what is told more exactly, which a fact about the whole would hide.
+    fn around(&self, found: Found, address: VirtualAddress) -> Found {
+        let (mut start, mut end) = (found.start, VirtualAddress(found.start.0 + found.length.0));
+        for exact in &self.exact {
+            if exact.end <= address {
+                start = start.max(exact.end);
+            } else if exact.start > address {
+                end = end.min(exact.start);
+            }
         }
+        Found { start, length: ByteCount(end.0 - start.0), ..found }
     }
 
     /// What lies at an address of the segment.
@@ -119,7 +157,7 @@ impl Places {
         let own = VirtualAddress(area.start.0 + area.size.0);
         let found = Found::new("shared memory area", area.start, area.size.0).named(area.name.clone());
         if address < own {
-            return Place::Fixed(found);
+            return Place::Fixed(self.around(found, address));
         }
         let last = server.areas.iter().last() == Some(area);
         if last {
@@ -130,7 +168,7 @@ impl Places {
         }
         let part =
             if element_stride(&server.memory, area).is_some() { "elements" } else { "what belongs to it" };
-        Place::Fixed(found.part(part, own, end.0 - own.0))
+        Place::Fixed(self.around(found.part(part, own, end.0 - own.0), address))
     }
 
     fn in_area(&self, server: &Server, address: VirtualAddress) -> Option<Place> {

@@ -7,6 +7,7 @@ use crate::postgres::found::Found;
 use crate::process_memory::{children_of, title_of, ProcessMemory};
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// An array with one element for each process.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,15 @@ impl Slots {
                 .flatten()
                 .collect(),
         })
+    }
+
+    /// Where slots, dense arrays and their header lie.
+    pub fn ranges(&self, server: &Server) -> Vec<Range<VirtualAddress>> {
+        let range = |start: VirtualAddress, length: u64| start..VirtualAddress(start.0 + length);
+        let mirrors = self.mirrors.iter().map(|mirror| range(mirror.base, self.count * mirror.stride));
+        mirrors
+            .chain([range(self.base, self.count * self.stride), range(server.processes, self.header_size)])
+            .collect()
     }
 
     /// The slot, or the element of a dense array, that holds an address.
