@@ -13,9 +13,9 @@
 //!    Below it counts always, and p is not known: the core may have lost the line for lack of room, before the other
 //!    core wrote it.
 //! 3. **conflict by reuse**: the line was sampled twice while fewer than R = C / 2 lines came in (see [`super::log`]). A
-//!    fully associative cache of C lines would have kept it, so its set is to blame. p is 0 under LRU if fewer than
-//!    C - R other lines hit meanwhile: those are not seen.
-//!    The line's other samples follow if at least 75 % of them all are near; p is the share of the others.
+//!    fully associative cache of C lines would have kept it, so its set is to blame, unless C - R other lines hit
+//!    meanwhile. Those are not seen, so p is not known: in pgbench's L1d such a verdict was wrong every second time.
+//!    The line's other samples follow if at least 75 % of them all are near.
 //! 4. **conflict by set**: the line's set stands out of the null model (see [`super::sets`]), and of the samples counted
 //!    there at most 25 % are those that any set has. p is that share, or the rate of false discovery if larger. Not if 5
 //!    shows that reuse in the set is long, and at most 25 % of the set's samples are near.
@@ -28,7 +28,8 @@
 //!    * cold misses. There are as many as lines. Chao's estimate (1984) from the lines sampled once and twice:
 //!      `M = D + (1 - 1/P) f1 (f1 - 1) / (2 (f2 + 1))`, so M / P of the samples are expected to be cold.
 //!
-//!    p is their sum over n; capacity if at most 25 %.
+//!    p is their sum over n, an estimate and no bound: what comes again after R to C lines is in neither. Capacity if at
+//!    most 25 %. With every miss sampled both terms are 0 and only that third one is left, so p is not known.
 //! 6. **cold by number**: the other way round, if cold misses make up at least 75 % of what is left; p is the rest.
 //! 7. **unknown**.
 
@@ -170,7 +171,7 @@ fn early_verdict(log: &MissLog, level: CacheLevel, miss: &Miss, period: f64) -> 
     }
     let near = miss.flags & (flag::NEAR_BEFORE | flag::NEAR_AFTER) != 0;
     match level {
-        _ if near => Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: 0.0 },
+        _ if near => Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: f64::NAN },
         CacheLevel::L1d | CacheLevel::L1i if log.capacity().is_some() => UNKNOWN,
         _ => Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: f64::NAN },
     }
@@ -225,17 +226,13 @@ impl Returns {
     /// Whether the line was sampled again soon. What comes after tells something only where samples are missing: with
     /// every miss sampled, it is the next miss that it explains.
     fn verdict(&self, miss: &Miss) -> Option<Verdict> {
-        let conflict = |p| Some(Verdict { cause: Cause::Conflict, basis: Basis::Reuse, p });
+        let conflict = Verdict { cause: Cause::Conflict, basis: Basis::Reuse, p: f64::NAN };
         let sampled = self.period > 1.0;
         let line = miss.line as usize;
         let others = 1.0 - self.near[line] as f64 / self.samples[line].max(1) as f64;
-        if miss.flags & flag::NEAR_BEFORE != 0 || (sampled && miss.flags & flag::NEAR_AFTER != 0) {
-            conflict(0.0)
-        } else if sampled && others <= REST_P {
-            conflict(others)
-        } else {
-            None
-        }
+        let near = miss.flags & flag::NEAR_BEFORE != 0;
+        let near_or_alike = near || (sampled && (miss.flags & flag::NEAR_AFTER != 0 || others <= REST_P));
+        near_or_alike.then_some(conflict)
     }
 }
 
@@ -302,7 +299,8 @@ impl Groups {
         // With every miss sampled, each was judged by itself, and the others of its set say nothing.
         let long = standing_p.is_none() || few_near || self.hidden_per_pair == 0.0;
         if other <= REST_P && long {
-            return Verdict { cause: Cause::Capacity, basis: Basis::Reuse, p: other };
+            let p = if self.hidden_per_pair == 0.0 { f64::NAN } else { other };
+            return Verdict { cause: Cause::Capacity, basis: Basis::Reuse, p };
         }
         if let Some(p) = standing_p {
             return Verdict { cause: Cause::Conflict, basis: Basis::Set, p };
