@@ -38,6 +38,9 @@ pub(crate) enum ImageError {
     Unreadable(#[from] std::io::Error),
     #[error("is no intact ELF file: {0}")]
     Malformed(#[from] object::Error),
+    /// Not even the first bytes are those of one: a data file, as programs map them too.
+    #[error("is no ELF file")]
+    NotElf,
     #[error("is of build {found}, but build {expected} ran")]
     OtherBuild { found: String, expected: BuildId },
 }
@@ -96,6 +99,9 @@ impl Image {
         bytes: Arc<ImageBytes>,
         locator: &locate::Locator,
     ) -> Result<Image, ImageError> {
+        if !bytes.starts_with(&object::elf::ELFMAG) {
+            return Err(ImageError::NotElf);
+        }
         let file = object::File::parse(&**bytes)?;
         let unwind = UnwindRanges::read(&file);
         let plt = PltStubs::read(&file);

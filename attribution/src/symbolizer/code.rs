@@ -20,7 +20,7 @@ impl Symbolizer {
         let start = range.start;
         let description = self.spaces.image(image);
         let (name, path, kind) = (description.name.clone(), description.path.clone(), description.kind);
-        let Some(loaded) = self.load(image) else {
+        let Some(loaded) = self.load_code(image) else {
             let cause = match kind {
                 ImageKind::File | ImageKind::Vdso => {
                     let of_image = self.problems.iter().find(|problem| problem.subject == path);

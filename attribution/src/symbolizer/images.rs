@@ -23,6 +23,8 @@ pub(super) enum ImageState {
     #[default]
     NotTried,
     Unavailable,
+    /// A file of data: no problem until code is said to run in it.
+    NotElf,
     Loaded(Box<Image>),
 }
 
@@ -144,11 +146,21 @@ impl Symbolizer {
         if matches!(self.slots[id.index()].image, ImageState::NotTried) {
             self.slots[id.index()].image = match self.load_now(id) {
                 Ok(image) => ImageState::Loaded(Box::new(image)),
+                Err(ImageError::NotElf) => ImageState::NotElf,
                 Err(error) => {
                     self.note_image_error(id, &error);
                     ImageState::Unavailable
                 }
             };
+        }
+        self.loaded(id)
+    }
+
+    /// The image of code that ran: what is no program has to explain itself.
+    pub(super) fn load_code(&mut self, id: ImageId) -> Option<&Image> {
+        self.load(id);
+        if matches!(self.slots[id.index()].image, ImageState::NotElf) {
+            self.note_image_error(id, &ImageError::NotElf);
         }
         self.loaded(id)
     }
@@ -180,7 +192,7 @@ impl Symbolizer {
                 ProblemKind::ImageDeleted,
                 "the file was replaced while it ran: restart the server and record again, or report while it runs",
             ),
-            ImageError::Malformed(_) => (ProblemKind::ImageMalformed, "reinstall it"),
+            ImageError::Malformed(_) | ImageError::NotElf => (ProblemKind::ImageMalformed, "reinstall it"),
             ImageError::Unreadable(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 (ProblemKind::ImageUnreadable, "report as a user who may read it")
             }

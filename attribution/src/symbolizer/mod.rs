@@ -229,7 +229,7 @@ impl Symbolizer {
     }
 
     fn address_in_image(&mut self, place: Place) -> Option<ImageAddress> {
-        self.load(place.image?)?.address_of(place.offset, true)
+        self.load_code(place.image?)?.address_of(place.offset, true)
     }
 
     /// Names an address of an image: linkage stubs first, whose unwind range covers all of `.plt`; then
