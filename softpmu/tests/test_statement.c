@@ -129,6 +129,41 @@ static void any_bytes_are_read_to_their_end(void **state) {
   }
 }
 
+/* One line of tests/vectors/statements.txt without its end, escapes undone. */
+static int read_line(FILE *file, char *line, size_t room) {
+  char raw[4096];
+  if (fgets(raw, sizeof raw, file) == NULL) return 0;
+  size_t length = 0;
+  for (const char *from = raw; *from != 0 && *from != '\n'; from++) {
+    assert_true(length + 1 < room);
+    if (*from != '\\') {
+      line[length++] = *from;
+    } else {
+      from++;
+      line[length++] = *from == 'n' ? '\n' : *from;
+    }
+  }
+  line[length] = 0;
+  return 1;
+}
+
+/* analysis/src/statement_text.rs does for captures of the kernel what is done here. */
+static void what_the_analysis_makes_of_a_statement_is_made_here_too(void **state) {
+  (void)state;
+  FILE *file = fopen(HM_VECTORS "/statements.txt", "r");
+  assert_non_null(file);
+  char text[4096], expected[4096];
+  int pairs = 0;
+  while (read_line(file, text, sizeof text)) {
+    if (text[0] == '#') continue;
+    assert_true(read_line(file, expected, sizeof expected));
+    gives(text, expected);
+    pairs++;
+  }
+  fclose(file);
+  assert_true(pairs >= 20);
+}
+
 /* The test vectors of the authors (Fowler, Noll, Vo). */
 static void the_hash_is_fnv_1a(void **state) {
   (void)state;
@@ -167,6 +202,7 @@ int main(void) {
       cmocka_unit_test(a_list_longer_than_any_text_is_still_one),
       cmocka_unit_test(a_text_is_cut_at_a_whole_character),
       cmocka_unit_test(any_bytes_are_read_to_their_end),
+      cmocka_unit_test(what_the_analysis_makes_of_a_statement_is_made_here_too),
       cmocka_unit_test(the_hash_is_fnv_1a),
       cmocka_unit_test(a_table_keeps_each_text_once_and_what_finds_no_place_is_dropped),
   };
