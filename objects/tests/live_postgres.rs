@@ -247,6 +247,7 @@ fn locks_and_areas_have_the_servers_own_names() {
 
     let mut objects = attach(server.pid).expect("attached");
     // The beginnings first: a fact about the whole of an area must not hide what lies at its end.
+    objects.see(&[access(server.pid, segment + 1024)]);
     objects.see(&starts.iter().map(|at| access(server.pid, *at)).collect::<Vec<_>>());
     let lock = |index: u64| access(server.pid, locks + index * 128 + 4);
     objects.see(&(0..60).chain([100, 200]).map(lock).collect::<Vec<_>>());

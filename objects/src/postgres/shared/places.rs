@@ -150,9 +150,8 @@ impl Places {
         let Some((area, end)) = server.areas.at(address, segment.end) else {
             // Before the first named area: the index itself and what is made before it.
             let first = server.areas.iter().next().map_or(segment.end, |area| area.start);
-            return Place::Fixed(
-                Found::new("shared memory", start, first.0 - start.0).named("before the first area"),
-            );
+            let found = Found::new("shared memory", start, first.0 - start.0).named("before the first area");
+            return Place::Fixed(self.around(found, address));
         };
         let own = VirtualAddress(area.start.0 + area.size.0);
         let found = Found::new("shared memory area", area.start, area.size.0).named(area.name.clone());
@@ -162,9 +161,8 @@ impl Places {
         let last = server.areas.iter().last() == Some(area);
         if last {
             // Tables that grew later took their elements from here, whichever they are.
-            return Place::Fixed(
-                Found::new("shared memory", own, end.0 - own.0).named("after the last area"),
-            );
+            let found = Found::new("shared memory", own, end.0 - own.0).named("after the last area");
+            return Place::Fixed(self.around(found, address));
         }
         let part =
             if element_stride(&server.memory, area).is_some() { "elements" } else { "what belongs to it" };
