@@ -23,8 +23,11 @@ static uint64_t tag_bytes(const struct hm_cache_config *cache) {
   return (uint64_t)hm_cache_sets(cache) * cache->ways * sizeof(uint32_t);
 }
 
-static uint32_t lines_of(const struct hm_cache_config *cache) {
-  return hm_cache_sets(cache) * cache->ways;
+/* Lines of a cache's fully associative twin: as many as the cache has for the
+ * lines that are simulated. */
+static uint32_t twin_lines(const struct hm_config *config, const struct hm_cache_config *cache) {
+  uint32_t lines = hm_cache_sets(cache) * cache->ways / config->set_sampling;
+  return lines > cache->ways ? lines : cache->ways;
 }
 
 /* What follows a struct hm_core, in order. */
@@ -56,9 +59,9 @@ static struct core_layout layout_of(const struct hm_config *config) {
   PLACE(dtlb, tlb_bytes(&config->dtlb));
   PLACE(stlb, tlb_bytes(&config->stlb));
   int causes = (config->flags & HM_FLAG_CAUSES) != 0;
-  PLACE(l1i_shadow, causes ? hm_shadow_size(lines_of(&config->l1i)) : 0);
-  PLACE(l1d_shadow, causes ? hm_shadow_size(lines_of(&config->l1d)) : 0);
-  PLACE(l2_shadow, causes ? hm_shadow_size(lines_of(&config->l2)) : 0);
+  PLACE(l1i_shadow, causes ? hm_shadow_size(twin_lines(config, &config->l1i)) : 0);
+  PLACE(l1d_shadow, causes ? hm_shadow_size(twin_lines(config, &config->l1d)) : 0);
+  PLACE(l2_shadow, causes ? hm_shadow_size(twin_lines(config, &config->l2)) : 0);
   PLACE(touched_code, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
   PLACE(touched_data, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
   int huge = (config->flags & HM_FLAG_HUGE_PAGES) != 0;
@@ -91,7 +94,7 @@ static int lay_out(struct hm_header *header) {
   int causes = (config->flags & HM_FLAG_CAUSES) != 0;
   shared->frames = reserve(header, hm_pages_shared_size());
   shared->l3_tags = reserve(header, tag_bytes(&config->l3));
-  shared->l3_shadow = reserve(header, causes ? hm_shadow_size(lines_of(&config->l3)) : 0);
+  shared->l3_shadow = reserve(header, causes ? hm_shadow_size(twin_lines(config, &config->l3)) : 0);
   shared->touched_all = reserve(header, causes ? (uint64_t)HM_MAX_FRAMES * sizeof(uint64_t) : 0);
   shared->translation_log = reserve(header, HM_TRANSLATION_LOG_SIZE);
   header->statements = reserve(header, (uint64_t)HM_STATEMENTS * sizeof(struct hm_statement));
@@ -179,9 +182,9 @@ void hm_bind_core(uint32_t cpu) {
   view_tlb(&hm_sim.dtlb, &config->dtlb, core + at.dtlb);
   view_tlb(&hm_sim.stlb, &config->stlb, core + at.stlb);
   if ((config->flags & HM_FLAG_CAUSES) != 0) {
-    hm_shadow_view(&hm_sim.l1i_shadow, lines_of(&config->l1i), core + at.l1i_shadow);
-    hm_shadow_view(&hm_sim.l1d_shadow, lines_of(&config->l1d), core + at.l1d_shadow);
-    hm_shadow_view(&hm_sim.l2_shadow, lines_of(&config->l2), core + at.l2_shadow);
+    hm_shadow_view(&hm_sim.l1i_shadow, twin_lines(config, &config->l1i), core + at.l1i_shadow);
+    hm_shadow_view(&hm_sim.l1d_shadow, twin_lines(config, &config->l1d), core + at.l1d_shadow);
+    hm_shadow_view(&hm_sim.l2_shadow, twin_lines(config, &config->l2), core + at.l2_shadow);
     hm_sim.touched_code = (uint64_t *)(core + at.touched_code);
     hm_sim.touched_data = (uint64_t *)(core + at.touched_data);
   }
@@ -202,7 +205,8 @@ static void view_machine(void) {
   const struct hm_config *config = &hm_sim.config;
   hm_cache_view(&hm_sim.l3, &config->l3, (uint32_t *)(base + hm_sim.shared->l3_tags));
   if ((config->flags & HM_FLAG_CAUSES) != 0) {
-    hm_shadow_view(&hm_sim.l3_shadow, lines_of(&config->l3), base + hm_sim.shared->l3_shadow);
+    hm_shadow_view(&hm_sim.l3_shadow, twin_lines(config, &config->l3),
+                   base + hm_sim.shared->l3_shadow);
     hm_sim.touched_all = (uint64_t *)(base + hm_sim.shared->touched_all);
   }
   if (hm_sim.shared->directory != 0) {

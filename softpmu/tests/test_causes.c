@@ -19,13 +19,16 @@ struct causes {
 
 /* The machine with every L1D miss sampled, so that each shows its cause; that of
  * other levels is only kept up if they are sampled too. */
-static struct hm_header *start_with_causes(void) {
+static struct hm_header *start_with_causes_of_one_line_in(uint32_t set_sampling) {
   struct hm_config config = small_machine();
+  config.set_sampling = set_sampling;
   config.flags = HM_FLAG_CAUSES;
   config.period[HM_L1D_MISS] = 1;
   config.period[HM_L1I_MISS] = config.period[HM_L2_MISS] = config.period[HM_L3_MISS] = NEVER;
   return start(&config);
 }
+
+static struct hm_header *start_with_causes(void) { return start_with_causes_of_one_line_in(1); }
 
 /* Causes of the misses since the last call, at level 0 (L1), 1 or 2. */
 static struct causes take_causes(int level) {
@@ -72,6 +75,17 @@ static void sweeping_more_than_the_cache_is_capacity(void **state) {
     for (uint64_t i = 0; i < 20; i++) load(LINE(i));
   assert_int_equal(events(HM_L1D_MISS), 100);
   assert_causes(0, 20, 80, 0);
+  stop(header);
+}
+
+/* The same with every other line simulated: 10 lines, in the 8 places of sets 0 and 2. */
+static void set_sampling_leaves_causes_as_they_are(void **state) {
+  (void)state;
+  struct hm_header *header = start_with_causes_of_one_line_in(2);
+  for (int round = 0; round < 5; round++)
+    for (uint64_t i = 0; i < 20; i++) load(LINE(i));
+  assert_int_equal(events(HM_L1D_MISS), 50);
+  assert_causes(0, 10, 40, 0);
   stop(header);
 }
 
@@ -218,6 +232,7 @@ int main(void) {
       cmocka_unit_test(thrashing_one_set_is_conflict),
       cmocka_unit_test(as_many_lines_as_ways_do_not_miss),
       cmocka_unit_test(sweeping_more_than_the_cache_is_capacity),
+      cmocka_unit_test(set_sampling_leaves_causes_as_they_are),
       cmocka_unit_test(a_sample_names_the_set_that_missed),
       cmocka_unit_test(each_level_has_a_cause_of_its_own),
       cmocka_unit_test(cold_is_told_apart_by_level),
