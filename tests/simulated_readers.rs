@@ -439,11 +439,10 @@ fn perf_c2c_counts_the_lines_that_cores_fight_for() {
     assert_eq!(figure("Store Operations"), stores);
     assert_eq!(figure("Store L1D Hit") + figure("Store L1D Miss"), stores);
     assert_eq!(figure("Load Remote HITM"), 0);
-    // Both lines are in its table, before any other.
+    // Both lines lead its table, with that of the semaphores, which hand the turn over.
     let text = perf(&["c2c", "report", "--stdio"], &capture);
     let table = text.split("Shared Data Cache Line Table").nth(1).expect("a table");
     let rows = table.lines().filter_map(|line| line.split_whitespace().nth(1)?.strip_prefix("0x"));
-    let mut hottest: Vec<u64> = rows.take(2).map(hexadecimal).collect();
-    hottest.sort_unstable();
-    assert_eq!(hottest, [lines, lines + 64]);
+    let hottest: Vec<u64> = rows.take(3).map(hexadecimal).collect();
+    assert!(hottest.contains(&lines) && hottest.contains(&(lines + 64)), "{hottest:x?}, {lines:x}");
 }
