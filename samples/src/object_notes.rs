@@ -204,7 +204,8 @@ impl ObjectNotes {
     /// Writes the notes beside a capture: whole or not at all.
     pub fn store(&self, capture: &Path) -> Result<(), SidecarError> {
         let path = Self::path_for(capture);
-        store_whole(&path, |file| serde_json::to_writer(file, self)).map_err(|source| SidecarError::Io { path, source })
+        store_whole(&path, |file| serde_json::to_writer(file, self))
+            .map_err(|source| SidecarError::Io { path, source })
     }
 }
 
