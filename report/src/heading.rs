@@ -135,8 +135,11 @@ impl Heading {
         self.events.iter().map(|event| event.totals.samples).sum()
     }
 
-    /// The heading as text, one fact a line.
-    pub fn render(&self, style: Style) -> String {
+    /// The heading as text, one fact a line, with `more` lines of the view's own: title and value.
+    ///
+    /// Limits are only counted here: they are the same above every view, and an answer should be seen first. The
+    /// view ends with them ([`closing_text`](crate::closing_text)).
+    pub fn render(&self, style: Style, more: &[(&str, String)]) -> String {
         let mut text = style.paint(Tone::Title, &printable(&self.file));
         let _ = writeln!(text, ": {}", source_text(self.source));
         let mut line = |title: &str, value: &str| {
@@ -171,7 +174,24 @@ impl Heading {
                 ),
             );
         }
-        self.limits.iter().for_each(|limit| line("limit", limit));
+        for (title, value) in more {
+            line(title, value);
+        }
+        if !self.limits.is_empty() {
+            line("limits", &format!("{} of this capture, told at the end", self.limits.len()));
+        }
+        text
+    }
+
+    /// The limits as text, one a line.
+    pub fn render_limits(&self, style: Style) -> String {
+        if self.limits.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("{}\n", style.paint(Tone::Faint, "limits of this capture"));
+        for limit in &self.limits {
+            let _ = writeln!(text, "  - {}", wrap(limit, style, 4));
+        }
         text
     }
 

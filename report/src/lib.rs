@@ -35,8 +35,8 @@ mod output;
 mod page_view;
 mod pprof;
 mod protobuf;
-mod queries_view;
 mod quality_view;
+mod queries_view;
 mod register_view;
 mod routine_code;
 mod routine_search;
@@ -58,8 +58,8 @@ pub use objects_view::{ObjectsOptions, ObjectsReport};
 pub use output::write_file;
 pub use page_view::PageReport;
 pub use pprof::write_pprof;
-pub use queries_view::{QueriesOptions, QueriesReport};
 pub use quality_view::QualityReport;
+pub use queries_view::{QueriesOptions, QueriesReport};
 pub use register_view::{RegisterRecord, RegisterView};
 pub use routine_search::RoutineWanted;
 pub use sample_rows::SampleRows;
@@ -68,5 +68,5 @@ pub use sharing_view::{
     SharingReport,
 };
 pub use symbols::SymbolNames;
-pub use top_view::{remark_json, remarks_text, Shown, TopReport};
+pub use top_view::{closing_text, remark_json, Shown, TopReport};
 pub use why::{WhyReport, WhyReportOptions};

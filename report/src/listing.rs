@@ -8,7 +8,7 @@ use crate::number::{counted, grouped, percent};
 use crate::register_view::{RegisterRecord, RegisterView};
 use crate::routine_search::{find_routine, RoutineWanted};
 use crate::symbols::{image_number, SymbolNames};
-use crate::top_view::{remark_json, remarks_text};
+use crate::top_view::{closing_text, remark_json};
 use crate::ReportError;
 use hardmeter_analysis::{
     annotate, AnnotatedInstruction, Annotation, CodeMap, Filter, ImageAddress, InstructionText, PlaceCounts,
@@ -101,7 +101,7 @@ impl Listing {
     pub fn render(&self, style: Style, code_only: bool) -> String {
         let mut text = match code_only {
             true => String::new(),
-            false => self.heading.render(style) + "\n",
+            false => self.heading.render(style, &[]) + "\n",
         };
         let annotation = &self.annotation;
         let _ = writeln!(
@@ -129,7 +129,7 @@ impl Listing {
             let _ = write!(text, "\n{}", registers.render(style));
         }
         if !code_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }

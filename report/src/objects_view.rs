@@ -4,7 +4,7 @@ use crate::capture::{Capture, Walk, WalkOptions};
 use crate::heading::Heading;
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::{remark_json, remarks_text};
+use crate::top_view::{closing_text, remark_json};
 use crate::ReportError;
 use hardmeter_analysis::{
     Filter, Formula, ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, Remark,
@@ -101,16 +101,13 @@ impl ObjectsReport {
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
-            text = self.heading.render(style);
-            let mut line = |title: &str, value: &str| {
-                let title = style.paint(Tone::Faint, &format!("{title:<10}"));
-                let _ = writeln!(text, "  {title} {}", wrap(value, style, 13));
-            };
-            self.server.iter().for_each(|server| line("server", server));
-            self.filter.iter().for_each(|filter| line("only", filter));
+            let mut more: Vec<(&str, String)> = Vec::new();
+            more.extend(self.server.iter().map(|server| ("server", server.clone())));
+            more.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
             if self.coverage.with_address > 0 {
-                line("named", &coverage_text(self.coverage));
+                more.push(("named", coverage_text(self.coverage)));
             }
+            text = self.heading.render(style, &more);
             if !self.sentences.is_empty() {
                 text.push('\n');
             }
@@ -125,7 +122,7 @@ impl ObjectsReport {
             self.render_table(table, style, &mut text);
         }
         if !tables_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }

@@ -13,7 +13,7 @@ use crate::html::{page, Section};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::objects_view::{events_shown, no_notes, remarks_of_notes};
-use crate::top_view::{remark_json, remarks_text};
+use crate::top_view::{closing_text, remark_json};
 use crate::ReportError;
 use hardmeter_analysis::{
     find_relation, relations, FoldedPage, PageFold, PageLine, Relation, RelationError, Remark,
@@ -106,10 +106,8 @@ impl PageReport {
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
-            text = self.heading.render(style);
-            if let Some(filter) = &self.filter {
-                let _ = writeln!(text, "  {} {filter}", style.paint(Tone::Faint, &format!("{:<10}", "only")));
-            }
+            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
+            text = self.heading.render(style, &only.collect::<Vec<_>>());
         }
         for page in &self.pages {
             if !text.is_empty() {
@@ -118,7 +116,7 @@ impl PageReport {
             self.render_page(page, style, &mut text);
         }
         if !tables_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }

@@ -7,7 +7,7 @@ use crate::instructions::Instructions;
 use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::routine_code::RoutineCode;
-use crate::top_view::{remark_json, remarks_text};
+use crate::top_view::{closing_text, remark_json};
 use crate::ReportError;
 use hardmeter_analysis::{
     AddressGrades, EventQuality, PlaceCounts, Quality, Remark, Shadowing, Share, Skid, Ungraded,
@@ -102,10 +102,8 @@ impl QualityReport {
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
-            text = self.heading.render(style);
-            if let Some(filter) = &self.filter {
-                let _ = writeln!(text, "  {} {filter}", style.paint(Tone::Faint, &format!("{:<10}", "only")));
-            }
+            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
+            text = self.heading.render(style, &only.collect::<Vec<_>>());
             text.push('\n');
         }
         let title = |text: &mut String, title: &str| {
@@ -132,7 +130,7 @@ impl QualityReport {
             counted(self.heading.throttled, "time")
         );
         if !tables_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }

@@ -5,7 +5,7 @@ use crate::heading::Heading;
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::objects_view::{events_shown, no_notes, remarks_of_notes, shortened};
-use crate::top_view::{remark_json, remarks_text};
+use crate::top_view::{closing_text, remark_json};
 use crate::ReportError;
 use hardmeter_analysis::{
     CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share,
@@ -88,30 +88,7 @@ impl QueriesReport {
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
-            text = self.heading.render(style);
-            let mut line = |title: &str, value: &str| {
-                let title = style.paint(Tone::Faint, &format!("{title:<10}"));
-                let _ = writeln!(text, "  {title} {}", wrap(value, style, 13));
-            };
-            self.server.iter().for_each(|server| line("server", server));
-            self.filter.iter().for_each(|filter| line("only", filter));
-            let share = self.coverage.statement_share();
-            if share.total > 0 {
-                let of = counted(share.total, "sample");
-                let mut told = format!("{} of {of} in backends carry a statement", percent(share));
-                let starting = self.coverage.starting_share();
-                if starting.count > 0 {
-                    let _ = write!(
-                        told,
-                        "; {} were taken before the first statement of their backend",
-                        percent(starting)
-                    );
-                }
-                line("statements", &told);
-            }
-            if !self.workload.is_empty() {
-                line("workload", &self.workload_text());
-            }
+            text = self.heading.render(style, &self.facts());
             let sentences = self.sentences();
             if !sentences.is_empty() {
                 text.push('\n');
@@ -127,9 +104,31 @@ impl QueriesReport {
             self.render_table(table, style, &mut text);
         }
         if !tables_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
+    }
+
+    /// What this view adds to the heading.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        facts.extend(self.server.iter().map(|server| ("server", server.clone())));
+        facts.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
+        let share = self.coverage.statement_share();
+        if share.total > 0 {
+            let of = counted(share.total, "sample");
+            let mut told = format!("{} of {of} in backends carry a statement", percent(share));
+            let starting = self.coverage.starting_share();
+            if starting.count > 0 {
+                let before = "were taken before the first statement of their backend";
+                let _ = write!(told, "; {} {before}", percent(starting));
+            }
+            facts.push(("statements", told));
+        }
+        if !self.workload.is_empty() {
+            facts.push(("workload", self.workload_text()));
+        }
+        facts
     }
 
     fn workload_text(&self) -> String {

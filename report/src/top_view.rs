@@ -48,10 +48,8 @@ impl TopReport {
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
-            text = self.heading.render(style);
-            if let Some(filter) = &self.filter {
-                let _ = writeln!(text, "  {} {filter}", style.paint(Tone::Faint, &format!("{:<10}", "only")));
-            }
+            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
+            text = self.heading.render(style, &only.collect::<Vec<_>>());
         }
         for table in &self.tables {
             if !text.is_empty() {
@@ -60,7 +58,7 @@ impl TopReport {
             self.render_table(table, style, &mut text);
         }
         if !tables_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }
@@ -227,15 +225,12 @@ fn csv_row(name: &str, row: &Row) -> Vec<String> {
     cells
 }
 
-/// The remarks as a list below a view.
-pub fn remarks_text(remarks: &[Remark], style: Style) -> String {
+/// What a view ends with: remarks on what was shown, then the limits of the capture.
+pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> String {
     let item = |remark: &Remark| format!("* {}\n", wrap(&remark.to_string(), style, 2));
     let list: String = remarks.iter().map(item).collect();
-    if list.is_empty() {
-        list
-    } else {
-        format!("\n{list}")
-    }
+    let parts = [list, heading.render_limits(style)];
+    parts.iter().filter(|part| !part.is_empty()).map(|part| format!("\n{part}")).collect()
 }
 
 /// A remark for machines: its kind and figures, and the sentence for people.

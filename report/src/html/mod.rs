@@ -24,7 +24,7 @@ pub struct Section {
 
 /// A whole page: how the capture came to be, then the sections, with links to them above.
 pub fn page(title: &str, heading: &Heading, sections: &[Section]) -> String {
-    let conditions = heading.render(Style::default());
+    let conditions = heading.render(Style::default(), &[]) + &heading.render_limits(Style::default());
     let markup = html! {
         (DOCTYPE)
         html lang="en" {

@@ -3,7 +3,7 @@
 use super::{AccessReport, CodeName, FightReport, GroupReport, LineReport, SharingReport};
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
-use crate::top_view::remarks_text;
+use crate::top_view::closing_text;
 use hardmeter_analysis::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
 
@@ -21,10 +21,8 @@ impl SharingReport {
     pub fn render(&self, style: Style, detail: SharingDetail, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
-            text = self.heading.render(style);
-            if let Some(filter) = &self.filter {
-                let _ = writeln!(text, "  {} {filter}", style.paint(Tone::Faint, &format!("{:<10}", "only")));
-            }
+            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
+            text = self.heading.render(style, &only.collect::<Vec<_>>());
             text.push('\n');
         }
         let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, "contended cache lines"), self.summary());
@@ -52,7 +50,7 @@ impl SharingReport {
             let _ = writeln!(text, "\n{}", wrap(missing, style, 0));
         }
         if !tables_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }

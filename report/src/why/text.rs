@@ -4,7 +4,7 @@ use super::heat::{self, Cell};
 use super::{explain, remedy, sentences, WhyReport};
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::remarks_text;
+use crate::top_view::closing_text;
 use hardmeter_analysis::why::{
     Cause, CauseAnswer, EventAnswer, EventKind, How, MissRatioCurve, Score, SetMap, SetsUnknown,
 };
@@ -26,13 +26,10 @@ impl WhyReport {
     pub fn render(&self, style: Style, answers_only: bool) -> String {
         let mut text = String::new();
         if !answers_only {
-            text = self.heading.render(style);
-            let mut line = |title: &str, value: &str| {
-                let title = style.paint(Tone::Faint, &format!("{title:<10}"));
-                let _ = writeln!(text, "  {title} {}", wrap(value, style, 13));
-            };
-            self.filter.iter().for_each(|filter| line("only", filter));
-            line("geometry", &explain::origin(self.hierarchy.as_ref()));
+            let mut more: Vec<(&str, String)> = Vec::new();
+            more.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
+            more.push(("geometry", explain::origin(self.hierarchy.as_ref()).to_string()));
+            text = self.heading.render(style, &more);
         }
         let sentences = sentences::of(self);
         if !sentences.is_empty() && !text.is_empty() {
@@ -51,7 +48,7 @@ impl WhyReport {
             render_walks(walks, style, &mut text);
         }
         if !answers_only {
-            text.push_str(&remarks_text(&self.remarks, style));
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
     }
