@@ -1,0 +1,77 @@
+//! For whom a real PostgreSQL misses: by statement, operator and phase.
+//!
+//! Runs as root (the server then runs as `postgres`) and as an ordinary user.
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use common::{hardmeter, run, stdout, succeeded};
+use serde_json::Value;
+use server::ObservedServer;
+
+fn queries(server: &ObservedServer, arguments: &[&str]) -> Value {
+    let mut command = hardmeter();
+    command
+        .args(["queries", "--format", "json", "--all", "-i"])
+        .arg(server.path("server.data"))
+        .args(arguments);
+    serde_json::from_str(&stdout(&succeeded(run(&mut command)))).unwrap()
+}
+
+/// The samples of an event in rows whose value in `column` passes.
+fn count(report: &Value, event: &str, column: &str, passes: impl Fn(&str) -> bool) -> u64 {
+    let tables = report["tables"].as_array().unwrap();
+    let table = tables.iter().find(|table| table["event"] == event).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    let passing = rows.iter().filter(|row| row[column].as_str().is_some_and(&passes));
+    passing.map(|row| row["count"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn nearly_every_sample_of_a_backend_has_its_statement() {
+    let Some(server) = ObservedServer::new(1) else { return };
+    succeeded(run(&mut server.recorder("server.data", "pgbench -n -c 2 -t 600 >/dev/null 2>&1")));
+    let report = queries(&server, &[]);
+    let share = &report["coverage"]["statement_share"];
+    eprintln!("{} of {} samples of backends carry a statement", share["count"], share["of"]);
+    assert!(share["of"].as_u64().unwrap() > 1000, "{share}");
+    assert!(share["fraction"].as_f64().unwrap() >= 0.95, "{share}");
+    for table in report["tables"].as_array().unwrap() {
+        let rows = table["rows"].as_array().unwrap();
+        let sum: u64 = rows.iter().map(|row| row["count"].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), table["samples"].as_u64(), "{} adds up", table["event"]);
+    }
+    // pgbench's transaction: three updates, a query, an insert, and no constant in any of them.
+    for beginning in [
+        "UPDATE pgbench_accounts",
+        "UPDATE pgbench_tellers",
+        "SELECT abalance",
+        "INSERT INTO pgbench_history",
+    ] {
+        let of = count(&report, "l2-miss", "statement", |text| text.starts_with(beginning));
+        assert!(of > 0, "{beginning}");
+        let with_constants = count(&report, "l2-miss", "statement", |text| {
+            text.starts_with(beginning) && text.contains(|c: char| c.is_ascii_digit())
+        });
+        assert_eq!(with_constants, 0, "{beginning}");
+    }
+    // Only its index leads to an account; a modification runs above the scan that finds the row.
+    let operators = queries(&server, &["--by", "statement,operator"]);
+    let scans = |statement: &str, operator: &str| {
+        let tables = operators["tables"].as_array().unwrap();
+        let rows = tables.iter().flat_map(|table| table["rows"].as_array().unwrap());
+        let of = rows.filter(|row| {
+            row["statement"].as_str().is_some_and(|text| text.starts_with(statement))
+                && row["operator"] == operator
+        });
+        of.map(|row| row["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert!(scans("SELECT abalance", "Index Scan") > 0);
+    assert_eq!(scans("SELECT abalance", "Modify Table"), 0, "a query modifies nothing");
+    assert!(scans("UPDATE pgbench_accounts", "Modify Table") > 0);
+    let phases = queries(&server, &["--by", "phase"]);
+    for phase in ["parse", "plan", "execute"] {
+        assert!(count(&phases, "l2-miss", "phase", |text| text == phase) > 0, "{phase}");
+    }
+}
