@@ -6,6 +6,7 @@ pub mod events;
 pub mod export;
 pub mod generate;
 pub mod objects;
+mod observe;
 pub mod pages;
 pub mod queries;
 pub mod record;
