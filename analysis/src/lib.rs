@@ -29,8 +29,8 @@ mod latency;
 mod objects;
 mod pages;
 mod pass;
-mod queries;
 mod quality;
+mod queries;
 mod remark;
 mod sharing;
 mod stacks;
@@ -61,11 +61,11 @@ pub use pages::{
     find_relation, relations, FoldedPage, PageFold, PageLine, PagePart, Relation, RelationError,
 };
 pub use pass::{Located, Pass, ProcessNameId};
-pub use queries::{QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable};
 pub use quality::{
     AddressCheck, AddressGrade, AddressGrades, BlockCounts, EventQuality, Quality, Shadowing, Skid,
     UnevenBlock, Ungraded,
 };
+pub use queries::{QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable};
 pub use remark::Remark;
 pub use sharing::{
     Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,
