@@ -78,7 +78,9 @@ pub struct QueryCoverage {
     pub backend: u64,
     /// Of those, with a statement.
     pub backend_with_statement: u64,
-    /// Of those, before the first statement of the process: it starts, authenticates, fills its caches.
+    /// Of the latter, when the statement was over: cleaning up after it, waiting for the next one, leaving.
+    pub backend_after_statement: u64,
+    /// Of those of backends, before the first statement of the process: it starts, authenticates, fills its caches.
     pub backend_starting: u64,
     /// Samples with a call chain.
     pub with_callchain: u64,
@@ -92,6 +94,11 @@ impl QueryCoverage {
     /// Samples of backends with a statement.
     pub fn statement_share(&self) -> Share {
         Share { count: self.backend_with_statement, total: self.backend }
+    }
+
+    /// Samples of backends whose statement was over.
+    pub fn over_share(&self) -> Share {
+        Share { count: self.backend_after_statement, total: self.backend }
     }
 
     /// Samples of backends before the first statement of the process.
@@ -156,6 +163,7 @@ struct ProcessTally {
     samples: u64,
     with_statement: u64,
     before_first: u64,
+    after_statement: u64,
 }
 
 /// The packed form of "not told". Hashes may have any value, so that a statement has a word more: its state.
@@ -220,6 +228,8 @@ impl QueryCount {
             process.samples += 1;
             process.with_statement += u64::from(state == EXECUTING);
             process.before_first += u64::from(state == BEFORE_FIRST);
+            let over = sample.simulated().is_some_and(|detail| detail.statement_over);
+            process.after_statement += u64::from(over);
         }
         let row = self.keys.number(&[
             sample.event.0 as u64,
@@ -307,6 +317,7 @@ impl QueryCount {
                 coverage.backend += process.samples;
                 coverage.backend_with_statement += process.with_statement;
                 coverage.backend_starting += process.before_first;
+                coverage.backend_after_statement += process.after_statement;
             }
         }
         coverage

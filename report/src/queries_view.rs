@@ -118,6 +118,10 @@ impl QueriesReport {
         if share.total > 0 {
             let of = counted(share.total, "sample");
             let mut told = format!("{} of {of} in backends carry a statement", percent(share));
+            let over = self.coverage.over_share();
+            if over.count > 0 {
+                let _ = write!(told, " ({} one that was over)", percent(over));
+            }
             let starting = self.coverage.starting_share();
             if starting.count > 0 {
                 let before = "were taken before the first statement of their backend";

@@ -139,8 +139,8 @@ struct hm_state_rule {
   uint32_t kind, id;
   uint64_t base;                /* the pointer, the word, or the region's first byte */
   uint64_t size, stride;        /* of the region */
-  uint64_t table, table_stride; /* its entries */
-  uint64_t offset;              /* of the word, if `indirect` */
+  uint64_t table, table_stride; /* its entries; of a statement, the holder of the last one */
+  uint64_t offset;              /* of the word or the last statement, if `indirect` */
   uint32_t indirect, length;
 };
 #define HM_STATE_RULES 8

@@ -77,6 +77,30 @@ static void a_statement_is_its_hash_and_its_text_in_the_table(void **state) {
   header->statements = HM_RING_OFFSET;
 }
 
+/* Word 0 points to the statement, word 1 to what holds the address of the last one, 16 bytes in. */
+static void the_statement_executed_last_is_told_to_be_over(void **state) {
+  (void)state;
+  struct hm_state_rule rule = statement_rule(address_of(0));
+  rule.indirect = 1;
+  rule.table = address_of(8);
+  rule.offset = 16;
+  strcpy((char *)memory + 256, "commit");
+  strcpy((char *)memory + 320, "begin");
+  put_word(8, address_of(128));
+  put_word(128 + 16, address_of(256));
+  put_word(0, address_of(320));
+  struct hm_state read = read_by(rule, 0);
+  assert_true(read.statement == hm_statement_hash("begin", 5) && !read.statement_over);
+  put_word(0, 0);
+  read = read_by(rule, 0);
+  assert_true(read.statement == hm_statement_hash("commit", 6) && read.statement_over);
+  put_word(128 + 16, 0); /* it never executed one */
+  read = read_by(rule, 0);
+  assert_true(read.statement == 0 && !read.statement_over);
+  put_word(8, 0); /* it is just starting */
+  assert_true(read_by(rule, 0).statement == 0);
+}
+
 static void where_there_is_no_statement_none_is_told(void **state) {
   (void)state;
   assert_true(statement(0) == 0);
@@ -203,6 +227,7 @@ static void all_rules_are_carried_out_and_unknown_ones_left_out(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_statement_is_its_hash_and_its_text_in_the_table),
+      cmocka_unit_test(the_statement_executed_last_is_told_to_be_over),
       cmocka_unit_test(where_there_is_no_statement_none_is_told),
       cmocka_unit_test(garbage_is_read_as_a_text_and_never_beyond_what_is_there),
       cmocka_unit_test(a_word_is_read_in_place_or_through_a_pointer),

@@ -306,8 +306,9 @@ static void put_state(uint64_t address) {
   struct hm_state state;
   hm_read_state(hm_sim.header, address, &state);
   if (state.statement != 0) {
-    put_section(SECTION_STATEMENT, sizeof(uint64_t));
+    put_section(SECTION_STATEMENT, 2 * sizeof(uint64_t));
     put(state.statement);
+    put(state.statement_over);
   }
   for (uint32_t i = 0; i < state.values; i++) {
     const struct hm_state_value *value = &state.value[i];

@@ -63,6 +63,18 @@ static uint64_t statement_at(struct hm_header *header, uint64_t pointer) {
   return hash;
 }
 
+/* The statement being executed; while there is none, the one executed last, which
+ * the server keeps for its own views of what it does. */
+static void read_statement(struct hm_header *header, const struct hm_state_rule *rule,
+                           struct hm_state *state) {
+  uint64_t holder;
+  state->statement = statement_at(header, rule->base);
+  if (state->statement != 0 || !rule->indirect) return;
+  if (!read_pointer(rule->table, &holder) || holder == 0) return;
+  state->statement = statement_at(header, holder + rule->offset);
+  state->statement_over = state->statement != 0;
+}
+
 static int read_word(const struct hm_state_rule *rule, uint8_t *into) {
   uint64_t address = rule->base;
   if (rule->indirect) {
@@ -81,6 +93,7 @@ static int read_entry(const struct hm_state_rule *rule, uint64_t address, uint8_
 void hm_read_state(struct hm_header *header, uint64_t address, struct hm_state *state) {
   uint32_t rules = atomic_load_explicit(&header->state_rules, memory_order_acquire);
   state->statement = 0;
+  state->statement_over = 0;
   state->values = 0;
   if (rules > HM_STATE_RULES) rules = HM_STATE_RULES;
   for (uint32_t i = 0; i < rules; i++) {
@@ -90,7 +103,7 @@ void hm_read_state(struct hm_header *header, uint64_t address, struct hm_state *
     if (rule->length > HM_STATE_LONGEST || (rule->length == 0 && rule->kind != HM_STATE_STATEMENT))
       continue;
     switch (rule->kind) {
-      case HM_STATE_STATEMENT: state->statement = statement_at(header, rule->base); break;
+      case HM_STATE_STATEMENT: read_statement(header, rule, state); break;
       case HM_STATE_WORD: found = read_word(rule, value->bytes); break;
       case HM_STATE_ENTRY: found = read_entry(rule, address, value->bytes); break;
       default: break; /* of a newer recorder */

@@ -194,9 +194,14 @@ impl RawStateRule {
     fn new(rule: &StateRule) -> RawStateRule {
         let none = RawStateRule::default();
         match *rule {
-            StateRule::Statement { pointer } => {
-                RawStateRule { kind: STATE_STATEMENT, base: pointer.0, ..none }
-            }
+            StateRule::Statement { pointer, last } => RawStateRule {
+                kind: STATE_STATEMENT,
+                base: pointer.0,
+                table: last.map_or(0, |last| last.base.0),
+                offset: last.map_or(0, |last| last.offset.0),
+                indirect: u32::from(last.is_some()),
+                ..none
+            },
             StateRule::Word { id, base, offset, length } => RawStateRule {
                 kind: STATE_WORD,
                 id: id.0,
@@ -522,7 +527,7 @@ mod tests {
         let mut segment = segment();
         let address = VirtualAddress;
         let rules = [
-            StateRule::Statement { pointer: address(0x10) },
+            StateRule::Statement { pointer: address(0x10), last: None },
             StateRule::Word { id: StateId(4), base: address(0x20), offset: Some(ByteCount(24)), length: 4 },
             StateRule::Entry {
                 id: StateId(5),

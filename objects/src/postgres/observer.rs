@@ -17,7 +17,7 @@ use super::{BLOCK_STATE, DESCRIPTOR_STATE};
 use crate::error::AttachError;
 use crate::process_memory::Mapping;
 use crate::{Access, ServerObjects};
-use hardmeter_samples::model::{ByteCount, Pid, StateRule, Timestamp, VirtualAddress};
+use hardmeter_samples::model::{ByteCount, LastStatement, Pid, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRole};
 
 /// A server that is being looked into.
@@ -55,6 +55,13 @@ fn clock() -> Timestamp {
 }
 
 impl Postgres {
+    /// Where a backend keeps the text that `pg_stat_activity` shows when it is idle.
+    fn last_statement(&self) -> Option<LastStatement> {
+        let base = self.server.program.address("MyBEEntry")?;
+        let offset = self.server.layout.offset("PgBackendStatus", "st_activity_raw").ok()?;
+        Some(LastStatement { base, offset: ByteCount(offset) })
+    }
+
     /// Attaches to the server that a process belongs to.
     pub fn attach(pid: Pid) -> Result<Postgres, AttachError> {
         let server = Server::attach(pid)?;
@@ -251,8 +258,9 @@ impl ServerObjects for Postgres {
             length: super::shared::buffers::TAG_LENGTH as u32,
         };
         let statement = self.server.program.address("debug_query_string");
+        let last = self.last_statement();
         let mut rules: Vec<StateRule> =
-            statement.into_iter().map(|pointer| StateRule::Statement { pointer }).collect();
+            statement.into_iter().map(|pointer| StateRule::Statement { pointer, last }).collect();
         rules.push(tag(BLOCK_STATE, buffers.blocks, buffers.block_size));
         rules.push(tag(DESCRIPTOR_STATE, buffers.descriptors, buffers.stride));
         rules

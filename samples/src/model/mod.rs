@@ -16,7 +16,7 @@ pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle}
 pub use registers::{Register, Registers};
 pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
 pub use simulated::{HeapBlock, MissCause, Sharing, SharingVerdict, SimulatedDetail, StatementHash};
-pub use state::{StateId, StateRule};
+pub use state::{LastStatement, StateId, StateRule};
 pub use statement_mark::{StatementMark, StatementMarkKind, StatementProbe};
 pub use units::{
     AccessSize, ByteCount, CacheLine, CpuId, Cycles, FileOffset, PageSize, Period, PhysicalAddress, Pid, Tid,

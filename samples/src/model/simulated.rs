@@ -10,7 +10,7 @@
 //!
 //! kind 1, sharing     0         1        2      3      4           8
 //!                     | verdict | offset | size | kind | pid (u32) | ip (u64)   | the other side
-//! kind 2, statement   | hash of the statement's text without constants (u64) |
+//! kind 2, statement   | hash of the statement's text without constants (u64) | 1 if it is over (u64, may be absent) |
 //! kind 3, state       | rule (u32) | length (u32) | bytes |
 //! kind 4, allocation  | first byte of the block (u64) | its size (u64) | where it was asked for (u64) |
 //! ```
@@ -93,8 +93,10 @@ pub struct SimulatedDetail {
     pub wall_time: Timestamp,
     /// Who else uses the line, for the events of sharing and for misses by coherence.
     pub sharing: Option<Sharing>,
-    /// The statement that the process executed.
+    /// The statement that the process executed, or, if that is over, had executed last.
     pub statement: Option<StatementHash>,
+    /// Whether the statement was over: the process was cleaning up after it, or waiting for the next one.
+    pub statement_over: bool,
     /// The heap block, where allocations were recorded.
     pub heap_block: Option<HeapBlock>,
 }
@@ -131,12 +133,16 @@ impl SimulatedDetail {
             wall_time: Timestamp(u64::from_le_bytes(raw[12..20].try_into().ok()?)),
             sharing: None,
             statement: None,
+            statement_over: false,
             heap_block: None,
         };
         for (kind, payload) in sections(raw) {
             match kind {
                 SHARING => detail.sharing = sharing(payload),
-                STATEMENT => detail.statement = word(payload, 0).map(StatementHash),
+                STATEMENT => {
+                    detail.statement = word(payload, 0).map(StatementHash);
+                    detail.statement_over = word(payload, 1).is_some_and(|flags| flags & 1 != 0);
+                }
                 ALLOCATION => detail.heap_block = heap_block(payload),
                 _ => {}
             }
@@ -238,7 +244,7 @@ mod tests {
         other.extend(0x401000u64.to_le_bytes());
         raw.extend(section(SHARING, &other));
         let detail = SimulatedDetail::decode(&raw).expect("ours");
-        assert_eq!(detail.statement, Some(StatementHash(7)));
+        assert_eq!((detail.statement, detail.statement_over), (Some(StatementHash(7)), false));
         let sharing = detail.sharing.expect("a section of it");
         assert_eq!(sharing.verdict, Some(SharingVerdict::False));
         assert_eq!((sharing.offset, sharing.size), (60, AccessSize(4)));
@@ -246,6 +252,14 @@ mod tests {
         assert_eq!(sharing.operation, MemoryOperation::Store);
         let states: Vec<_> = SimulatedDetail::states(&raw).collect();
         assert_eq!(states, [(StateId(5), &b"tag"[..])]);
+    }
+
+    #[test]
+    fn a_statement_that_is_over_says_so() {
+        let mut raw = PLAIN.to_vec();
+        raw.extend(section(STATEMENT, &[7u64.to_le_bytes(), 1u64.to_le_bytes()].concat()));
+        let detail = SimulatedDetail::decode(&raw).expect("ours");
+        assert_eq!((detail.statement, detail.statement_over), (Some(StatementHash(7)), true));
     }
 
     #[test]

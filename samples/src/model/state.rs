@@ -13,6 +13,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct StateId(pub u32);
 
+/// Where a server keeps the text of the statement that it executed last: `*(*base + offset)` is its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LastStatement {
+    /// Where the pointer to what contains it lies.
+    pub base: VirtualAddress,
+    /// Offset of the text's address from there.
+    pub offset: ByteCount,
+}
+
 /// One thing to read at a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StateRule {
@@ -21,6 +30,8 @@ pub enum StateRule {
     Statement {
         /// Where the pointer lies.
         pointer: VirtualAddress,
+        /// Where to look for the statement executed last, while that pointer is null.
+        last: Option<LastStatement>,
     },
     /// A word of up to eight bytes: at `base`, or, with `offset`, at `*base + offset`.
     Word {

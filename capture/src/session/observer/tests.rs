@@ -6,7 +6,7 @@ use hardmeter_samples::perf_data::abi::{attr_flag, sample_type, PerfEventAttr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-const RULE: StateRule = StateRule::Statement { pointer: VirtualAddress(0x1000) };
+const RULE: StateRule = StateRule::Statement { pointer: VirtualAddress(0x1000), last: None };
 
 #[derive(Default)]
 struct Witness {
