@@ -4,7 +4,7 @@
 mod common;
 
 use common::{compile, options, text, tool, PID};
-use hardmeter_attribution::{ImageAddress, Symbolizer, Syntax};
+use hardmeter_attribution::{DataPlace, ImageAddress, Symbolizer, Syntax};
 use hardmeter_samples::model::{CpuMode, FileOffset, Mmap, Tid, VirtualAddress};
 use std::path::Path;
 
@@ -111,4 +111,33 @@ fn files_that_are_no_files_do_no_harm() {
     for path in [empty.as_path(), header_only.as_path(), directory.path(), Path::new("/dev/null")] {
         ask_everything(path, 0x2000, directory.path());
     }
+}
+
+/// A locale's table, a database's file: mapped as data it is no problem; code cannot run in it.
+#[test]
+fn a_file_of_data_is_a_problem_only_where_code_is_said_to_run_in_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("LC_TIME");
+    std::fs::write(&path, vec![0x20u8; 8192]).expect("written");
+    let mut symbolizer = Symbolizer::new(options(&[]));
+    symbolizer.spaces_mut().mmap(&Mmap {
+        pid: PID,
+        tid: Tid(PID.0),
+        mode: CpuMode::User,
+        start: VirtualAddress(common::BIAS),
+        length: 8192,
+        offset: FileOffset(0),
+        executable: false,
+        protection: None,
+        flags: None,
+        build_id: None,
+        path: text(&path).to_owned(),
+        time: None,
+    });
+    let found = symbolizer.lookup_data(PID, VirtualAddress(common::BIAS + 100));
+    assert_eq!(found.place, DataPlace::Area);
+    assert_eq!(symbolizer.problems().iter().count(), 0, "{:?}", symbolizer.problems());
+    symbolizer.lookup(PID, VirtualAddress(common::BIAS + 100), CpuMode::User);
+    let told: Vec<String> = symbolizer.problems().iter().map(|problem| problem.to_string()).collect();
+    assert!(told.len() == 1 && told[0].contains("is no ELF file"), "{told:?}");
 }

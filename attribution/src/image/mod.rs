@@ -99,9 +99,6 @@ impl Image {
         bytes: Arc<ImageBytes>,
         locator: &locate::Locator,
     ) -> Result<Image, ImageError> {
-        if !bytes.starts_with(&object::elf::ELFMAG) {
-            return Err(ImageError::NotElf);
-        }
         let file = object::File::parse(&**bytes)?;
         let unwind = UnwindRanges::read(&file);
         let plt = PltStubs::read(&file);
@@ -220,6 +217,9 @@ impl Image {
 
 /// Refuses a file of another build, or without a build id; without an expectation any file will do.
 pub(crate) fn check_build(bytes: &ImageBytes, expected: Option<&BuildId>) -> Result<(), ImageError> {
+    if !bytes.starts_with(&object::elf::ELFMAG) {
+        return Err(ImageError::NotElf);
+    }
     let file = object::File::parse(&**bytes)?;
     let Some(expected) = expected else { return Ok(()) };
     let found = file.build_id().ok().flatten().and_then(BuildId::new);
