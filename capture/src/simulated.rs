@@ -36,7 +36,7 @@ impl RecordSource for SimulatedSource {
 
     fn interval(&self) -> Duration {
         // The shared ring cannot wake us. Simulated programs write some MB/s, the ring holds more than that.
-        Duration::from_millis(50)
+        Duration::from_millis(20)
     }
 
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {

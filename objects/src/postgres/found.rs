@@ -1,7 +1,7 @@
 //! What one address was found to be, before times and numbers of texts are put to it.
 
 use crate::process_memory::{Mapping, ProcessMemory};
-use hardmeter_samples::model::{ByteCount, VirtualAddress};
+use hardmeter_samples::model::{ByteCount, Pid, VirtualAddress};
 use std::borrow::Cow;
 
 /// A stretch of memory and its names, from general to particular (see [`ObjectPath`]).
@@ -63,6 +63,12 @@ pub(crate) trait PrivateObjects: Send {
 
     /// What lies at an address of a process, in writable memory that belongs to no file and is no stack.
     fn find(&mut self, process: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found>;
+
+    /// Whether a later look may tell more: the process was looked at before its memory came to be.
+    fn is_provisional(&self, found: &Found) -> bool;
+
+    /// What is remembered of an address, of a process whose memory can no longer be read.
+    fn remembered(&self, pid: Pid, address: VirtualAddress) -> Option<Found>;
 
     /// A process has ended.
     fn forget(&mut self, process: &ProcessMemory);

@@ -19,6 +19,7 @@ use crate::process_memory::Mapping;
 use crate::{Access, ServerObjects};
 use hardmeter_samples::model::{ByteCount, LastStatement, Pid, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRole};
+use std::collections::HashMap;
 
 /// A server that is being looked into.
 pub(crate) struct Postgres {
@@ -37,12 +38,16 @@ pub(crate) struct Postgres {
     passing: Vec<(FactId, VirtualAddress)>,
     /// Facts of one process, and the address of each; whether they depend on the contents of its memory.
     own: Vec<(FactId, Pid, VirtualAddress, bool)>,
+    /// Private addresses that a later look may tell more of, with what is to be told if none does.
+    unsettled: HashMap<(Pid, VirtualAddress), (Found, Timestamp)>,
     unmapped: u64,
     ended: Option<Timestamp>,
 }
 
 /// Facts that are kept: about a hundred megabytes of notes.
 const MOST_FACTS: usize = 500_000;
+/// Addresses that wait for a later look, at most.
+const MOST_UNSETTLED: usize = 20_000;
 /// Facts of private memory that are looked at again at one look.
 const MOST_PRIVATE: usize = 20_000;
 
@@ -82,6 +87,7 @@ impl Postgres {
             fixed: Vec::new(),
             passing: Vec::new(),
             own: Vec::new(),
+            unsettled: HashMap::new(),
             unmapped: 0,
             ended: None,
             server,
@@ -151,7 +157,13 @@ impl Postgres {
         }
         let was_ours = self.roles.of(pid).is_some();
         let region = self.processes.region(&self.server, pid, was_ours, access.stack_pointer, address);
-        let Some(region) = region else { return };
+        let Some(region) = region else {
+            // It has ended; where its contexts lay a moment ago is known.
+            if let Some(found) = self.private.remembered(pid, address) {
+                self.facts.begin(Some(pid), &found, None, (access.time.min(now), now));
+            }
+            return;
+        };
         let lasting = region.is_lasting();
         let (found, by_contents) = match region {
             Region::Known(found) => (found, false),
@@ -162,6 +174,12 @@ impl Postgres {
             Region::Private(mapping) => {
                 let Some(process) = self.processes.get(&self.server, pid) else { return };
                 match self.private.find(&process.memory, &mapping, address) {
+                    Some(found) if self.private.is_provisional(&found) => {
+                        if self.unsettled.len() < MOST_UNSETTLED {
+                            self.unsettled.entry((pid, address)).or_insert((found, now));
+                        }
+                        return;
+                    }
                     Some(found) => (found, true),
                     None => (unknown_private(&mapping, address), false),
                 }
@@ -181,8 +199,25 @@ impl Postgres {
         self.own.push((id, pid, address, by_contents));
     }
 
+    /// Looks once more at addresses that were sampled before their memory had been looked at; what cannot be told now
+    /// is told as it was.
+    fn settle(&mut self, now: Timestamp) {
+        for ((pid, address), (provisional, seen)) in std::mem::take(&mut self.unsettled) {
+            let process = self.processes.get(&self.server, pid);
+            let found = match process.and_then(|process| Some((process, process.mappings.at(address)?))) {
+                Some((process, mapping)) => self.private.find(&process.memory, mapping, address),
+                None => self.private.remembered(pid, address),
+            };
+            let found = found.unwrap_or(provisional);
+            if let Some(id) = self.facts.begin(Some(pid), &found, None, (seen, now)) {
+                self.own.push((id, pid, address, true));
+            }
+        }
+    }
+
     fn look_at_private(&mut self, now: Timestamp) {
         self.private.begin_look();
+        self.settle(now);
         for memory in self.processes.remove_ended() {
             self.private.forget(&memory);
         }

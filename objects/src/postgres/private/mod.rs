@@ -43,6 +43,8 @@ const SHARE: u32 = 200;
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The largest stretch that is named of memory outside contexts: what lies around it may be another's soon.
 const PAGE: u64 = 4096;
+/// What memory is called that came to be after the last walk.
+const NOT_IN_TIME: &str = "not looked at in time";
 /// The same of free space in a block.
 const PIECE: u64 = 256;
 
@@ -99,7 +101,11 @@ impl PrivateMemory {
         if self.processes.get(&pid).is_some_and(|process| begin - process.walked < wait(process)) {
             return;
         }
-        let top = memory.whole(self.top, 8).and_then(|bytes| crate::bytes::u64_at(&bytes, 0)).unwrap_or(0);
+        let top = memory.whole(self.top, 8).and_then(|bytes| crate::bytes::u64_at(&bytes, 0));
+        if top.is_none() && self.processes.contains_key(&pid) {
+            return; // it has ended: what was seen last is all that will ever be known
+        }
+        let top = top.unwrap_or(0);
         let tree = match top {
             // A process that is just starting.
             0 => Tree::default(),
@@ -139,6 +145,18 @@ impl PrivateObjects for PrivateMemory {
 
     fn find(&mut self, process: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found> {
         self.find_in(process.pid(), process, (mapping.start, mapping.end), address)
+    }
+
+    fn is_provisional(&self, found: &Found) -> bool {
+        found.name == NOT_IN_TIME
+    }
+
+    fn remembered(&self, pid: Pid, address: VirtualAddress) -> Option<Found> {
+        let tree = &self.processes.get(&pid)?.tree;
+        let block = tree.block_at(address)?;
+        let context = tree.contexts.get(block.context)?;
+        let whole = of_context(context, block.start, stretch(block.start, block.end));
+        Some(whole.part("", block.data, stretch(block.data, block.end)))
     }
 
     fn forget(&mut self, process: &ProcessMemory) {
@@ -227,8 +245,7 @@ impl Process {
         let (start, end) = (start.max(page), end.min(VirtualAddress(page.0 + PAGE)));
         // A moment after the walk all contexts are known; later there may be new ones.
         const SOON: Duration = Duration::from_millis(20);
-        let name =
-            if self.walked.elapsed() < SOON { "outside memory contexts" } else { "not looked at in time" };
+        let name = if self.walked.elapsed() < SOON { "outside memory contexts" } else { NOT_IN_TIME };
         Some(Found::new("heap", start, stretch(start, end)).named(name))
     }
 
