@@ -31,7 +31,7 @@ fn count(report: &Value, event: &str, column: &str, passes: impl Fn(&str) -> boo
 #[test]
 fn nearly_every_sample_of_a_backend_has_its_statement() {
     let Some(server) = ObservedServer::new(1) else { return };
-    succeeded(run(&mut server.recorder("server.data", "pgbench -n -c 2 -t 600 >/dev/null 2>&1")));
+    succeeded(run(&mut server.recorder("server.data", "pgbench -n -c 10 -t 100 >/dev/null 2>&1")));
     let report = queries(&server, &[]);
     let share = &report["coverage"]["statement_share"];
     eprintln!("{} of {} samples of backends carry a statement", share["count"], share["of"]);
