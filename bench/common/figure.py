@@ -106,7 +106,7 @@ class Figure:
         }
 
 
-LINE = "{:<38} {:>9} {:<8} {:>17} {:>6}  {:<9} {}"
+LINE = "{:<42} {:>9} {:<8} {:>17} {:>6}  {:<9} {}"
 HEADING = LINE.format("figure", "value", "unit", "95 % interval", "n", "bar", "verdict")
 
 

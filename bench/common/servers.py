@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Iterator, List
+from typing import Dict, Iterator, List, Optional
 
 from postgres import Connection
 from processes import Trouble, children, cpu_seconds, run
@@ -63,12 +63,12 @@ class Playground:
                     print(f"bench: {server.folder} stays behind: {error}", file=sys.stderr)
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def server(self, kind: str) -> "Server":
-        """The server of a kind, with pgbench's tables at scale 1; made when first asked for, and then stopped."""
+    def server(self, kind: str, scale: int = 1, settings: Optional[Dict[str, str]] = None) -> "Server":
+        """The server of a kind, with pgbench's tables; made when first asked for, and then stopped."""
         for server in self._servers:
-            if server.kind == kind:
+            if (server.kind, server.scale) == (kind, scale):
                 return server
-        server = Server(kind, self.folder)
+        server = Server(kind, self.folder, scale, {**SETTINGS, **(settings or {})})
         self._servers.append(server)
         server.make()
         return server
@@ -77,19 +77,21 @@ class Playground:
 class Server:
     """One server; `with server.running():` has it serve."""
 
-    def __init__(self, kind: str, playground: Path):
+    def __init__(self, kind: str, playground: Path, scale: int, settings: Dict[str, str]):
         self.kind = kind
-        self.folder = playground / kind
-        self.capture = playground / f"{kind}.data"
+        self.scale = scale
+        self.folder = playground / f"{kind}-{scale}"
+        self.capture = playground / f"{kind}-{scale}.data"
+        self._settings = settings
         self.postmaster = 0
         self._recorder = None
-        self._programs = playground / f"{kind}.programs"
+        self._programs = playground / f"{kind}-{scale}.programs"
         self._description: dict = {}
 
     def make(self) -> None:
-        settings = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
+        settings = [word for item in self._settings.items() for word in ("--set", "=".join(item))]
         self._hardmeter("start", "postgres", *settings)
-        self._hardmeter("load", "postgres", "--scale", "1")
+        self._hardmeter("load", "postgres", "--scale", str(self.scale))
         self._hardmeter("stop")
         self._description = json.loads(self._hardmeter("status", "--format", "json"))
 

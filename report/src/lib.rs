@@ -68,5 +68,5 @@ pub use sharing_view::{
     SharingReport,
 };
 pub use symbols::SymbolNames;
-pub use top_view::{closing_text, remark_json, Shown, TopReport};
+pub use top_view::{closing_text, remark_json, sentences_text, Shown, TopReport};
 pub use why::{WhyReport, WhyReportOptions};

@@ -2,9 +2,9 @@
 
 use crate::capture::{Capture, Walk, WalkOptions};
 use crate::heading::Heading;
-use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::{closing_text, remark_json};
+use crate::top_view::{closing_text, remark_json, sentences_text};
 use crate::ReportError;
 use hardmeter_analysis::{
     Filter, Formula, ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, Remark,
@@ -111,9 +111,7 @@ impl ObjectsReport {
             if !self.sentences.is_empty() {
                 text.push('\n');
             }
-            for sentence in &self.sentences {
-                let _ = writeln!(text, "* {}", wrap(sentence, style, 2));
-            }
+            text.push_str(&sentences_text(&self.sentences, style));
         }
         for table in self.tables.iter().filter(|table| !table.rows.is_empty()) {
             if !text.is_empty() {

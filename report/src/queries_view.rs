@@ -2,10 +2,10 @@
 
 use crate::capture::{Capture, WalkOptions};
 use crate::heading::Heading;
-use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::objects_view::{events_shown, no_notes, remarks_of_notes, shortened};
-use crate::top_view::{closing_text, remark_json};
+use crate::top_view::{closing_text, remark_json, sentences_text};
 use crate::ReportError;
 use hardmeter_analysis::{
     CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share,
@@ -93,9 +93,7 @@ impl QueriesReport {
             if !sentences.is_empty() {
                 text.push('\n');
             }
-            for sentence in &sentences {
-                let _ = writeln!(text, "* {}", wrap(sentence, style, 2));
-            }
+            text.push_str(&sentences_text(&sentences, style));
         }
         for table in &self.tables {
             if !text.is_empty() {

@@ -233,6 +233,11 @@ pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> Stri
     parts.iter().filter(|part| !part.is_empty()).map(|part| format!("\n{part}")).collect()
 }
 
+/// Sentences as a list, one below the other.
+pub fn sentences_text(sentences: &[String], style: Style) -> String {
+    sentences.iter().map(|sentence| format!("* {}\n", wrap(sentence, style, 2))).collect()
+}
+
 /// A remark for machines: its kind and figures, and the sentence for people.
 pub fn remark_json(remark: &Remark) -> Json {
     let mut object = json!(remark);

@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_analysis::{Formula, ObjectLevel};
-use hardmeter_report::{ObjectsOptions, ObjectsReport, WalkOptions};
+use hardmeter_report::{sentences_text, ObjectsOptions, ObjectsReport, WalkOptions};
 
 /// Show on what data the misses are: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]
@@ -52,6 +52,8 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
+    /// Only the sentences that stand above the tables.
+    Sentences,
     Json,
     Csv,
 }
@@ -88,6 +90,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Sentences => print(&sentences_text(&report.sentences, style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }

@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_analysis::QueryColumn;
-use hardmeter_report::{QueriesOptions, QueriesReport, WalkOptions};
+use hardmeter_report::{sentences_text, QueriesOptions, QueriesReport, WalkOptions};
 
 /// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]
@@ -46,6 +46,8 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
+    /// Only the sentences that stand above the tables.
+    Sentences,
     Json,
     Csv,
 }
@@ -80,6 +82,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }

@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_capture::softpmu::find_machine;
-use hardmeter_report::{write_file, WalkOptions, WhyReport, WhyReportOptions};
+use hardmeter_report::{sentences_text, write_file, WalkOptions, WhyReport, WhyReportOptions};
 use std::path::PathBuf;
 
 /// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.
@@ -46,6 +46,8 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
+    /// Only the sentences that stand above the tables.
+    Sentences,
     Json,
 }
 
@@ -83,6 +85,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
     }
     Ok(outcome(&report.unread, globals))

@@ -4,7 +4,7 @@ use super::heat::{self, Cell};
 use super::{explain, remedy, sentences, WhyReport};
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::closing_text;
+use crate::top_view::{closing_text, sentences_text};
 use hardmeter_analysis::why::{
     Cause, CauseAnswer, EventAnswer, EventKind, How, MissRatioCurve, Score, SetMap, SetsUnknown,
 };
@@ -22,6 +22,11 @@ const LINES_LISTED: usize = 10;
 const BAR: usize = 40;
 
 impl WhyReport {
+    /// What was found, in sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        sentences::of(self)
+    }
+
     /// The report as text; `answers_only` leaves out the heading and the remarks.
     pub fn render(&self, style: Style, answers_only: bool) -> String {
         let mut text = String::new();
@@ -35,9 +40,7 @@ impl WhyReport {
         if !sentences.is_empty() && !text.is_empty() {
             text.push('\n');
         }
-        for sentence in &sentences {
-            let _ = writeln!(text, "* {}", wrap(sentence, style, 2));
-        }
+        text.push_str(&sentences_text(&sentences, style));
         for answer in &self.events {
             self.render_event(answer, style, &mut text);
         }
