@@ -145,7 +145,7 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
     assert_eq!(counts.values().sum::<usize>() + without, samples.len(), "the counts add up");
 
     // The server's own count of transactions that wrote: pgbench's, and perhaps some of an autovacuum.
-    let transactions = notes.workload.get("transactions with a number").copied().unwrap_or_default();
+    let transactions = notes.workload.get("writing transactions").copied().unwrap_or_default();
     assert!((80.0..=90.0).contains(&transactions), "{:?}", notes.workload);
 
     // Who executes pgbench's statements is a client's backend: one per client.

@@ -262,7 +262,7 @@ fn locks_and_areas_have_the_servers_own_names() {
         of(&after) - of(&before)
     };
     // Two wrote, one only read.
-    assert_eq!(grown("transactions with a number"), 2);
+    assert_eq!(grown("writing transactions"), 2);
     let notes = objects.finish(Timestamp(u64::MAX));
 
     let program_bytes = std::fs::read(&program.path).expect("the server's program");

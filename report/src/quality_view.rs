@@ -252,7 +252,8 @@ fn grades_json(grades: &AddressGrades) -> Json {
 
 fn skid_text(event: &EventQuality) -> String {
     let Some(skid) = event.skid else {
-        return "skid cannot be told: no sample of accesses to data with its code at hand".to_string();
+        return "skid cannot be told: the event counts fetches of code too, or the code is not at hand"
+            .to_string();
     };
     let suspects = Share { count: skid.suspects, total: skid.examined };
     let behind = Share { count: skid.behind_memory, total: skid.suspects };

@@ -316,7 +316,11 @@ impl QueriesReport {
 
 /// What figures can be given for each of: what the workload did, not how fast.
 fn is_divisor(name: &str) -> bool {
-    name == "transactions" || name == "rows" || name.starts_with("rows ") || name.starts_with("rows_")
+    name == "transactions"
+        || name.ends_with(" transactions")
+        || name == "rows"
+        || name.starts_with("rows ")
+        || name.starts_with("rows_")
 }
 
 fn singular(unit: &str) -> String {
@@ -347,8 +351,8 @@ fn missing(
     let mut say = |text: &str| remarks.push(Remark::Limit { text: text.to_string() });
     let by = |column| columns.contains(&column);
     if by(QueryColumn::Statement) && no_statements {
-        say("the capture tells of no statement; record a PostgreSQL server with the software PMU, or as root on a \
-             kernel with uprobes: hardmeter record --server DIR or -p PID");
+        say("the capture tells of no statement; record a PostgreSQL server (hardmeter record --server DIR or -p PID) \
+             with the software PMU, or as root with --statements");
     }
     let by_chain = by(QueryColumn::Operator) || by(QueryColumn::Phase);
     if by_chain && coverage.samples > 0 && coverage.with_callchain == 0 {
@@ -374,5 +378,7 @@ mod tests {
         assert_eq!(singular("transactions"), "transaction");
         assert_eq!(singular("rows_returned"), "row returned");
         assert!(is_divisor("rows") && is_divisor("transactions") && !is_divisor("tps"));
+        assert_eq!(singular("writing transactions"), "writing transaction");
+        assert!(is_divisor("writing transactions") && !is_divisor("writing transactions finished"));
     }
 }

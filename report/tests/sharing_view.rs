@@ -111,6 +111,9 @@ fn report(path: &Path, judge_by_samples: bool) -> SharingReport {
 }
 
 const GOLDEN: &str = "\
+* 100.00 % (n = 8 of 8) of the misses that waited for another core: shared memory, 1 line, falsely
+  shared between 2 processes, exact (simulated)
+
 contended cache lines: n = 8 coherence misses and 9 invalidations on 1 line
   #  misses      of 8  local  remote  taken  latency  sharing  address         object
   1       8  100.00 %      0       0      9       60  false    0x7f0000000000  shared memory /dev/zero (deleted)

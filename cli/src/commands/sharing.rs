@@ -3,7 +3,9 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_report::{write_file, SharingDetail, SharingOptions, SharingReport, WalkOptions};
+use hardmeter_report::{
+    sentences_text, write_file, SharingDetail, SharingOptions, SharingReport, WalkOptions,
+};
 use std::path::PathBuf;
 
 /// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
@@ -57,6 +59,8 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
+    /// Only the sentences that stand above the tables.
+    Sentences,
     Json,
 }
 
@@ -89,6 +93,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     match arguments.format {
         Format::Text => print(&report.render(style(globals), detail, globals.quiet))?,
+        Format::Sentences => print(&sentences_text(&report.sentences, style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
     }
     Ok(outcome(&report.unread, globals))

@@ -358,8 +358,8 @@ impl ServerObjects for Postgres {
         };
         // A transaction gets a number when it first writes; it is finished when it commits or is taken back.
         [
-            counter("transactions with a number", "nextXid"),
-            counter("transactions with a number finished", "xactCompletionCount"),
+            counter("writing transactions", "nextXid"),
+            counter("writing transactions finished", "xactCompletionCount"),
         ]
         .into_iter()
         .flatten()

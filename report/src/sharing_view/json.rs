@@ -7,7 +7,7 @@ use hardmeter_analysis::Share;
 use serde_json::{json, Value as Json};
 
 impl SharingReport {
-    /// The report for machines: every line studied, whole.
+    /// The report for machines: every line shown, whole.
     pub fn json(&self) -> Json {
         json!({
             "format": "hardmeter-sharing",
@@ -17,6 +17,7 @@ impl SharingReport {
             "total": self.total,
             "contended_lines": self.contended,
             "one_event_in": self.one_in,
+            "sentences": self.sentences,
             "lines": self.lines.iter().map(|line| self.line_json(line)).collect::<Vec<_>>(),
             "missing": self.missing,
             "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),

@@ -4,6 +4,7 @@
 
 mod json;
 mod page;
+mod sentences;
 mod text;
 
 use crate::capture::{Capture, WalkOptions};
@@ -26,11 +27,14 @@ use std::ops::ControlFlow;
 
 pub use text::SharingDetail;
 
+/// Lines looked at for what they have in common, however few are shown.
+const STUDIED: usize = 300;
+
 /// What to show of a capture's shared lines.
 pub struct SharingOptions<'a> {
     /// Which samples, where names are looked for, how it is watched.
     pub walk: WalkOptions<'a>,
-    /// How many lines to study; `None`: all.
+    /// How many lines to show; `None`: all.
     pub lines: Option<usize>,
     /// Whether to infer verdicts from where samples fell, even where the simulator knows.
     pub judge_by_samples: bool,
@@ -93,6 +97,8 @@ pub struct LineReport {
     pub verdict: LineVerdict,
     /// What lies on it, the commonest first.
     pub objects: Vec<String>,
+    /// The class and the name of the commonest.
+    pub owner: Option<(String, String)>,
     /// Its accesses.
     pub accesses: Vec<AccessReport>,
     /// Who waits for whom.
@@ -120,7 +126,9 @@ pub struct SharingReport {
     pub contended: u64,
     /// One event of sharing in so many was recorded; 0 where the capture does not tell.
     pub one_in: u64,
-    /// The lines studied, those with most misses first.
+    /// What the lines have in common, in sentences.
+    pub sentences: Vec<String>,
+    /// The lines to show, those with most misses first.
     pub lines: Vec<LineReport>,
     /// What is missing for an answer, and how to record it.
     pub missing: Vec<String>,
@@ -147,7 +155,7 @@ impl SharingReport {
         })?;
         let mut ranking = census.ranking();
         let contended = ranking.len() as u64;
-        ranking.truncate(options.lines.unwrap_or(usize::MAX));
+        ranking.truncate(options.lines.map_or(usize::MAX, |lines| lines.max(STUDIED)));
         let mut study = LineStudy::new(roles.clone(), line_size, &ranking, options.judge_by_samples);
         let mut instructions = Instructions::default();
         let mut objects = ObjectCounts::default();
@@ -173,7 +181,10 @@ impl SharingReport {
             Ok(ControlFlow::Continue(()))
         })?;
         let mut named = Named { objects, line_size, pass: &mut walk.pass };
-        let lines = study.lines().iter().map(|detail| named.line(&study, detail)).collect();
+        let mut lines: Vec<LineReport> =
+            study.lines().iter().map(|detail| named.line(&study, detail)).collect();
+        let sentences = sentences::of(&lines, census.total().misses);
+        lines.truncate(options.lines.unwrap_or(usize::MAX));
         let remarks = walk.remarks(None);
         Ok(SharingReport {
             heading: capture.heading(&walk),
@@ -182,6 +193,7 @@ impl SharingReport {
             total: census.total(),
             contended,
             one_in: roles.one_in(),
+            sentences,
             lines,
             missing: missing(&census, capture.source()),
             remarks,
@@ -237,6 +249,7 @@ impl Named<'_> {
         let (fights, fights_exact) = detail.fights();
         let example = rows.iter().find_map(|row| row.example);
         let mask = !(u64::from(self.line_size) - 1);
+        let whole = ByteRange { start: 0, end: self.line_size as u16 };
         let groups = groups
             .into_iter()
             .map(|group| GroupReport { objects: self.objects_on(detail.line, &group.ranges), group });
@@ -247,7 +260,8 @@ impl Named<'_> {
             verdict: study.verdict(detail),
             groups: groups.collect(),
             effect,
-            objects: self.objects_on(detail.line, &[ByteRange { start: 0, end: self.line_size as u16 }]),
+            objects: self.objects_on(detail.line, &[whole]),
+            owner: self.owner(detail.line, whole),
             accesses: rows.into_iter().map(|access| self.access(detail.line, access)).collect(),
             fights: self.fights(&fights),
             fights_exact,
@@ -294,8 +308,19 @@ impl Named<'_> {
         Some(CodeName { routine: map.routine(place).to_string(), line: map.line(place) })
     }
 
-    /// What lies at accessed bytes of these ranges, the commonest first.
-    fn objects_on(&mut self, line: LineId, ranges: &[ByteRange]) -> Vec<String> {
+    /// The class and the name of what was seen most on a line.
+    fn owner(&mut self, line: LineId, whole: ByteRange) -> Option<(String, String)> {
+        let seen = self.counts_on(line, &[whole]);
+        let names = self.pass.objects();
+        let text = |id| names.text(id).to_string();
+        let mut counts: FxHashMap<(String, String), u64> = FxHashMap::default();
+        for (path, count) in seen {
+            *counts.entry((text(path.class), text(path.name))).or_default() += count;
+        }
+        counts.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0))).map(|(owner, _)| owner)
+    }
+
+    fn counts_on(&self, line: LineId, ranges: &[ByteRange]) -> FxHashMap<ObjectPath, u64> {
         let mut counts: FxHashMap<ObjectPath, u64> = FxHashMap::default();
         for range in ranges {
             for offset in range.start..range.end {
@@ -304,6 +329,12 @@ impl Named<'_> {
                 }
             }
         }
+        counts
+    }
+
+    /// What lies at accessed bytes of these ranges, the commonest first.
+    fn objects_on(&mut self, line: LineId, ranges: &[ByteRange]) -> Vec<String> {
+        let counts = self.counts_on(line, ranges);
         let names = self.pass.objects();
         let mut texts: Vec<(String, u64)> =
             counts.into_iter().map(|(path, count)| (names.describe(path), count)).collect();

@@ -13,6 +13,9 @@ impl SharingReport {
             id: "lines".into(),
             title: "Contended cache lines".into(),
             body: html! {
+                @if !self.sentences.is_empty() {
+                    ul { @for sentence in &self.sentences { li { (printable(sentence)) } } }
+                }
                 p { (self.summary()) }
                 (of_text(&self.table(), 7))
                 @for missing in &self.missing { p { (missing) } }

@@ -3,7 +3,7 @@
 use super::{AccessReport, CodeName, FightReport, GroupReport, LineReport, SharingReport};
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
-use crate::top_view::closing_text;
+use crate::top_view::{closing_text, sentences_text};
 use hardmeter_analysis::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
 
@@ -23,6 +23,10 @@ impl SharingReport {
         if !tables_only {
             let only = self.filter.iter().map(|filter| ("only", filter.clone()));
             text = self.heading.render(style, &only.collect::<Vec<_>>());
+            text.push('\n');
+        }
+        if !self.sentences.is_empty() {
+            text.push_str(&sentences_text(&self.sentences, style));
             text.push('\n');
         }
         let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, "contended cache lines"), self.summary());
@@ -249,6 +253,15 @@ pub(super) fn fights(fights: &[FightReport], rows: usize) -> TextTable {
     grid
 }
 
+/// `p=0.012`, `p<0.001`.
+fn p_text(p: f64) -> String {
+    if p < 0.001 {
+        "p<0.001".to_string()
+    } else {
+        format!("p={p:.3}")
+    }
+}
+
 pub(super) fn verdict_text(verdict: &LineVerdict) -> String {
     let kind = verdict.kind.name();
     match verdict.evidence {
@@ -271,8 +284,8 @@ pub(super) fn verdict_text(verdict: &LineVerdict) -> String {
                 _ => format!("{} of n = {} {what}", percent(share), grouped(share.total)),
             };
             let reason = match verdict.kind {
-                SharingKind::Unknown => format!("too few samples to tell, p={p:.3}"),
-                _ => format!("inferred (sampled, n={}, p={p:.3})", loads.total + stores.total),
+                SharingKind::Unknown => format!("too few samples to tell, {}", p_text(p)),
+                _ => format!("inferred (sampled, n={}, {})", loads.total + stores.total, p_text(p)),
             };
             format!(
                 "{kind} sharing: {} on bytes that another thread stores, {} on bytes that another thread misses on; {reason}",
