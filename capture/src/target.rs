@@ -32,6 +32,14 @@ pub enum TargetError {
         /// Why not.
         source: io::Error,
     },
+    /// The folder may have one, but cannot be looked into.
+    #[error("cannot read {file}, which names the server's process: {source}")]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The server is not running any more.
     #[error("the server in {folder} has died: its pid file names process {pid}, which does not exist")]
     DeadServer {
@@ -47,6 +55,9 @@ impl TargetError {
     pub fn remedy(&self) -> &'static str {
         match self {
             TargetError::NoProcess(_) => "look for its number with `pgrep -a NAME`",
+            TargetError::Unreadable { .. } => {
+                "run as root or as the server's account, or name its process with -p"
+            }
             TargetError::NoServer { .. } | TargetError::DeadServer { .. } => {
                 "start one with `hardmeter server start`, give the data folder that holds postmaster.pid (PostgreSQL), \
                  or name its process with -p"
@@ -113,12 +124,23 @@ fn descendants(root: Pid, parents: impl Iterator<Item = (Pid, Pid)>) -> Vec<Pid>
 pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     let no_server = |source| TargetError::NoServer { folder: folder.to_path_buf(), source };
     // `hardmeter server` keeps the data in a folder of their own inside the server's.
-    let file = ["postmaster.pid", "data/postmaster.pid", "data/hardmeter.pid"]
-        .into_iter()
-        .map(|name| folder.join(name))
-        .find(|file| file.exists())
-        .unwrap_or_else(|| folder.join("postmaster.pid"));
-    let text = std::fs::read_to_string(&file).map_err(no_server)?;
+    let mut missing = None;
+    let mut text = None;
+    for name in ["postmaster.pid", "data/postmaster.pid", "data/hardmeter.pid"] {
+        let file = folder.join(name);
+        match std::fs::read_to_string(&file) {
+            Ok(read) => {
+                text = Some(read);
+                break;
+            }
+            // A data folder is closed to all but its owner, whoever else asks does not even learn whether it is there.
+            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(TargetError::Unreadable { file, source });
+            }
+            Err(source) => missing = missing.or(Some(source)),
+        }
+    }
+    let text = text.ok_or_else(|| no_server(missing.unwrap_or_else(|| io::ErrorKind::NotFound.into())))?;
     let pid = text.lines().next().and_then(|line| line.trim().parse().ok()).map(Pid).ok_or_else(|| {
         no_server(io::Error::new(io::ErrorKind::InvalidData, "its pid file holds no number"))
     })?;

@@ -20,7 +20,7 @@ pub enum MemoryError {
         pid: Pid,
     },
     /// The kernel refuses.
-    #[error("no right to read the memory of process {pid}; run as root or as the server's account, and see kernel.yama.ptrace_scope")]
+    #[error("no right to read the memory of process {pid}; run as root with CAP_SYS_PTRACE (a container may lack it), or as the server's account, and see kernel.yama.ptrace_scope")]
     Denied {
         /// The process.
         pid: Pid,
@@ -163,6 +163,13 @@ impl ProcessMemory {
     /// always time to end.
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
+    }
+
+    /// Whether the kernel lets us look into it at all.
+    pub fn may_be_read(&self) -> bool {
+        // The link is there for whoever may read the memory: one right for both.
+        let link = fs::read_link(format!("/proc/{}/root", self.pid));
+        !link.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// Fills `into` from an address.

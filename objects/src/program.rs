@@ -268,6 +268,10 @@ impl Program {
                 }
             }
         }
+        // Since Linux 6.16 a profiler may see what is mapped without a right to read it.
+        if fault.is_none() && !memory.may_be_read() {
+            return Err(MemoryError::Denied { pid: memory.pid() }.into());
+        }
         let missing = symbols.first().copied().unwrap_or("anything").to_string();
         Err(fault.unwrap_or(ProgramError::NotThis { pid: memory.pid(), wanted, missing }))
     }

@@ -153,8 +153,10 @@ pub struct Report {
     pub recorded: Recorded,
     /// The source that was used.
     pub source: EventSource,
-    /// What the user should know.
+    /// What the user should know of the source.
     pub notes: Vec<String>,
+    /// What could not be found out of the profiled server, and why.
+    pub remarks: Vec<String>,
 }
 
 /// Records into `output`. `announce` is told which source is used and why, before anything runs.
@@ -216,6 +218,7 @@ pub fn record(
         };
     // Before rights are given up, for they may be what a look into the server needs.
     let observed = observed(&request.target, workload.as_ref());
+    let attached = attach.is_some();
     let mut observation =
         attach.zip(observed).map(|(attach, who)| Observation::begin(who, attach, &source.attributes()));
     if let (Some(user), false) = (&user, restarted) {
@@ -244,14 +247,20 @@ pub fn record(
         _ => Ok(()),
     };
     let recorded = recorded?;
-    let mut notes = source.notes();
-    notes.extend(observations.remarks);
-    let mut sidecar = sidecar(request, &chosen, &recorded, &notes);
+    let (notes, remarks) = (source.notes(), observations.remarks);
+    let mut limits: Vec<String> = notes.iter().chain(&remarks).cloned().collect();
+    if !attached && matches!(request.target, Target::Server(_)) {
+        limits.push("the server was not looked into, as asked: its objects have no names".to_string());
+    }
+    let mut sidecar = sidecar(request, &chosen, &recorded, &limits);
     sidecar.simulated_cycles = source.simulated_cycles();
     sidecar.statements = source.statements();
     sidecar.reuse = source.reuse();
     sidecar.page_walks = source.page_walks();
-    sidecar.workload.extend(observations.workload);
+    // With a delay they would count what came before the events did.
+    if request.delay.is_none() {
+        sidecar.workload.extend(observations.workload);
+    }
     if let Some(machine) = machine {
         sidecar.machine_name = Some(machine.name.clone());
         sidecar.machine = serde_json::to_value(&machine).ok();
@@ -262,7 +271,7 @@ pub fn record(
         stored => stored?,
     }
     restored?;
-    Ok(Report { recorded, source: chosen.source, notes })
+    Ok(Report { recorded, source: chosen.source, notes, remarks })
 }
 
 /// Writes what is known of the server's objects beside the capture, or takes away what an earlier recording of that name

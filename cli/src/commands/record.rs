@@ -253,7 +253,9 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         }
     };
     let mut outcome = Outcome::Complete;
-    for note in report.notes.iter().filter(|_| report.source != EventSource::Simulated) {
+    // What a simulation leaves out is told by the views; what went wrong with the server is told at once.
+    let notes = report.notes.iter().filter(|_| report.source != EventSource::Simulated);
+    for note in notes.chain(&report.remarks) {
         say(note.clone());
     }
     let lost = tally.lost_records + tally.lost_samples;
