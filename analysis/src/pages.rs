@@ -52,11 +52,17 @@ pub enum RelationError {
     None,
 }
 
+/// No server's pages are larger; notes that say so are damaged.
+const PAGE_AT_MOST: u32 = 1 << 20;
+
 /// The relations of notes, by name.
 pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
     let mut relations: BTreeMap<&str, Relation> = BTreeMap::new();
     for page in &notes.pages {
         let name = notes.text(page.relation);
+        if name.is_empty() || !(1..=PAGE_AT_MOST).contains(&page.page_size) {
+            continue;
+        }
         let relation = || Relation {
             name: name.to_string(),
             kind: notes.text(page.kind).to_string(),
@@ -71,7 +77,9 @@ pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
 pub fn find_relation<'r>(wanted: &str, relations: &'r [Relation]) -> Result<&'r Relation, RelationError> {
     const SHOWN: usize = 10;
     let listed = |found: &[&Relation]| {
-        let names: Vec<&str> = found.iter().take(SHOWN).map(|relation| relation.name.as_str()).collect();
+        // Names are foreign, and this text is an error's: no terminal shall obey it.
+        let plain = |name: &str| name.replace(char::is_control, "\u{fffd}");
+        let names: Vec<String> = found.iter().take(SHOWN).map(|relation| plain(&relation.name)).collect();
         let more =
             if found.len() > SHOWN { format!(" and {} more", found.len() - SHOWN) } else { String::new() };
         names.join(", ") + &more
@@ -295,6 +303,18 @@ mod tests {
 
     fn relation(name: &str) -> Relation {
         Relation { name: name.into(), kind: "btree index".into(), page_size: 256 }
+    }
+
+    #[test]
+    fn pages_of_impossible_sizes_are_none() {
+        let mut notes = ObjectNotes::new("x");
+        notes.texts.extend(["t".to_string(), "u\x1b[2J".to_string()]);
+        let page = |relation, page_size| PageKind { relation: TextId(relation), page_size, kind: TextId(0) };
+        notes.pages = vec![page(1, 0), page(1, u32::MAX), page(9, 8192), page(2, 8192)];
+        let relations = relations(&notes);
+        assert_eq!(relations.iter().map(|relation| relation.page_size).collect::<Vec<_>>(), [8192]);
+        let error = find_relation("t", &relations).expect_err("too large, or of no size").to_string();
+        assert_eq!(error, "no relation \"t\" was sampled; there are u\u{fffd}[2J");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::symbols::SymbolNames;
 use crate::ReportError;
 use hardmeter_analysis::{AddressCheck, Filter, Located, NamedShare, ObjectIndex, Pass, Remark, Statements};
 use hardmeter_attribution::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
-use hardmeter_samples::machine::{CacheGeometry, Machine, LINE_SIZE};
+use hardmeter_samples::machine::{CacheGeometry, Machine, MachineError, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder, SkipReason};
@@ -123,7 +123,13 @@ impl Capture {
 
     /// The simulated machine, if there was one.
     pub fn machine(&self) -> Option<Machine> {
-        serde_json::from_value(self.reader.sidecar()?.machine.clone()?).ok()
+        self.told_machine()?.ok()
+    }
+
+    /// The notes' machine, or why it is none.
+    fn told_machine(&self) -> Option<Result<Machine, MachineError>> {
+        let told = self.reader.sidecar()?.machine.as_ref()?;
+        Some(Machine::from_json("the machine in the notes beside the capture", told))
     }
 
     /// Whether an event exists only to carry other records (perf's "dummy", the marks of statements).
@@ -200,6 +206,10 @@ impl Capture {
             heading.limits.push("the recorder was killed before it finished the file".to_string());
         }
         heading.limits.extend(self.reader.sidecar_problem().map(|problem| problem.to_string()));
+        if let Some(Err(problem)) = self.told_machine() {
+            let problem = problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            heading.limits.push(format!("its caches are not known: {problem}"));
+        }
         heading.limits.extend(self.object_notes_problem().map(|problem| problem.to_string()));
         heading
     }

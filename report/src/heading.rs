@@ -163,7 +163,7 @@ impl Heading {
         if let Some(addresses) = &self.addresses {
             line("addresses", &addresses_text(addresses));
         }
-        if self.lost_samples + self.lost_records + self.throttled > 0 {
+        if [self.lost_samples, self.lost_records, self.throttled] != [0; 3] {
             line(
                 "lost",
                 &format!(

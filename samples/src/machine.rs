@@ -180,6 +180,16 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Reads a machine description as the notes beside a capture have it; `origin` is named in errors.
+    pub fn from_json(origin: &str, value: &serde_json::Value) -> Result<Machine, MachineError> {
+        let machine = Machine::deserialize(value).map_err(|error| MachineError::Syntax {
+            origin: origin.to_string(),
+            detail: error.to_string(),
+        })?;
+        machine.check(origin)?;
+        Ok(machine)
+    }
+
     /// Whether the simulator can run it; the same limits as `softpmu/sim/machine.c`.
     fn check(&self, origin: &str) -> Result<(), MachineError> {
         let geometry = |part, problem: &str| {
@@ -250,6 +260,17 @@ fn size_in_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::E
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_of_foreign_notes_is_checked_as_one_of_a_file_is() {
+        let machine = Machine::builtin("xeon-2003").expect("built in");
+        let mut notes = serde_json::to_value(&machine).expect("JSON");
+        assert_eq!(Machine::from_json("notes", &notes).expect("unchanged"), machine);
+        notes["l2"]["ways"] = 0.into();
+        let error = Machine::from_json("notes", &notes).expect_err("no cache has no ways").to_string();
+        assert_eq!(error, "notes: [l2] ways must be 1 to 32");
+        assert!(Machine::from_json("notes", &7.into()).is_err());
+    }
 
     #[test]
     fn every_builtin_machine_parses_under_its_own_name() {

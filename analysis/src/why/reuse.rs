@@ -103,7 +103,7 @@ fn in_powers_of_two(histogram: &ReuseHistogram) -> Vec<ReuseDistance> {
     for bucket in &histogram.buckets {
         let up_to = bucket.lines.max(1).checked_next_power_of_two().unwrap_or(u64::MAX);
         match merged.last_mut().filter(|last| last.up_to == up_to) {
-            Some(last) => last.uses += bucket.count,
+            Some(last) => last.uses = last.uses.saturating_add(bucket.count),
             None => {
                 let above = merged.last().map_or(0, |last| last.up_to);
                 merged.push(ReuseDistance { above, up_to, uses: bucket.count });
