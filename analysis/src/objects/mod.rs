@@ -23,6 +23,8 @@ mod table;
 mod texts;
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
 
 pub use data_map::{DataArea, DataMap, OperandField};
