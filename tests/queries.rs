@@ -31,7 +31,19 @@ fn count(report: &Value, event: &str, column: &str, passes: impl Fn(&str) -> boo
 #[test]
 fn nearly_every_sample_of_a_backend_has_its_statement() {
     let Some(server) = ObservedServer::new(1) else { return };
-    succeeded(run(&mut server.recorder("server.data", "pgbench -n -c 10 -t 100 >/dev/null 2>&1")));
+    // The server's own number of one statement, by its own word. A command that is told of by EXPLAIN is numbered as
+    // the one that is run: with the command's text, constants aside.
+    let told = server
+        .cluster()
+        .query(
+            "SET compute_query_id = on; \
+             EXPLAIN (VERBOSE) SELECT abalance FROM pgbench_accounts WHERE aid = 1",
+        )
+        .unwrap();
+    let query_id =
+        told.lines().find_map(|line| line.trim().strip_prefix("Query Identifier: ")).expect("a number");
+    let pgbench = "PGOPTIONS='-c compute_query_id=on' pgbench -n -c 10 -t 100 >/dev/null 2>&1";
+    succeeded(run(&mut server.recorder("server.data", pgbench)));
     let report = queries(&server, &[]);
     let share = &report["coverage"]["statement_share"];
     eprintln!("{} of {} samples of backends carry a statement", share["count"], share["of"]);
@@ -56,6 +68,15 @@ fn nearly_every_sample_of_a_backend_has_its_statement() {
         });
         assert_eq!(with_constants, 0, "{beginning}");
     }
+    let rows =
+        report["tables"].as_array().unwrap().iter().flat_map(|table| table["rows"].as_array().unwrap());
+    let selects =
+        rows.filter(|row| row["statement"].as_str().is_some_and(|text| text.starts_with("SELECT abalance")));
+    let numbers: Vec<&str> = selects.map(|row| row["query_id"].as_str().expect("a number")).collect();
+    assert!(
+        !numbers.is_empty() && numbers.iter().all(|number| *number == query_id),
+        "{numbers:?} {query_id}"
+    );
     // Only its index leads to an account; a modification runs above the scan that finds the row.
     let operators = queries(&server, &["--by", "statement,operator"]);
     let scans = |statement: &str, operator: &str| {

@@ -17,7 +17,7 @@ use crate::pass::{Located, Pass};
 use crate::stacks::callers;
 use crate::statements::Statements;
 use hardmeter_samples::model::{
-    Cycles, EventIndex, Frame, Period, Pid, Sample, StatementHash, VirtualAddress,
+    Cycles, EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementHash, VirtualAddress,
 };
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
@@ -114,6 +114,8 @@ pub struct QueryRow {
     pub values: Vec<Option<Arc<str>>>,
     /// The number of its statement, where that is a column.
     pub statement: Option<StatementHash>,
+    /// The server's own number of that statement (PostgreSQL: query id), where it gives one.
+    pub servers_number: Option<i64>,
     /// Its samples, of all of the event.
     pub share: Share,
     /// Events they stand for.
@@ -195,6 +197,7 @@ pub struct QueryCount {
     processes: FxHashMap<Pid, ProcessTally>,
     coverage: QueryCoverage,
     frames: Vec<Frame>,
+    servers_numbers: FxHashMap<StatementHash, FxHashMap<i64, u64>>,
 }
 
 impl QueryCount {
@@ -208,12 +211,16 @@ impl QueryCount {
             processes: FxHashMap::default(),
             coverage: QueryCoverage::default(),
             frames: Vec::new(),
+            servers_numbers: FxHashMap::default(),
         }
     }
 
     /// Counts one sample.
     pub fn add<M: CodeMap + DataMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) {
         let statement = pass.statements().of_sample(sample);
+        if let (Some(statement), Some(number)) = (statement, servers_number(sample)) {
+            *self.servers_numbers.entry(statement).or_default().entry(number).or_default() += 1;
+        }
         let (operator, phase) = self.on_chain(sample, located, pass);
         let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
         let object = pass.object(sample).map(|object| object.path);
@@ -323,6 +330,12 @@ impl QueryCount {
         coverage
     }
 
+    /// The number that most samples of a statement carry: one taken just before the server made it has the last one's.
+    fn servers_number(&self, statement: StatementHash) -> Option<i64> {
+        let numbers = self.servers_numbers.get(&statement)?;
+        numbers.iter().max_by_key(|(number, count)| (**count, **number)).map(|(number, _)| *number)
+    }
+
     /// The table of an event by `columns`; at most `limit` rows.
     pub fn table(
         &self,
@@ -367,11 +380,13 @@ impl QueryCount {
             let (key, tally) = (groups.key(group), &tallies[group]);
             let words = columns.iter().zip(&key[1..]);
             let statement = words.clone().find(|(column, _)| **column == QueryColumn::Statement);
+            let statement = statement.filter(|_| key[0] == EXECUTING).map(|(_, hash)| StatementHash(*hash));
             let most =
                 objects[group].iter().map(|(object, count)| (*count, object_text(*object, index))).max();
             QueryRow {
                 values: words.map(|(column, word)| value(*column, key[0], *word)).collect(),
-                statement: statement.filter(|_| key[0] == EXECUTING).map(|(_, hash)| StatementHash(*hash)),
+                statement,
+                servers_number: statement.and_then(|statement| self.servers_number(statement)),
                 share: Share { count: tally.count, total },
                 events: Period(tally.events),
                 latency: LatencySummary {
@@ -395,6 +410,14 @@ impl QueryCount {
             more_samples: more.iter().map(|row| row.share.count).sum(),
         }
     }
+}
+
+/// What the server itself calls the statement of a sample.
+fn servers_number(sample: &Sample<'_>) -> Option<i64> {
+    let states = &mut SimulatedDetail::states(sample.raw?);
+    let (_, bytes) = states.find(|(id, _)| *id == StateId::SERVERS_STATEMENT)?;
+    let number = i64::from_le_bytes(bytes.try_into().ok()?);
+    (number != 0).then_some(number)
 }
 
 /// It is not known whether the process executes statements.

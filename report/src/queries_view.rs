@@ -186,6 +186,8 @@ impl QueriesReport {
             vec![right("count"), right(&format!("of {}", grouped(table.total))), right("interval")];
         columns.extend(latency.then(|| right("mean-latency")));
         columns.extend(self.workload.keys().map(|unit| right(&format!("per {}", singular(unit)))));
+        let query_ids = table.rows.iter().any(|row| row.servers_number.is_some());
+        columns.extend(query_ids.then(|| right("query-id")));
         columns.extend(table.columns.iter().map(|column| {
             let cut = if *column == QueryColumn::Statement { Cut::KeepHead } else { Cut::Never };
             (column.name().to_string(), Align::Left, cut)
@@ -202,6 +204,8 @@ impl QueriesReport {
             cells.extend(latency.then(|| (mean(), Tone::Plain)));
             let each = self.workload.values().map(|number| amount(row.events.0 as f64 / number));
             cells.extend(each.map(|each| (each, Tone::Plain)));
+            let number = || row.servers_number.map_or("-".to_string(), |number| number.to_string());
+            cells.extend(query_ids.then(|| (number(), Tone::Plain)));
             cells.extend(row.values.iter().map(|value| {
                 let value = value.as_deref().unwrap_or("-");
                 (value.split_whitespace().collect::<Vec<_>>().join(" "), Tone::Plain)
@@ -261,6 +265,7 @@ impl QueriesReport {
         if let Some(statement) = row.statement {
             // As text: JSON's numbers lose bits above 2^53.
             object.insert("statement_id".into(), json!(format!("{:016x}", statement.0)));
+            object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
         }
         object.insert("count".into(), json!(row.share.count));
         object.insert("share".into(), json!(row.share));

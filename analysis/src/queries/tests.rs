@@ -152,3 +152,20 @@ fn backends_with_a_statement_by_hand() {
     assert_eq!(of_state, ["-", states[0], states[1], states[3]].map(String::from).to_vec());
     assert!(is_backend("client backend") && !is_backend("background writer"));
 }
+
+#[test]
+fn the_servers_own_number_of_a_statement_is_signed_and_never_zero() {
+    let with = |number: i64| {
+        let mut raw = b"HMs1\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+        raw.extend([3, 0, 16, 0, 0, 0, 0, 0]);
+        raw.extend(StateId::SERVERS_STATEMENT.0.to_le_bytes());
+        raw.extend(8u32.to_le_bytes());
+        raw.extend(number.to_le_bytes());
+        let mut seen = sample(0, 10, 0x10);
+        seen.raw = Some(&raw);
+        servers_number(&seen)
+    };
+    assert_eq!(with(-4_711_000_000_000), Some(-4_711_000_000_000));
+    assert_eq!(with(0), None, "the server makes none");
+    assert_eq!(servers_number(&sample(0, 10, 0x10)), None);
+}

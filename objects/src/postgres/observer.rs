@@ -17,7 +17,9 @@ use super::{BLOCK_STATE, DESCRIPTOR_STATE};
 use crate::error::AttachError;
 use crate::process_memory::Mapping;
 use crate::{Access, ServerObjects};
-use hardmeter_samples::model::{ByteCount, LastStatement, Pid, StateRule, Timestamp, VirtualAddress};
+use hardmeter_samples::model::{
+    ByteCount, LastStatement, Pid, StateId, StateRule, Timestamp, VirtualAddress,
+};
 use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRole};
 use std::collections::HashMap;
 
@@ -65,6 +67,14 @@ impl Postgres {
         let base = self.server.program.address("MyBEEntry")?;
         let offset = self.server.layout.offset("PgBackendStatus", "st_activity_raw").ok()?;
         Some(LastStatement { base, offset: ByteCount(offset) })
+    }
+
+    /// Where a backend keeps the query id, if `compute_query_id` has it make one.
+    fn query_id(&self) -> Option<StateRule> {
+        let base = self.server.program.address("MyBEEntry")?;
+        let offset = self.server.layout.offset("PgBackendStatus", "st_query_id").ok()?;
+        let (id, offset) = (StateId::SERVERS_STATEMENT, Some(ByteCount(offset)));
+        Some(StateRule::Word { id, base, offset, length: 8 })
     }
 
     /// Attaches to the server that a process belongs to.
@@ -296,6 +306,7 @@ impl ServerObjects for Postgres {
         let last = self.last_statement();
         let mut rules: Vec<StateRule> =
             statement.into_iter().map(|pointer| StateRule::Statement { pointer, last }).collect();
+        rules.extend(self.query_id());
         rules.push(tag(BLOCK_STATE, buffers.blocks, buffers.block_size));
         rules.push(tag(DESCRIPTOR_STATE, buffers.descriptors, buffers.stride));
         rules

@@ -13,6 +13,12 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct StateId(pub u32);
 
+impl StateId {
+    /// The number by which the server itself knows the statement, eight bytes, 0 where it gives none: PostgreSQL's
+    /// query id, which `pg_stat_statements` lists too.
+    pub const SERVERS_STATEMENT: StateId = StateId(0xffff_ff01);
+}
+
 /// Where a server keeps the text of the statement that it executed last: `*(*base + offset)` is its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LastStatement {
