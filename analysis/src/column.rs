@@ -194,7 +194,8 @@ pub struct UnknownColumn {
     known: String,
 }
 
-fn find<T: Copy>(name: &str, all: &[(T, &'static str)]) -> Result<T, UnknownColumn> {
+/// The value of a name.
+pub(crate) fn find<T: Copy>(name: &str, all: &[(T, &'static str)]) -> Result<T, UnknownColumn> {
     all.iter().find(|(_, known)| *known == name).map(|(value, _)| *value).ok_or_else(|| UnknownColumn {
         name: name.to_string(),
         known: all.iter().map(|(_, known)| *known).collect::<Vec<_>>().join(", "),

@@ -37,6 +37,7 @@ mod stacks;
 mod statement_spans;
 mod statement_text;
 mod statements;
+mod tally;
 mod top;
 mod totals;
 pub mod why;

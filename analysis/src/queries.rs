@@ -9,6 +9,7 @@
 //! ```
 
 use crate::code::{CodeMap, Place};
+use crate::column::{find, UnknownColumn};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::latency::LatencySummary;
@@ -16,8 +17,9 @@ use crate::objects::{CodeMarks, DataMap, ObjectIndex};
 use crate::pass::{Located, Pass};
 use crate::stacks::callers;
 use crate::statements::Statements;
+use crate::tally::Tally;
 use hardmeter_samples::model::{
-    Cycles, EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementHash, VirtualAddress,
+    EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementHash, VirtualAddress,
 };
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
@@ -58,14 +60,10 @@ impl QueryColumn {
 }
 
 impl FromStr for QueryColumn {
-    type Err = String;
+    type Err = UnknownColumn;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = QueryColumn::ALL.iter().find(|(_, known)| *known == name).map(|(column, _)| *column);
-        found.ok_or_else(|| {
-            let known: Vec<&str> = QueryColumn::ALL.iter().map(|(_, name)| *name).collect();
-            format!("unknown column \"{name}\"; known: {}", known.join(", "))
-        })
+    fn from_str(name: &str) -> Result<Self, UnknownColumn> {
+        find(name, &QueryColumn::ALL)
     }
 }
 
@@ -141,23 +139,6 @@ pub struct QueryTable {
     pub more_rows: u64,
     /// Samples in rows not kept.
     pub more_samples: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    count: u64,
-    events: u64,
-    latency_samples: u64,
-    latency_sum: u64,
-}
-
-impl Tally {
-    fn merge(&mut self, other: &Tally) {
-        self.count += other.count;
-        self.events = self.events.saturating_add(other.events);
-        self.latency_samples += other.latency_samples;
-        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -250,13 +231,7 @@ impl QueryCount {
         if row == self.tallies.len() {
             self.tallies.push(Tally::default());
         }
-        let tally = &mut self.tallies[row];
-        tally.count += 1;
-        tally.events = tally.events.saturating_add(sample.period.0);
-        if let Some(weight) = sample.weight {
-            tally.latency_samples += 1;
-            tally.latency_sum = tally.latency_sum.saturating_add(weight.latency.0);
-        }
+        self.tallies[row].add(sample);
         self.coverage.samples += 1;
         self.coverage.with_callchain += u64::from(!sample.callchain.is_empty());
         self.coverage.with_operator += u64::from(operator.is_some());
@@ -387,13 +362,9 @@ impl QueryCount {
                 values: words.map(|(column, word)| value(*column, key[0], *word)).collect(),
                 statement,
                 servers_number: statement.and_then(|statement| self.servers_number(statement)),
-                share: Share { count: tally.count, total },
-                events: Period(tally.events),
-                latency: LatencySummary {
-                    samples: tally.latency_samples,
-                    sum: Cycles(tally.latency_sum),
-                    median: None,
-                },
+                share: tally.share(total),
+                events: tally.events(),
+                latency: tally.latency(None),
                 object: most.map(|(count, object)| (object, Share { count, total: tally.count })),
             }
         };

@@ -4,8 +4,9 @@ use super::{Formula, Object, ObjectIndex, ObjectSource};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::latency::LatencySummary;
+use crate::tally::Tally;
 use hardmeter_samples::model::{
-    CpuMode, Cycles, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementHash,
+    CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementHash,
 };
 use hardmeter_samples::object_notes::{ObjectPath, TextId};
 use rustc_hash::FxHashMap;
@@ -132,22 +133,17 @@ pub struct ObjectTable {
     pub findings: Vec<ObjectFinding>,
 }
 
+/// Samples of one object, and how many of them were surely on it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    count: u64,
+struct ObjectTally {
+    all: Tally,
     stable: u64,
-    events: u64,
-    latency_samples: u64,
-    latency_sum: u64,
 }
 
-impl Tally {
-    fn merge(&mut self, other: &Tally) {
-        self.count += other.count;
+impl ObjectTally {
+    fn merge(&mut self, other: &ObjectTally) {
+        self.all.merge(&other.all);
         self.stable += other.stable;
-        self.events = self.events.saturating_add(other.events);
-        self.latency_samples += other.latency_samples;
-        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
     }
 }
 
@@ -164,7 +160,7 @@ pub struct ObjectCount {
     formulas: Vec<Formula>,
     line_size: u32,
     keys: KeyTable,
-    tallies: Vec<Tally>,
+    tallies: Vec<ObjectTally>,
     coverage: Vec<ObjectCoverage>,
     /// Samples by event, class, name, cause.
     causes: FxHashMap<(usize, TextId, TextId, MissCause), u64>,
@@ -224,16 +220,11 @@ impl ObjectCount {
         }
         let row = self.keys.number(&self.scratch);
         if row == self.tallies.len() {
-            self.tallies.push(Tally::default());
+            self.tallies.push(ObjectTally::default());
         }
         let tally = &mut self.tallies[row];
-        tally.count += 1;
+        tally.all.add(sample);
         tally.stable += u64::from(object.stable);
-        tally.events = tally.events.saturating_add(sample.period.0);
-        if let Some(weight) = sample.weight {
-            tally.latency_samples += 1;
-            tally.latency_sum = tally.latency_sum.saturating_add(weight.latency.0);
-        }
         if let Some(cause) = sample.simulated().and_then(|detail| detail.cause) {
             *self.causes.entry((event, class, name, cause)).or_default() += 1;
         }
@@ -264,7 +255,7 @@ impl ObjectCount {
     ) -> ObjectTable {
         let coverage = self.coverage.get(event.0).copied().unwrap_or_default();
         let mut groups = KeyTable::new(levels.len() + self.formulas.len() + 1);
-        let mut tallies: Vec<Tally> = Vec::new();
+        let mut tallies: Vec<ObjectTally> = Vec::new();
         for row in self.rows_of(event) {
             let key = self.keys.key(row);
             let mut group: Vec<u64> = levels.iter().map(|level| key[NAMES + *level as usize]).collect();
@@ -272,7 +263,7 @@ impl ObjectCount {
             group.push(0); // a key has a word even where there is no column
             let number = groups.number(&group);
             if number == tallies.len() {
-                tallies.push(Tally::default());
+                tallies.push(ObjectTally::default());
             }
             tallies[number].merge(&self.tallies[row]);
         }
@@ -286,8 +277,9 @@ impl ObjectCount {
         // Ties by name, so that the order never changes between runs.
         order.sort_by(|(a, names), (b, others)| {
             let (x, y) = (&tallies[*a], &tallies[*b]);
-            y.count
-                .cmp(&x.count)
+            y.all
+                .count
+                .cmp(&x.all.count)
                 .then_with(|| names.cmp(others))
                 .then_with(|| groups.key(*a).cmp(groups.key(*b)))
         });
@@ -301,14 +293,10 @@ impl ObjectCount {
                     .iter()
                     .map(|word| Some(*word as i64).filter(|value| *value != ABSENT))
                     .collect(),
-                share: Share { count: tally.count, total },
-                stable: Share { count: tally.stable, total: tally.count },
-                events: Period(tally.events),
-                latency: LatencySummary {
-                    samples: tally.latency_samples,
-                    sum: Cycles(tally.latency_sum),
-                    median: None,
-                },
+                share: tally.all.share(total),
+                stable: Share { count: tally.stable, total: tally.all.count },
+                events: tally.all.events(),
+                latency: tally.all.latency(None),
             }
         });
         ObjectTable {
@@ -317,7 +305,7 @@ impl ObjectCount {
             coverage,
             rows: rows.collect(),
             more_rows: more.len() as u64,
-            more_samples: more.iter().map(|(group, _)| tallies[*group].count).sum(),
+            more_samples: more.iter().map(|(group, _)| tallies[*group].all.count).sum(),
             findings: self.findings(event, total, index),
         }
     }
@@ -333,7 +321,7 @@ impl ObjectCount {
         for row in self.rows_of(event) {
             let id = |level: ObjectLevel| TextId(self.keys.key(row)[NAMES + level as usize] as u32);
             let parts = objects.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default();
-            *parts.entry(id(ObjectLevel::Part)).or_default() += self.tallies[row].count;
+            *parts.entry(id(ObjectLevel::Part)).or_default() += self.tallies[row].all.count;
         }
         let share = |parts: &FxHashMap<TextId, u64>| Share { count: parts.values().sum(), total };
         let mut order: Vec<_> = objects.iter().filter(|(_, parts)| share(parts).fraction() >= 0.05).collect();
@@ -369,7 +357,7 @@ impl ObjectCount {
 mod tests {
     use super::*;
     use crate::testing::sample;
-    use hardmeter_samples::model::{Pid, Timestamp, VirtualAddress};
+    use hardmeter_samples::model::{Cycles, Pid, Timestamp, VirtualAddress};
     use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
 
     /// Table t: 0x1000..0x1100 is part p of block 1, 0x1100..0x1200 part q of block 1, 0x1200..0x1300 part p of

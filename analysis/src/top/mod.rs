@@ -15,6 +15,7 @@ use crate::key_table::KeyTable;
 use crate::latency::{Latencies, LatencySummary};
 use crate::objects::ObjectIndex;
 use crate::pass::{Located, Pass, ProcessNameId};
+use crate::tally::Tally;
 use crate::totals::NamedShare;
 use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, FileOffset, Period, Sample, StatementHash};
 use hardmeter_samples::object_notes::{ObjectPath, TextId};
@@ -82,23 +83,6 @@ pub struct Table {
     pub more_rows: u64,
     /// Samples in rows not kept.
     pub more_samples: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    count: u64,
-    events: u64,
-    latency_samples: u64,
-    latency_sum: u64,
-}
-
-impl Tally {
-    fn merge(&mut self, other: &Tally) {
-        self.count += other.count;
-        self.events = self.events.saturating_add(other.events);
-        self.latency_samples += other.latency_samples;
-        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
-    }
 }
 
 // The packed key:   event | mode | image | offset | one word per column of the sample's own
@@ -172,15 +156,9 @@ impl Top {
         if row == self.tallies.len() {
             self.tallies.push(Tally::default());
         }
-        let tally = &mut self.tallies[row];
-        tally.count += 1;
-        tally.events = tally.events.saturating_add(sample.period.0);
-        if let Some(weight) = sample.weight {
-            tally.latency_samples += 1;
-            tally.latency_sum = tally.latency_sum.saturating_add(weight.latency.0);
-            if self.options.medians {
-                *self.latencies.entry((row as u32, weight.latency.0)).or_default() += 1;
-            }
+        self.tallies[row].add(sample);
+        if let Some(weight) = sample.weight.filter(|_| self.options.medians) {
+            *self.latencies.entry((row as u32, weight.latency.0)).or_default() += 1;
         }
     }
 
@@ -394,7 +372,7 @@ impl<'t> Groups<'t> {
             event,
             columns: self.top.options.by.clone(),
             total: all.count,
-            events: Period(all.events),
+            events: all.events(),
             rows: groups[..kept]
                 .iter()
                 .map(|group| self.row(*group, all.count, pass, names, events))
@@ -464,16 +442,7 @@ impl<'t> Groups<'t> {
             });
         }
         let median = if self.top.options.medians { self.latencies[group].median() } else { None };
-        Row {
-            values,
-            share: Share { count: tally.count, total },
-            events: Period(tally.events),
-            latency: LatencySummary {
-                samples: tally.latency_samples,
-                sum: Cycles(tally.latency_sum),
-                median,
-            },
-        }
+        Row { values, share: tally.share(total), events: tally.events(), latency: tally.latency(median) }
     }
 }
 

@@ -1,0 +1,49 @@
+//! What a row of a table adds up: samples, the events they stand for, their latencies.
+
+use crate::estimate::Share;
+use crate::latency::LatencySummary;
+use hardmeter_samples::model::{Cycles, Period, Sample};
+
+/// Samples that are alike.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub count: u64,
+    pub events: u64,
+    pub latency_samples: u64,
+    pub latency_sum: u64,
+}
+
+impl Tally {
+    /// Counts one sample.
+    pub fn add(&mut self, sample: &Sample<'_>) {
+        self.count += 1;
+        self.events = self.events.saturating_add(sample.period.0);
+        if let Some(weight) = sample.weight {
+            self.latency_samples += 1;
+            self.latency_sum = self.latency_sum.saturating_add(weight.latency.0);
+        }
+    }
+
+    /// Takes over what another counted.
+    pub fn merge(&mut self, other: &Tally) {
+        self.count += other.count;
+        self.events = self.events.saturating_add(other.events);
+        self.latency_samples += other.latency_samples;
+        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+    }
+
+    /// Its samples, of so many.
+    pub fn share(&self, total: u64) -> Share {
+        Share { count: self.count, total }
+    }
+
+    /// The events they stand for.
+    pub fn events(&self) -> Period {
+        Period(self.events)
+    }
+
+    /// Their latencies; a median is the caller's to know.
+    pub fn latency(&self, median: Option<Cycles>) -> LatencySummary {
+        LatencySummary { samples: self.latency_samples, sum: Cycles(self.latency_sum), median }
+    }
+}
