@@ -4,7 +4,7 @@ use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal::warning;
 use hardmeter_analysis::{Filter, ModeFilter};
 use hardmeter_attribution::SymbolizerOptions;
-use hardmeter_report::{Capture, Heading, ReportError};
+use hardmeter_report::{Capture, Heading, ReportError, WalkOptions};
 use hardmeter_samples::model::{Cycles, Pid};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,15 @@ impl ViewArguments {
             processes: self.processes.clone(),
             min_latency: self.min_latency.map(Cycles),
         })
+    }
+
+    /// How the view walks over the capture: these samples, names from where these options say, watched by `progress`.
+    pub fn walk<'a>(
+        &self,
+        capture: &Capture,
+        progress: &'a dyn Fn(u64),
+    ) -> Result<WalkOptions<'a>, CommandError> {
+        Ok(WalkOptions { filter: self.filter(capture)?, symbols: Some(self.symbols()), progress })
     }
 
     /// The filter in words, as shown above a table; events are seen from the tables themselves.

@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_attribution::SourceOptions;
-use hardmeter_report::{Listing, ListingOptions, RoutineWanted, WalkOptions};
+use hardmeter_report::{Listing, ListingOptions, RoutineWanted};
 use std::path::PathBuf;
 
 /// Show one routine: its instructions, the source between them, the samples of each event beside them.
@@ -53,13 +53,10 @@ enum Format {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
+    let watch = |samples| progress.samples(samples);
     let options = ListingOptions {
         wanted: arguments.routine.clone(),
-        walk: WalkOptions {
-            filter: arguments.view.filter(&capture)?,
-            symbols: Some(arguments.view.symbols()),
-            progress: &|samples| progress.samples(samples),
-        },
+        walk: arguments.view.walk(&capture, &watch)?,
         syntax: match arguments.syntax {
             Syntax::Att => hardmeter_attribution::Syntax::Att,
             Syntax::Intel => hardmeter_attribution::Syntax::Intel,

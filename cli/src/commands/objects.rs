@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_analysis::{Formula, ObjectLevel};
-use hardmeter_report::{sentences_text, ObjectsOptions, ObjectsReport, WalkOptions};
+use hardmeter_report::{sentences_text, ObjectsOptions, ObjectsReport};
 
 /// Show on what data the misses are: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]
@@ -70,12 +70,9 @@ fn parse_level(name: &str) -> Result<ObjectLevel, String> {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
+    let watch = |samples| progress.samples(samples);
     let options = ObjectsOptions {
-        walk: WalkOptions {
-            filter: arguments.view.filter(&capture)?,
-            symbols: Some(arguments.view.symbols()),
-            progress: &|samples| progress.samples(samples),
-        },
+        walk: arguments.view.walk(&capture, &watch)?,
         filter_text: arguments.view.filter_text(),
         levels: ObjectLevel::complete(&arguments.by),
         formulas: arguments.define.clone(),

@@ -3,7 +3,7 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_report::{PageReport, WalkOptions};
+use hardmeter_report::PageReport;
 
 /// Show where on the pages of a table or index the misses are, on one drawn page.
 #[derive(clap::Args, Debug)]
@@ -38,11 +38,8 @@ enum Format {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
-    let walk = WalkOptions {
-        filter: arguments.view.filter(&capture)?,
-        symbols: Some(arguments.view.symbols()),
-        progress: &|samples| progress.samples(samples),
-    };
+    let watch = |samples| progress.samples(samples);
+    let walk = arguments.view.walk(&capture, &watch)?;
     let report = PageReport::make(&capture, &arguments.relation, walk, arguments.view.filter_text())?;
     drop(progress);
     if let Err(empty) = require_samples(&report.heading, report.heading.samples()) {

@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_analysis::QueryColumn;
-use hardmeter_report::{sentences_text, QueriesOptions, QueriesReport, WalkOptions};
+use hardmeter_report::{sentences_text, QueriesOptions, QueriesReport};
 
 /// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]
@@ -56,6 +56,7 @@ enum Format {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
+    let watch = |samples| progress.samples(samples);
     let mut columns = arguments.by.clone();
     let mut seen = Vec::new();
     columns.retain(|column| {
@@ -65,11 +66,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         }
     });
     let options = QueriesOptions {
-        walk: WalkOptions {
-            filter: arguments.view.filter(&capture)?,
-            symbols: Some(arguments.view.symbols()),
-            progress: &|samples| progress.samples(samples),
-        },
+        walk: arguments.view.walk(&capture, &watch)?,
         filter_text: arguments.view.filter_text(),
         columns,
         limit: (!arguments.all).then_some(arguments.top),

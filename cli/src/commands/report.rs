@@ -90,11 +90,8 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
 
 fn run_quality(arguments: &Arguments, globals: &Globals, capture: &Capture) -> Result<Outcome, CommandError> {
     let progress = Progress::start(globals);
-    let options = WalkOptions {
-        filter: arguments.view.filter(capture)?,
-        symbols: Some(arguments.view.symbols()),
-        progress: &|samples| progress.samples(samples),
-    };
+    let watch = |samples| progress.samples(samples);
+    let options = arguments.view.walk(capture, &watch)?;
     let mut report = QualityReport::make(capture, options)?;
     drop(progress);
     report.filter = arguments.view.filter_text();

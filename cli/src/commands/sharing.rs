@@ -3,9 +3,7 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_report::{
-    sentences_text, write_file, SharingDetail, SharingOptions, SharingReport, WalkOptions,
-};
+use hardmeter_report::{sentences_text, write_file, SharingDetail, SharingOptions, SharingReport};
 use std::path::PathBuf;
 
 /// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
@@ -68,12 +66,9 @@ enum Format {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
+    let watch = |samples| progress.samples(samples);
     let options = SharingOptions {
-        walk: WalkOptions {
-            filter: arguments.view.filter(&capture)?,
-            symbols: Some(arguments.view.symbols()),
-            progress: &|samples| progress.samples(samples),
-        },
+        walk: arguments.view.walk(&capture, &watch)?,
         lines: (!arguments.all).then_some(arguments.top),
         judge_by_samples: arguments.inferred,
     };

@@ -4,7 +4,7 @@ use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_capture::softpmu::find_machine;
-use hardmeter_report::{sentences_text, write_file, WalkOptions, WhyReport, WhyReportOptions};
+use hardmeter_report::{sentences_text, write_file, WhyReport, WhyReportOptions};
 use std::path::PathBuf;
 
 /// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.
@@ -57,12 +57,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let machine = machine.map_err(|error| CommandError::new(error, ""))?;
     let capture = arguments.view.open()?;
     let progress = Progress::start(globals);
+    let watch = |samples| progress.samples(samples);
     let options = WhyReportOptions {
-        walk: WalkOptions {
-            filter: arguments.view.filter(&capture)?,
-            symbols: Some(arguments.view.symbols()),
-            progress: &|samples| progress.samples(samples),
-        },
+        walk: arguments.view.walk(&capture, &watch)?,
         filter_text: arguments.view.filter_text(),
         machine,
         infer: arguments.score,
