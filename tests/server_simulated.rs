@@ -3,65 +3,37 @@
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
 mod common;
+#[path = "common/server.rs"]
+mod server;
 
-use common::{
-    counts, files_in, hardmeter, have, perf_script, recorded, report, run, samples, stderr, wait_until,
-};
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use common::{counts, files_in, hardmeter, perf_script, recorded, report, run, samples, stderr, wait_until};
+use server::ThrowawayServer;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 /// A server with pgbench's tables at scale 1, which ends with the test.
-struct Playground {
-    temporary: tempfile::TempDir,
-}
+struct Playground(ThrowawayServer);
 
 impl Playground {
     /// `None`, said so, where it cannot be made.
     fn new() -> Option<Playground> {
-        if !have(&["valgrind", "perf"]) {
-            return None;
-        }
-        let programs = match Programs::find(Engine::Postgres, &ProgramsWanted::default()) {
-            Ok(programs) => programs,
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-        };
-        let temporary = tempfile::tempdir().unwrap();
-        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let playground = Playground { temporary };
-        let mut cluster = Cluster::create(&playground.folder(), &programs, &|_| {}).unwrap();
-        cluster.start(&StartOptions::default(), &|_| {}).unwrap();
-        cluster.load_pgbench(1, &|_| {}).unwrap();
-        Some(playground)
-    }
-
-    fn folder(&self) -> ServerFolder {
-        ServerFolder::new(self.temporary.path().join("server"))
-    }
-
-    fn cluster(&self) -> Cluster {
-        Cluster::open(&self.folder()).unwrap()
+        ThrowawayServer::new(&["valgrind", "perf"], &[], 1).map(Playground)
     }
 
     fn capture(&self) -> PathBuf {
-        self.temporary.path().join("server.data")
+        self.0.path("server.data")
     }
 
     /// Records the server while `command` runs.
     fn recorder(&self, command: &[&str]) -> Command {
         let mut recorder = hardmeter();
         recorder
-            .current_dir(self.temporary.path())
+            .current_dir(self.0.room())
             .args(["record", "--source", "simulated", "--machine", "xeon-2003"])
             .args(["-e", "l1d-miss/period=1009/,l2-miss/period=101/", "-o"])
             .arg(self.capture())
             .arg("--server")
-            .arg(self.folder().path())
+            .arg(self.0.folder().path())
             .arg("--")
             .args(command);
         recorder
@@ -73,7 +45,7 @@ impl Playground {
         let recorder = self.recorder(&pgbench).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut backends = Vec::new();
         wait_until("pgbench", || {
-            let serving = self.cluster().backends().unwrap_or_default();
+            let serving = self.0.cluster().backends().unwrap_or_default();
             backends = serving.iter().map(|pid| pid.0).collect();
             backends.len() >= 3
         });
@@ -82,8 +54,8 @@ impl Playground {
 
     /// The server runs, and has every account.
     fn assert_intact(&self) {
-        assert!(self.cluster().is_running());
-        assert_eq!(self.cluster().query("SELECT count(*) FROM pgbench_accounts").unwrap(), "100000");
+        assert!(self.0.cluster().is_running());
+        assert_eq!(self.0.cluster().query("SELECT count(*) FROM pgbench_accounts").unwrap(), "100000");
     }
 
     /// The file is whole, and perf finds as many samples in it as we do.
@@ -91,16 +63,8 @@ impl Playground {
         let count = samples(&report(&self.capture(), &["--by", "event"]));
         assert_eq!(count, recorded(output, "l1d-miss") + recorded(output, "l2-miss"));
         assert_eq!(perf_script(&self.capture(), "ip").len() as u64, count);
-        let files = files_in(self.temporary.path());
+        let files = files_in(self.0.room());
         assert!(!files.iter().any(|name| name.contains("partial")), "{files:?}");
-    }
-}
-
-impl Drop for Playground {
-    fn drop(&mut self) {
-        if let Ok(mut cluster) = Cluster::open(&self.folder()) {
-            let _ = cluster.stop(&|_| {});
-        }
     }
 }
 
@@ -139,7 +103,7 @@ fn backends_of_a_real_server_are_simulated_and_it_runs_again_afterwards() {
     assert!(identified >= 0.95, "{names}");
     assert_eq!(names["user_samples"], users, "the simulation sees user mode only");
     playground.assert_intact();
-    assert_eq!(playground.cluster().query("SELECT count(*) FROM pgbench_history").unwrap(), "15");
+    assert_eq!(playground.0.cluster().query("SELECT count(*) FROM pgbench_history").unwrap(), "15");
 
     // A command that is not there is told, and the server put back.
     let output = run(&mut playground.recorder(&["no-such-pgbench"]));
@@ -149,11 +113,11 @@ fn backends_of_a_real_server_are_simulated_and_it_runs_again_afterwards() {
     playground.assert_intact();
 
     // A server that did not run is not left running.
-    playground.cluster().stop(&|_| {}).unwrap();
+    playground.0.cluster().stop(&|_| {}).unwrap();
     let output = run(&mut playground.recorder(&["pgbench", "-n", "-c", "1", "-t", "1"]));
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(recorded(&output, "l1d-miss") > 0);
-    assert!(!playground.cluster().is_running());
+    assert!(!playground.0.cluster().is_running());
 }
 
 #[test]
@@ -173,7 +137,7 @@ fn a_backend_killed_in_the_middle_ends_the_command_and_is_told() {
 fn a_server_killed_in_the_middle_ends_the_command_and_is_started_again() {
     let Some(playground) = Playground::new() else { return };
     let (recorder, _) = playground.endless_recording();
-    kill(playground.cluster().processes()[0].0);
+    kill(playground.0.cluster().processes()[0].0);
     let output = recorder.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the command ended with status"), "{}", stderr(&output));

@@ -3,16 +3,16 @@
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
 mod common;
+#[path = "common/server.rs"]
+mod server;
 
-use common::{hardmeter, have, recorded, run, stderr, succeeded};
+use common::{hardmeter, recorded, run, stderr, succeeded};
 use hardmeter_samples::model::{Pid, Record, SimulatedDetail, StatementHash};
 use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
 use hardmeter_samples::sidecar::Sidecar;
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
+use server::ThrowawayServer;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::ops::ControlFlow;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What pgbench executes in each transaction, as it writes it, with a question mark for each of its variables.
@@ -27,62 +27,32 @@ const PGBENCH: [&str; 7] = [
 ];
 
 /// A server with pgbench's tables at scale 1, which ends with the test.
-struct Playground {
-    temporary: tempfile::TempDir,
-}
+struct Playground(ThrowawayServer);
 
 impl Playground {
     /// `None`, said so, where it cannot be made.
     fn new() -> Option<Playground> {
-        if !have(&["valgrind"]) {
-            return None;
-        }
-        let programs = match Programs::find(Engine::Postgres, &ProgramsWanted::default()) {
-            Ok(programs) => programs,
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-        };
-        let temporary = tempfile::tempdir().unwrap();
-        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let playground = Playground { temporary };
-        let mut cluster = Cluster::create(&playground.folder(), &programs, &|_| {}).unwrap();
-        cluster.start(&StartOptions::default(), &|_| {}).unwrap();
-        cluster.load_pgbench(1, &|_| {}).unwrap();
-        Some(playground)
-    }
-
-    fn folder(&self) -> ServerFolder {
-        ServerFolder::new(self.temporary.path().join("server"))
+        ThrowawayServer::new(&["valgrind"], &[], 1).map(Playground)
     }
 
     fn capture(&self) -> PathBuf {
-        self.temporary.path().join("server.data")
+        self.0.path("server.data")
     }
 
     /// Records the server under pgbench.
     fn record(&self, options: &[&str], transactions: &str) -> std::process::Output {
         let mut recorder = hardmeter();
         recorder
-            .current_dir(self.temporary.path())
+            .current_dir(self.0.room())
             .args(["record", "--source", "simulated", "--machine", "xeon-2003"])
             .args(["-e", "l1d-miss/period=211/,l2-miss/period=53/"])
             .args(options)
             .arg("-o")
             .arg(self.capture())
             .arg("--server")
-            .arg(self.folder().path())
+            .arg(self.0.folder().path())
             .args(["--", "pgbench", "-n", "-c", "2", "-t", transactions]);
         succeeded(run(&mut recorder))
-    }
-}
-
-impl Drop for Playground {
-    fn drop(&mut self) {
-        if let Ok(mut cluster) = Cluster::open(&self.folder()) {
-            let _ = cluster.stop(&|_| {});
-        }
     }
 }
 
@@ -185,5 +155,5 @@ fn without_objects_nothing_is_read_of_the_server() {
     assert!(!samples.is_empty() && samples.iter().all(|(_, hash)| hash.is_none()));
     let notes = Sidecar::load(&playground.capture()).expect("readable").expect("notes");
     assert_eq!(notes.statements, []);
-    assert!(!playground.temporary.path().join("server.data.objects").exists());
+    assert!(!playground.0.path("server.data.objects").exists());
 }

@@ -1,22 +1,26 @@
-//! A throwaway PostgreSQL with pgbench's tables, recorded on the software PMU.
+//! A throwaway PostgreSQL with pgbench's tables, for tests that record it on the software PMU.
+
+// Each test file uses its part.
+#![allow(dead_code)]
 
 use super::common::{hardmeter, have};
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The server, which ends with the test.
-pub struct ObservedServer {
+pub struct ThrowawayServer {
     temporary: tempfile::TempDir,
 }
 
-impl ObservedServer {
-    /// A server with pgbench's tables; its buffers hold the whole database, so that none is ever reused. `None`, said
-    /// so, where it cannot be made.
-    pub fn new(scale: u32) -> Option<ObservedServer> {
-        if !have(&["valgrind", "pgbench", "psql"]) {
+impl ThrowawayServer {
+    /// A server with these settings and pgbench's tables. `None`, said so, where it cannot be made, or where one of the
+    /// programs that the test needs besides is not installed.
+    pub fn new(needed: &[&str], settings: &[&str], scale: u32) -> Option<ThrowawayServer> {
+        if !have(needed) {
             return None;
         }
         let programs = match Programs::find(Engine::Postgres, &ProgramsWanted::default()) {
@@ -28,11 +32,9 @@ impl ObservedServer {
         };
         let temporary = tempfile::tempdir().unwrap();
         fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let server = ObservedServer { temporary };
+        let server = ThrowawayServer { temporary };
         let mut cluster = Cluster::create(&server.folder(), &programs, &|_| {}).unwrap();
-        // Vacuum goes round in a few buffers and uses them again.
-        let settings =
-            ["shared_buffers=256MB", "autovacuum=off"].map(|setting| setting.parse().unwrap()).to_vec();
+        let settings = settings.iter().map(|setting| setting.parse().unwrap()).collect();
         cluster.start(&StartOptions { settings, ..StartOptions::default() }, &|_| {}).unwrap();
         cluster.load_pgbench(scale, &|_| {}).unwrap();
         Some(server)
@@ -42,13 +44,37 @@ impl ObservedServer {
         ServerFolder::new(self.temporary.path().join("server"))
     }
 
-    #[allow(dead_code)] // not every test asks it
     pub fn cluster(&self) -> Cluster {
         Cluster::open(&self.folder()).unwrap()
     }
 
+    /// The folder of all that the test makes.
+    pub fn room(&self) -> &Path {
+        self.temporary.path()
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.temporary.path().join(name)
+    }
+}
+
+impl Drop for ThrowawayServer {
+    fn drop(&mut self) {
+        if let Ok(mut cluster) = Cluster::open(&self.folder()) {
+            let _ = cluster.stop(&|_| {});
+        }
+    }
+}
+
+/// A server whose buffers hold the whole database, so that none is ever reused, and how it is recorded.
+pub struct ObservedServer(ThrowawayServer);
+
+impl ObservedServer {
+    /// `None`, said so, where it cannot be made.
+    pub fn new(scale: u32) -> Option<ObservedServer> {
+        // Vacuum goes round in a few buffers and uses them again.
+        let settings = ["shared_buffers=256MB", "autovacuum=off"];
+        ThrowawayServer::new(&["valgrind", "pgbench", "psql"], &settings, scale).map(ObservedServer)
     }
 
     /// The arguments that record the server while a line of shell runs.
@@ -67,15 +93,15 @@ impl ObservedServer {
     /// Records the server while a line of shell runs.
     pub fn recorder(&self, capture: &str, shell: &str) -> Command {
         let mut recorder = hardmeter();
-        recorder.current_dir(self.temporary.path()).args(self.arguments(capture, shell));
+        recorder.current_dir(self.room()).args(self.arguments(capture, shell));
         recorder
     }
 }
 
-impl Drop for ObservedServer {
-    fn drop(&mut self) {
-        if let Ok(mut cluster) = Cluster::open(&self.folder()) {
-            let _ = cluster.stop(&|_| {});
-        }
+impl Deref for ObservedServer {
+    type Target = ThrowawayServer;
+
+    fn deref(&self) -> &ThrowawayServer {
+        &self.0
     }
 }
