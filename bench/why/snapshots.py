@@ -20,7 +20,7 @@ SCRIPTS = {"select": ["--select-only"], "tpcb": []}
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Throughput lost to object snapshots."""
     # Six seconds: attaching takes a tenth of one, and a recording is not made for two.
-    blocks, seconds = (2, 2) if quick else (6, 6)
+    blocks, seconds = (2, 2) if quick else (16, 6)
     chance = random.Random(1)
     figures = []
     with playground.server("native").running() as server:

@@ -1,0 +1,1 @@
+\echo Use "CREATE EXTENSION ccopt" to load this file. \quit

@@ -1,0 +1,156 @@
+/*
+ * What batch operators pass to each other: up to BATCH_ROWS rows, by column.
+ *
+ *              column 0            column 1                     selected
+ *        where[]     number[]   where[]                         [1, 3, 4]   nselected = 3
+ *  row 0  ·──> page   --          ·──> page                        │
+ *  row 1  ·──> page   1750        ·──> hash table                  │   Only selected rows mean
+ * anything; a predicate row 2  ...         --          ...                              │ shortens
+ * `selected`, it moves no values. row 3  NULL        --          ·──> ...   (SQL NULL) <──────────┘
+ *
+ * A value is *where* it lies: in a pinned heap page, a hash table, a copy. The pointer is to the
+ * first byte of the value as a tuple holds it, so that fetch_att() gives its Datum; varlena may
+ * have short headers, be compressed or external. Columns whose kind has numbers can be decoded to
+ * int64, once per batch and for the selected rows only.
+ */
+#ifndef CCOPT_BATCH_H
+#define CCOPT_BATCH_H
+
+#include "compat.h"
+
+#include "access/tupmacs.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+
+/*
+ * 1024 rows: pointers of a column are 8 KB, so that the few columns in use at a time stay in a 48
+ * KB L1D with their numbers; between 512 and 4096 the prototype saw no difference.
+ */
+#define BATCH_ROWS 1024
+
+typedef enum ColumnKind {
+  COLUMN_OPAQUE,  /* can be passed on, not computed with */
+  COLUMN_INTEGER, /* int2, int4, int8, date, timestamp, timestamptz, oid, bool, "char": number =
+                     value */
+  COLUMN_DECIMAL, /* numeric(p,s) of at most 18 digits: number = value * 10^scale */
+  COLUMN_TEXT,    /* text, varchar of a deterministic collation: equal if the bytes are equal */
+  COLUMN_BPCHAR   /* the same without trailing blanks */
+} ColumnKind;
+
+typedef struct BatchColumn {
+  /* what it is; constant */
+  ColumnKind kind;
+  Oid type;
+  int32 typmod;
+  Oid collation;
+  int16 length; /* attlen */
+  bool by_value;
+  char align;            /* attalign */
+  int scale;             /* COLUMN_DECIMAL: decimal digits after the point */
+  AttrNumber slot_attno; /* where batch_store_slot() puts it; 0: nowhere */
+
+  /* what it holds; of the current batch */
+  const char **where; /* [BATCH_ROWS]; NULL is SQL NULL. Valid for selected rows */
+  bool has_nulls;     /* false: no selected row is NULL; true: some may be */
+  bool decoded;       /* number[] is valid for the selected rows that are neither NULL nor odd */
+  int64 *number;      /* [BATCH_ROWS]; NULL until somebody decodes */
+  uint64 magnitude;   /* with decoded: the absolute values, or-ed: an upper bound of bits, for
+                         overflow checks */
+} BatchColumn;
+
+typedef struct Batch {
+  int nrows; /* rows there are, selected or not */
+  int nselected;
+  uint16 *selected; /* [nselected], ascending */
+  int ncolumns;
+  BatchColumn *columns;
+  /*
+   * Rows with a value that its column's numbers cannot hold: NaN, infinity, more digits. Kernels
+   * skip them, the operator sends them through core's functions (batch_store_slot, ExecEvalExpr).
+   * Set by batch_decode().
+   */
+  int nodd;   /* how many rows are odd; 0: odd[] need not be looked at */
+  uint8 *odd; /* [BATCH_ROWS] */
+} Batch;
+
+/* How a type and modifier can be computed with; fills *scale for COLUMN_DECIMAL. */
+extern ColumnKind column_kind(Oid type, int32 typmod, Oid collation, int *scale);
+
+/* Makes a batch with room for ncolumns columns, all vectors but number[] allocated in the current
+ * memory context. */
+extern void batch_init(Batch *batch, int ncolumns);
+/* Tells column `index` its type. */
+extern void batch_column_init(Batch *batch, int index, Oid type, int32 typmod, Oid collation,
+                              AttrNumber slot_attno);
+
+/* A new batch begins: no rows, nothing decoded, nothing odd. */
+extern void batch_reset(Batch *batch);
+/* Selects rows 0 .. nrows-1. */
+extern void batch_select_all(Batch *batch, int nrows);
+
+/* Decodes a column's selected rows (decode.c); marks odd rows. A column of a kind without numbers
+ * is a broken invariant. */
+extern void batch_decode(Batch *batch, int column);
+
+/* The Datum of a value that is not NULL. */
+static inline Datum batch_datum(const BatchColumn *column, int row) {
+  return fetch_att(column->where[row], column->by_value, column->length);
+}
+
+/*
+ * Fills a virtual slot with a row: slot_attno of each column gets its value, all other attributes
+ * are NULL. By-reference values point into the batch's memory and live as long as the batch.
+ */
+extern void batch_store_slot(const Batch *batch, int row, TupleTableSlot *slot);
+
+/* ---- sources ---- */
+
+/*
+ * Whoever produces batches. The batch and all it points to is valid until the next call of next(),
+ * rescan of the node, or its end. next() returns NULL at the end, and a batch with nselected > 0
+ * otherwise.
+ */
+typedef struct BatchSource BatchSource;
+struct BatchSource {
+  Batch *(*next)(BatchSource *source);
+  PlanState *node; /* whose rows these are: instrumentation, and ExecReScan for starting again */
+  Batch *batch;   /* the one batch that is filled again and again; its columns' types are known from
+                     the start */
+  int nresnos;    /* length of the node's target list */
+  int *column_of; /* [nresnos]: the batch's column that holds entry i+1 of the target list, or -1 */
+};
+
+/*
+ * The child of a batch operator as a source: its own if it is one of our nodes and its target list
+ * is plain columns, else one that gathers the rows of ExecProcNode (slot_source.c). `resnos` are
+ * the entries of the child's target list that will be used. Call it once, in BeginCustomScan after
+ * ExecInitNode; rescan by ExecReScan(child) and then batch_source_rescan().
+ */
+extern BatchSource *batch_source_open(PlanState *child, const Bitmapset *resnos);
+extern void batch_source_rescan(BatchSource *source);
+
+/*
+ * Each of our nodes that can be asked for batches has this as its methods, so that
+ * batch_source_open() can tell. `source` returns NULL if the node must be read row by row (its
+ * target list has expressions).
+ */
+typedef struct BatchExecMethods {
+  CustomExecMethods base;
+  BatchSource *(*source)(CustomScanState *node);
+} BatchExecMethods;
+extern const BatchExecMethods batch_scan_exec_methods;
+extern const BatchExecMethods batch_join_exec_methods;
+
+/* The next batch, with the instrumentation that ExecProcNode would have done. */
+static inline Batch *batch_source_next(BatchSource *source) {
+  Batch *batch;
+  Instrumentation *instrument = source->node->instrument;
+  if (source->node->chgParam != NULL) ExecReScan(source->node);
+  if (likely(instrument == NULL)) return source->next(source);
+  InstrStartNode(instrument);
+  batch = source->next(source);
+  InstrStopNode(instrument, batch ? batch->nselected : 0);
+  return batch;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * BatchScan: the rows of a heap table, a batch at a time. What other operators may ask of it.
+ */
+#ifndef CCOPT_BATCH_SCAN_H
+#define CCOPT_BATCH_SCAN_H
+
+#include "batch.h"
+#include "ccopt.h"
+
+/*
+ * A BatchScan path for a base relation, or NULL with the reason noted. `emits_rows` is false if the
+ * parent takes batches: then handing on rows costs nothing. Not added to the relation's paths.
+ */
+extern Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows);
+
+/*
+ * A visitor sees each batch after the predicates ran and before anybody gets it: it may shorten the
+ * selection (a bloom filter) or touch what the consumer will need (prefetch). Visitors run in the
+ * order in which they were added.
+ */
+typedef void (*BatchVisitor)(void *state, Batch *batch);
+/* False if `node` is no BatchScan. `column` (out): the batch's column that holds the node's target
+ * entry `resno`, or -1. */
+extern bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *state);
+extern int batch_scan_column_of_resno(PlanState *node, AttrNumber resno);
+extern bool is_batch_scan(const PlanState *node);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * What things cost on this machine: nanoseconds, measured by ccopt_calibrate(), and how they turn
+ * into the planner's units. Costs of core's own paths are never touched; ours are put on the same
+ * scale by what core's SeqScan takes:
+ *
+ *     cost(BatchScan) = cost(SeqScan) - (ns(SeqScan) - ns(BatchScan)) / ns_per_unit
+ *
+ * so that pages that must be read from disk cost the same in both.
+ */
+#ifndef CCOPT_COSTS_H
+#define CCOPT_COSTS_H
+
+#include "ccopt.h"
+
+typedef struct CostConstants {
+  double ns_per_unit; /* of stock: what one unit of cost takes here, for a cached table */
+
+  /* stock, per row unless said otherwise */
+  double stock_page;       /* per page: pin, visibility */
+  double stock_row;        /* a row through SeqScan */
+  double stock_attribute;  /* deforming one more attribute */
+  double stock_qual;       /* one comparison of a by-value type */
+  double stock_numeric;    /* one operator or transition on numeric */
+  double stock_transition; /* one transition of a by-value type: count, sum(int4) */
+  double stock_group;      /* finding a row's group in a hash table that fits L2 */
+
+  /* batches, per row unless said otherwise */
+  double batch_page;
+  double batch_row;       /* gathering a row: header, selection */
+  double batch_attribute; /* the walk, one more attribute */
+  double batch_qual;      /* a comparison of decoded numbers */
+  double batch_text_qual; /* equality, LIKE */
+  double batch_decimal;   /* decoding one decimal */
+  double batch_transition;
+  double batch_group;
+  double batch_emit;  /* a row handed on by slot */
+  double batch_probe; /* a hash probe, prefetched, into a table far beyond L2 */
+
+  /* memory: a dependent access into a structure of 2^i KB, i = 7 .. 18; plain and prefetched */
+  double probe_plain[12];
+  double probe_prefetched[12];
+
+  double margin; /* a batch path must be cheaper by this factor of what it changes; >= 1 */
+} CostConstants;
+
+/* Those in force: calibrated for this machine and server, or built in. Never NULL; loaded at the
+ * session's first use. */
+extern const CostConstants *cost_constants(void);
+
+/*
+ * Cost of a BatchScan over `rel` in the planner's units: `walked` attributes (up to the last one
+ * needed), quals run on batches (and those of text among them), decimals decoded per row, quals
+ * left to rows.
+ */
+typedef struct ScanWork {
+  int walked;
+  int number_quals;
+  int text_quals;
+  int decimals;
+} ScanWork;
+extern void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work,
+                            List *row_quals, bool emits_rows, Cost *startup, Cost *total);
+
+typedef struct AggWork {
+  int transitions; /* of by-value types and counts */
+  int decimals;    /* columns decoded */
+  int keys;        /* grouping columns; 0: one group */
+  Size state;      /* bytes a group takes */
+} AggWork;
+/* Cost of a BatchAgg on top of an input of given cost. */
+extern void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, double groups,
+                           Cost *startup, Cost *total);
+
+typedef struct JoinWork {
+  Size entry; /* bytes an inner row takes in the hash table */
+  int keys;
+  int row_quals; /* join quals left to rows */
+} JoinWork;
+/* Cost of a BatchHashJoin. */
+extern void cost_batch_join(PlannerInfo *root, const Path *outer, const Path *inner,
+                            const JoinWork *work, double rows, bool emits_rows, Cost *startup,
+                            Cost *total);
+
+#endif
