@@ -34,7 +34,7 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-softpmu ## build the command and the software PMU
+build: build-softpmu build-planner ## build the command, the software PMU and the PostgreSQL extension
 	$(call say,building the hardmeter command)
 	@$(CARGO) build --release --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
@@ -43,6 +43,11 @@ build: build-softpmu ## build the command and the software PMU
 build-softpmu:
 	$(call say,building the software PMU)
 	@$(MAKE) --no-print-directory -C softpmu
+
+.PHONY: build-planner
+build-planner:
+	$(call say,building the PostgreSQL extension)
+	@$(MAKE) --no-print-directory -C planner
 
 .PHONY: test
 test: build-softpmu ## run every test: unit, integration, end to end
