@@ -15,6 +15,38 @@
 #include "commands/explain_state.h"
 #endif
 
+#include "pgstat.h"
+
+/* What SeqScan counts row by row for pg_stat_*_tables, many rows at once. */
+#if PG_VERSION_NUM >= 160000
+#define count_rows_returned(rel, n)                                                         \
+  do {                                                                                      \
+    if (pgstat_should_count_relation(rel)) (rel)->pgstat_info->counts.tuples_returned += n; \
+  } while (0)
+#else
+#define count_rows_returned(rel, n)                                                             \
+  do {                                                                                          \
+    if (pgstat_should_count_relation(rel)) (rel)->pgstat_info->t_counts.t_tuples_returned += n; \
+  } while (0)
+#endif
+
+/* Since 17 a heap scan gets its pages from a read stream, and heapgetpage() is gone. */
+#if PG_VERSION_NUM >= 170000
+#define HEAP_SCAN_HAS_STREAM
+#endif
+
+/* Since 17 an ExplainOneQuery_hook can call what it replaces. */
+#if PG_VERSION_NUM >= 170000
+#define CCOPT_STANDARD_EXPLAIN 1
+#endif
+/* Since 18 paths count disabled nodes instead of adding a huge cost; cost functions take the
+ * input's. */
+#if PG_VERSION_NUM >= 180000
+#define CCOPT_DISABLED_NODES(path) (path)->disabled_nodes,
+#else
+#define CCOPT_DISABLED_NODES(path)
+#endif
+
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "ccopt is made for PostgreSQL 15 to 18"
 #endif

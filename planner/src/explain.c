@@ -1,6 +1,121 @@
 /*
- * EXPLAIN's lines on what was refused.
+ * EXPLAIN's lines on what was refused, below the plan:
+ *
+ *     ccopt: orders: BatchScan not used: fewer than 64 pages
+ *
+ * A plain EXPLAIN has them where the plan still has the node of core's that ours would have
+ * replaced: a Seq Scan of that table, an Agg, a Hash Join; a reason that holds for many joins is
+ * said once. With VERBOSE all that was noted is printed. Other formats have the same as a group of
+ * their own beside the plan's, because PostgreSQL 15 to 17 let nobody write into the plan's group
+ * once it is open.
  */
-#include "ccopt.h"
+#include "reasons.h"
 
-void explain_register(void) {}
+#include "executor/instrument.h"
+#include "optimizer/planner.h"
+#include "tcop/tcopprot.h"
+
+static ExplainOneQuery_hook_type previous_explain = NULL;
+
+/* Those that a plain EXPLAIN prints. */
+static List *concise(const List *refusals) {
+  List *kept = NIL;
+  ListCell *cell;
+
+  foreach (cell, refusals) {
+    const Refusal *refusal = lfirst(cell);
+    Refusal *said = palloc(sizeof(*said));
+    bool repeated = false;
+    ListCell *other;
+
+    if (!refusal->concerns_plan) continue;
+    *said = *refusal;
+    if (!refusal->is_table) said->relation = NULL;
+    foreach (other, kept) {
+      const Refusal *old = lfirst(other);
+      repeated = repeated ||
+                 (old->relation == NULL && said->relation == NULL &&
+                  strcmp(old->node, said->node) == 0 && strcmp(old->reason, said->reason) == 0);
+    }
+    if (!repeated) kept = lappend(kept, said);
+  }
+  return kept;
+}
+
+static void print_refusals(List *refusals, ExplainState *es) {
+  bool opened = false;
+  ListCell *cell;
+
+  if (!es->verbose) refusals = concise(refusals);
+  foreach (cell, refusals) {
+    const Refusal *refusal = lfirst(cell);
+
+    if (es->format == EXPLAIN_FORMAT_TEXT) {
+      appendStringInfo(es->str, "ccopt: %s: %s not used: %s\n",
+                       refusal->relation ? refusal->relation : "statement", refusal->node,
+                       refusal->reason);
+      continue;
+    }
+    if (!opened) {
+      ExplainOpenGroup("ccopt", NULL, true, es);
+      ExplainOpenGroup("Not-Used", "Not Used", false, es);
+      opened = true;
+    }
+    ExplainOpenGroup("Node", NULL, true, es);
+    ExplainPropertyText("Node", refusal->node, es);
+    if (refusal->relation) ExplainPropertyText("Relation", refusal->relation, es);
+    ExplainPropertyText("Reason", refusal->reason, es);
+    ExplainCloseGroup("Node", NULL, true, es);
+  }
+  if (opened) {
+    ExplainCloseGroup("Not-Used", "Not Used", false, es);
+    ExplainCloseGroup("ccopt", NULL, true, es);
+  }
+}
+
+#ifdef CCOPT_STANDARD_EXPLAIN
+#define explain_one_query standard_ExplainOneQuery
+#else
+/* What the server does itself where no hook is set: plans, measures that, and prints. */
+static void explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es,
+                              const char *query_string, ParamListInfo params,
+                              QueryEnvironment *environment) {
+  BufferUsage before = pgBufferUsage;
+  BufferUsage used = {0};
+  PlannedStmt *plan;
+  instr_time begin;
+  instr_time duration;
+
+  INSTR_TIME_SET_CURRENT(begin);
+  plan = pg_plan_query(query, query_string, cursor_options, params);
+  INSTR_TIME_SET_CURRENT(duration);
+  INSTR_TIME_SUBTRACT(duration, begin);
+  BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
+  ExplainOnePlan(plan, into, es, query_string, params, environment, &duration,
+                 es->buffers ? &used : NULL);
+}
+#endif
+
+static void explain_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es,
+                          const char *query_string, ParamListInfo params,
+                          QueryEnvironment *environment) {
+  ReasonsWatch watch;
+
+  reasons_watch(&watch);
+  PG_TRY();
+  {
+    if (previous_explain)
+      previous_explain(query, cursor_options, into, es, query_string, params, environment);
+    else
+      explain_one_query(query, cursor_options, into, es, query_string, params, environment);
+  }
+  PG_FINALLY();
+  { reasons_unwatch(&watch); }
+  PG_END_TRY();
+  print_refusals(watch.refusals, es);
+}
+
+void explain_register(void) {
+  previous_explain = ExplainOneQuery_hook;
+  ExplainOneQuery_hook = explain_query;
+}
