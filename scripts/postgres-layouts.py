@@ -7,7 +7,8 @@ STRUCTURES = """BufferDesc LWLock PGPROC PROC_HDR PGShmemHeader ShmemIndexEnt Pg
 HeapTupleHeaderData IndexTupleData BTPageOpaqueData BTMetaPageData FormData_pg_class FormData_pg_attribute
 FormData_pg_database FormData_pg_index FormData_pg_namespace MemoryContextData CatCTup CatCList CatCache RelationData
 PlanState Plan SlruSharedData LOCK PROCLOCK NamedLWLockTranche PortalData CachedPlanSource CachedPlan TupleTableSlot
-EState ExprContext SnapshotData""".split()
+EState ExprContext SnapshotData PgStat_ShmemControl PgStat_LocalState PgStat_HashKey PgStatShared_HashEntry
+PgStatShared_Common PgStatShared_Database PgStat_StatDBEntry""".split()
 
 
 def structure(name):

@@ -10,6 +10,7 @@
 //!   sampled accesses ──> see()          looks up each address that is new, while it is fresh
 //!   a clock ───────────> look_again()   confirms what was found, or ends its validity
 //!                        │
+//!                     counted() ─> Counted: transactions, rows
 //!                     finish() ──> ObjectNotes ──> hardmeter.data.objects
 //! ```
 //!
@@ -58,6 +59,19 @@ pub struct Access {
     pub states: Vec<(StateId, Vec<u8>)>,
 }
 
+/// What a server counted itself while it was looked into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// What, and how many: "transactions", "rows written".
+    pub figures: Vec<(String, u64)>,
+    /// Of which databases, where it is not of the whole server.
+    pub databases: Vec<String>,
+    /// How far the figures can be trusted.
+    pub limits: Vec<String>,
+    /// Why figures are missing that there could be.
+    pub trouble: Option<String>,
+}
+
 /// A server whose objects can be told from outside.
 pub trait ServerObjects: Send {
     /// What it is, for example "PostgreSQL 15.18 (process 4711)".
@@ -72,10 +86,10 @@ pub trait ServerObjects: Send {
     /// Looks again at what was found, so that facts get an end. Called about once a second.
     fn look_again(&mut self, now: Timestamp);
 
-    /// Counters of the server's own as they stand now, for figures per transaction: name and value. Read them when a
-    /// recording begins and when it ends; the differences count.
-    fn counters(&self) -> Vec<(String, u64)> {
-        Vec::new()
+    /// What the server itself counted since it was attached to. Called once, when the recording has ended and what
+    /// was recorded too, as far as it will; it may take a moment.
+    fn counted(&mut self) -> Counted {
+        Counted::default()
     }
 
     /// Ends: what was found. `now` ends the last look.

@@ -252,17 +252,14 @@ fn locks_and_areas_have_the_servers_own_names() {
     let lock = |index: u64| access(server.pid, locks + index * 128 + 4);
     objects.see(&(0..60).chain([100, 200]).map(lock).collect::<Vec<_>>());
     objects.see(&areas.iter().map(|(_, at)| access(server.pid, *at)).collect::<Vec<_>>());
-    let before = objects.counters();
     server.ask("DELETE FROM account WHERE id = 1");
     server.ask("SELECT count(*) FROM account WHERE id = 2");
     server.ask("UPDATE account SET note = '' WHERE id = 2");
-    let after = objects.counters();
-    let grown = |name: &str| {
-        let of = |list: &[(String, u64)]| list.iter().find(|(known, _)| known == name).expect("a counter").1;
-        of(&after) - of(&before)
-    };
+    let counted = objects.counted();
+    let grown = |name: &str| counted.figures.iter().find(|(known, _)| known == name).expect("a counter").1;
     // Two wrote, one only read.
     assert_eq!(grown("writing transactions"), 2);
+    assert_eq!((grown("rows deleted"), grown("rows updated"), grown("rows inserted")), (1, 1, 0));
     let notes = objects.finish(Timestamp(u64::MAX));
 
     let program_bytes = std::fs::read(&program.path).expect("the server's program");

@@ -111,6 +111,12 @@ pub struct Sidecar {
     /// What the workload counted: transactions, rows.
     #[serde(default)]
     pub workload: BTreeMap<String, f64>,
+    /// The databases of which `workload` is, where it is not of the whole server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workload_databases: Vec<String>,
+    /// How far `workload` can be trusted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workload_limits: Vec<String>,
     /// Statements that samples name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statements: Vec<Statement>,
@@ -181,6 +187,8 @@ impl Sidecar {
             throttled: 0,
             notes: Vec::new(),
             workload: BTreeMap::new(),
+            workload_databases: Vec::new(),
+            workload_limits: Vec::new(),
             statements: Vec::new(),
             reuse: None,
             page_walks: None,

@@ -260,6 +260,8 @@ pub fn record(
     // With a delay they would count what came before the events did.
     if request.delay.is_none() {
         sidecar.workload.extend(observations.workload);
+        sidecar.workload_databases = observations.workload_databases;
+        sidecar.workload_limits = observations.workload_limits;
     }
     if let Some(machine) = machine {
         sidecar.machine_name = Some(machine.name.clone());

@@ -33,6 +33,9 @@ pub(crate) struct Server {
     pub data: PathBuf,
     /// The main segment of shared memory.
     pub segment: Range<VirtualAddress>,
+    /// The list of its dynamic segments: its handle, drawn by lot whenever shared memory is made, and where that is
+    /// written: the variable that points to the header, and the offset there.
+    pub dynamic_segments: (u32, (VirtualAddress, u64)),
     /// The shared buffers.
     pub buffers: Buffers,
     /// The locks of the main array.
@@ -160,6 +163,11 @@ impl Server {
             return Err(fault(format!("a segment of {size} bytes does not fit the memory that is mapped")));
         }
 
+        let handle_at = layout.offset("PGShmemHeader", "dsm_control").map_err(missing)?;
+        let list = (address("UsedShmemSegAddr")?, handle_at);
+        let handle =
+            handle_of_list(&memory, layout.shmem_magic, list).ok_or(AttachError::NotReady { pid })?;
+
         let count = memory.u32(address("NBuffers")?)?;
         let buffers = Buffers {
             blocks,
@@ -199,6 +207,7 @@ impl Server {
             version,
             data,
             segment,
+            dynamic_segments: (handle, list),
             buffers,
             locks,
             processes,
@@ -206,6 +215,45 @@ impl Server {
             remarks,
         })
     }
+
+    /// Whether the server still is what was found. One whose backend crashed goes on with the same first process, and
+    /// makes all of its shared memory anew.
+    pub fn state(&self) -> ServerState {
+        let (handle, list) = self.dynamic_segments;
+        let found = handle_of_list(&self.memory, self.layout.shmem_magic, list);
+        // Asked afterwards: what could not be read because it was ending is then told as its end.
+        match (self.memory.is_alive(), found) {
+            (false, _) => ServerState::Ended,
+            (true, Some(found)) if found == handle => ServerState::Same,
+            (true, Some(_)) => ServerState::Restarted,
+            (true, None) => ServerState::Unclear,
+        }
+    }
+}
+
+/// The handle of the list of dynamic segments; `None` while shared memory is made. It is not in the main segment's
+/// header, which was copied before, but in the one that keeps a second server out of the data folder.
+fn handle_of_list(
+    memory: &ProcessMemory,
+    magic: u32,
+    (variable, offset): (VirtualAddress, u64),
+) -> Option<u32> {
+    let header = memory.pointer(variable).ok()?;
+    let is_one = memory.u32(header).ok()? == magic;
+    memory.u32(at(header, offset)).ok().filter(|handle| is_one && *handle != 0)
+}
+
+/// What became of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerState {
+    /// It is the one that was found.
+    Same,
+    /// It has made its shared memory anew.
+    Restarted,
+    /// It has ended.
+    Ended,
+    /// It is ending, or between the two.
+    Unclear,
 }
 
 fn at(base: VirtualAddress, offset: u64) -> VirtualAddress {

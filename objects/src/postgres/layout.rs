@@ -46,6 +46,8 @@ pub struct Layout {
     pub segment_blocks: u32,
     /// Bytes of an identifier.
     pub name_length: u64,
+    /// The number of the kind of statistics that are of a database.
+    pub statistics_kind_database: u32,
     /// Names of individual locks by their number; empty for a number that is not used.
     pub individual_lock_names: Vec<String>,
     /// Names of the kinds of locks, with their numbers; the empty name is the first of extensions.

@@ -8,6 +8,7 @@
 //!            ──> regions      stack, variables, libraries; private: memory contexts
 //!            ──> facts        what was found, and when it was so
 //!            ──> marks        code that belongs to operators and phases
+//!            ──> statistics   what the server counts itself: transactions, rows
 //! ```
 
 mod attach;
@@ -23,6 +24,7 @@ mod private;
 mod processes;
 mod regions;
 mod shared;
+mod statistics;
 
 pub(crate) use observer::Postgres;
 

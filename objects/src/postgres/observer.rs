@@ -1,6 +1,6 @@
 //! A PostgreSQL server while it is recorded: the part of this crate's interface that is PostgreSQL's.
 
-use super::attach::Server;
+use super::attach::{Server, ServerState};
 use super::blocks::{Blocks, BufferPart};
 use super::catalog::files::Files;
 use super::catalog::Catalog;
@@ -11,12 +11,13 @@ use super::private::PrivateMemory;
 use super::processes::ServerProcesses;
 use super::regions::Region;
 use super::shared::buffers::Tag;
-use super::shared::places::{transactions, Place, Places};
+use super::shared::places::{Place, Places};
 use super::shared::processes::Roles;
+use super::statistics::counting::Counting;
 use super::{BLOCK_STATE, DESCRIPTOR_STATE};
 use crate::error::AttachError;
 use crate::process_memory::Mapping;
-use crate::{Access, ServerObjects};
+use crate::{Access, Counted, ServerObjects};
 use hardmeter_samples::model::{
     ByteCount, LastStatement, Pid, StateId, StateRule, Timestamp, VirtualAddress,
 };
@@ -33,6 +34,7 @@ pub(crate) struct Postgres {
     facts: Facts,
     processes: ServerProcesses,
     private: PrivateMemory,
+    counting: Counting,
     attached: Timestamp,
     /// Facts that hold as long as the server runs.
     fixed: Vec<FactId>,
@@ -43,7 +45,8 @@ pub(crate) struct Postgres {
     /// Private addresses that a later look may tell more of, with what is to be told if none does.
     unsettled: HashMap<(Pid, VirtualAddress), (Found, Timestamp)>,
     unmapped: u64,
-    ended: Option<Timestamp>,
+    /// What became of the server, once it is no longer the one that was attached to.
+    ended: Option<ServerState>,
 }
 
 /// Facts that are kept: about a hundred megabytes of notes.
@@ -91,6 +94,7 @@ impl Postgres {
         let mut roles = Roles::default();
         roles.look(&server);
         Ok(Postgres {
+            counting: Counting::begin(&server, &roles),
             places: Places::read(&server),
             facts: Facts::new(MOST_FACTS),
             processes: ServerProcesses::default(),
@@ -196,6 +200,7 @@ impl Postgres {
             }
         };
         self.roles.learn(&self.server, pid);
+        self.counting.saw(&self.server, &self.roles, pid);
         let begin = match () {
             () if lasting => self.attached,
             () if by_contents => now,
@@ -272,10 +277,31 @@ impl Postgres {
             "addresses were of processes that had ended before they could be looked at",
         );
         count(self.unmapped, "addresses were no longer mapped when they were looked at");
-        if self.ended.is_some() {
-            remarks.push("the server ended while it was recorded; what was found until then is here".into());
+        match self.ended {
+            Some(ServerState::Restarted) => remarks.push(
+                "the server restarted while it was recorded, as after the crash of a backend, and made its shared \
+                 memory anew: objects are known of the time before only, transactions and rows were not counted; \
+                 see the server's log, then record again"
+                    .into(),
+            ),
+            Some(_) => remarks
+                .push("the server ended while it was recorded; what was found until then is here".into()),
+            None => {}
         }
         remarks
+    }
+
+    /// Whether the server is the one that was attached to, with the same shared memory: else what is known of it holds
+    /// no longer.
+    fn is_same(&mut self) -> bool {
+        if self.ended.is_none() {
+            match self.server.state() {
+                ServerState::Same => return true,
+                ServerState::Unclear => {}
+                ended => self.ended = Some(ended),
+            }
+        }
+        false
     }
 }
 
@@ -313,7 +339,7 @@ impl ServerObjects for Postgres {
     }
 
     fn see(&mut self, accesses: &[Access]) {
-        if self.ended.is_some() {
+        if !self.is_same() {
             return;
         }
         let now = clock();
@@ -331,14 +357,11 @@ impl ServerObjects for Postgres {
     }
 
     fn look_again(&mut self, now: Timestamp) {
-        if self.ended.is_some() {
-            return;
-        }
-        if !self.server.memory.is_alive() {
-            self.ended = Some(now);
+        if !self.is_same() {
             return;
         }
         self.roles.look(&self.server);
+        self.counting.look(&self.server, &self.roles);
         for id in &self.fixed {
             self.facts.confirm(*id, now);
         }
@@ -359,26 +382,24 @@ impl ServerObjects for Postgres {
         self.look_at_private(now);
     }
 
-    fn counters(&self) -> Vec<(String, u64)> {
-        let Some(at) = transactions(&self.server) else { return Vec::new() };
-        let layout = &self.server.layout;
-        let counter = |name: &str, field: &str| {
-            let offset = layout.offset("TransamVariables", field).ok()?;
-            let value = self.server.memory.u64(VirtualAddress(at.0 + offset)).ok()?;
-            Some((name.to_string(), value))
-        };
-        // A transaction gets a number when it first writes; it is finished when it commits or is taken back.
-        [
-            counter("writing transactions", "nextXid"),
-            counter("writing transactions finished", "xactCompletionCount"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+    fn counted(&mut self) -> Counted {
+        if !self.is_same() {
+            return Counted::default();
+        }
+        let counted = self.counting.end(&self.server, &mut self.roles, &self.catalog);
+        // What was read while it ended or restarted is of nobody.
+        if self.is_same() {
+            counted
+        } else {
+            Counted::default()
+        }
     }
 
     fn finish(mut self: Box<Self>, now: Timestamp) -> ObjectNotes {
         self.look_again(now);
+        if self.ended.is_none() && self.server.state() == ServerState::Unclear {
+            self.ended = Some(ServerState::Ended);
+        }
         let mut notes = ObjectNotes::new(self.describe());
         notes.remarks = self.remarks();
         let block_size = self.server.buffers.block_size as u32;

@@ -46,6 +46,10 @@ pub struct Observations {
     pub remarks: Vec<String>,
     /// What the server counted while it was recorded, for example transactions.
     pub workload: Vec<(String, f64)>,
+    /// The databases of which that is.
+    pub workload_databases: Vec<String>,
+    /// How far it can be trusted.
+    pub workload_limits: Vec<String>,
 }
 
 /// What came of looking at a process.

@@ -36,6 +36,7 @@ impl SampleObserver for Witness {
             notes: Some(ObjectNotes::new("witness")),
             remarks: Vec::new(),
             workload: self.addresses.iter().map(|address| (format!("{address:#x}"), 1.0)).collect(),
+            ..Observations::default()
         }
     }
 }

@@ -72,6 +72,11 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// The name of a database, if it was there when the names were last read.
+    pub fn database(&self, number: u32) -> Option<&str> {
+        self.names.get(&number).map(String::as_str)
+    }
+
     fn database_names(&self, files: &Files) -> HashMap<u32, String> {
         let file = files.relation_map(None).ok().and_then(|map| map.get(&oid::PG_DATABASE).copied());
         let mut names = Newest::new();

@@ -131,6 +131,13 @@ impl Roles {
         self.0.insert(pid, role.unwrap_or_else(|| UNKNOWN.to_string()));
     }
 
+    /// The processes that serve a client now.
+    pub fn clients(&self, server: &Server) -> Vec<Pid> {
+        let mut children = children_of(server.memory.pid());
+        children.retain(|pid| self.of(*pid) == Some(CLIENT));
+        children
+    }
+
     /// The role of a process.
     pub fn of(&self, pid: Pid) -> Option<&str> {
         self.0.get(&pid).map(String::as_str)
@@ -143,13 +150,15 @@ impl Roles {
 }
 
 const UNKNOWN: &str = "server process";
+/// What serves a client.
+pub(crate) const CLIENT: &str = "client backend";
 
 /// A kind of process in the words that `pg_stat_activity` has for it; `None` for one that is no kind yet.
 fn in_words(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "AUTOVAC_LAUNCHER" => "autovacuum launcher",
         "AUTOVAC_WORKER" => "autovacuum worker",
-        "BACKEND" => "client backend",
+        "BACKEND" => CLIENT,
         "DEAD_END_BACKEND" => "dead-end client backend",
         "BG_WORKER" => "background worker",
         "BG_WRITER" => "background writer",
@@ -191,7 +200,7 @@ fn by_title(title: &str) -> Option<String> {
     match known {
         Some(&"logical replication launcher") => Some("background worker".into()),
         Some(kind) => Some((*kind).into()),
-        None => said.contains('[').then(|| "client backend".into()),
+        None => said.contains('[').then(|| CLIENT.into()),
     }
 }
 

@@ -1,0 +1,212 @@
+//! What a living PostgreSQL counts, read from outside, is what `pg_stat_database` shows inside, to the last row.
+//!
+//! The judge is a session that stays within one transaction: what it does itself is added to the counters by none of
+//! its questions, and each shows the counters of that moment.
+
+use hardmeter_objects::{attach, Counted};
+use hardmeter_samples::model::{Pid, Timestamp};
+use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, Setting, StartOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+/// A server with pgbench's tables, which is thrown away with this.
+struct Throwaway {
+    cluster: Cluster,
+    pid: Pid,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        let _ = self.cluster.stop(&|_| {});
+        let _ = Cluster::remove(&ServerFolder::new(self.folder.path().join("server")));
+    }
+}
+
+impl Throwaway {
+    fn start() -> Option<Throwaway> {
+        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
+        let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
+        let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
+        let programs = match Programs::find(Engine::Postgres, &wanted) {
+            Ok(programs) => programs,
+            Err(error) => {
+                eprintln!("skipped: {error}; {}", error.remedy());
+                return None;
+            }
+        };
+        let folder =
+            tempfile::Builder::new().prefix("hm-counters-").tempdir_in("/var/tmp").expect("a folder");
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), own).expect("opened");
+        let server = ServerFolder::new(folder.path().join("server"));
+        let cluster = Cluster::create(&server, &programs, &|_| {}).expect("made");
+        let mut throwaway = Throwaway { cluster, pid: Pid(0), folder };
+        throwaway.start_with(&[]);
+        throwaway.cluster.load_pgbench(1, &|_| {}).expect("loaded");
+        Some(throwaway)
+    }
+
+    fn start_with(&mut self, more: &[&str]) {
+        let _ = self.cluster.stop(&|_| {});
+        let settings = ["autovacuum=off", "shared_buffers=32MB"].iter().chain(more);
+        let settings = settings.map(|text| text.parse::<Setting>().expect("a setting")).collect();
+        let options = StartOptions { settings, ..StartOptions::default() };
+        self.pid = self.cluster.start(&options, &|_| {}).expect("started");
+    }
+
+    fn pgbench(&self, arguments: &[&str]) {
+        let mut command = Command::new("pgbench");
+        command.envs(self.cluster.environment()).arg("-n").args(arguments).arg("postgres");
+        let output = command.output().expect("pgbench runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A session that asks within one transaction.
+struct Judge {
+    psql: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+const NAMES: [&str; 6] =
+    ["transactions", "rows returned", "rows fetched", "rows inserted", "rows updated", "rows deleted"];
+
+impl Judge {
+    fn connect(server: &Throwaway) -> Judge {
+        let mut command = Command::new("psql");
+        command.envs(server.cluster.environment()).args(["-qXAt", "-v", "ON_ERROR_STOP=1", "postgres"]);
+        let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql runs");
+        let answers = BufReader::new(psql.stdout.take().expect("a pipe"));
+        let mut judge = Judge { psql, answers };
+        // What connecting counted has been added when the first statement was answered.
+        assert_eq!(judge.ask("SELECT 1"), "1");
+        assert_eq!(judge.ask("BEGIN; SET stats_fetch_consistency = none; SELECT 2"), "2");
+        judge
+    }
+
+    fn ask(&mut self, sql: &str) -> String {
+        writeln!(self.psql.stdin.as_mut().expect("a pipe"), "{sql};").expect("asked");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("an answer");
+        line.trim().to_string()
+    }
+
+    fn counts(&mut self) -> [u64; 6] {
+        let row = self.ask(
+            "SELECT xact_commit + xact_rollback, tup_returned, tup_fetched, tup_inserted, tup_updated, tup_deleted \
+             FROM pg_stat_database WHERE datname = current_database()",
+        );
+        let numbers: Vec<u64> = row.split('|').map(|text| text.parse().expect("a number")).collect();
+        numbers.try_into().expect("six")
+    }
+}
+
+impl Drop for Judge {
+    fn drop(&mut self) {
+        drop(self.psql.stdin.take());
+        let _ = self.psql.wait();
+    }
+}
+
+fn figures(counted: &Counted) -> [u64; 6] {
+    assert_eq!(counted.trouble, None);
+    NAMES.map(|name| {
+        let found = counted.figures.iter().find(|(known, _)| known == name);
+        found.unwrap_or_else(|| panic!("no {name} in {counted:?}")).1
+    })
+}
+
+/// Both see the same of a workload of four clients with fifty transactions each; gives what they saw.
+fn same(server: &Throwaway, kind: &[&str]) -> [u64; 6] {
+    let mut judge = Judge::connect(server);
+    let mut objects = attach(server.pid).expect("attached");
+    let before = judge.counts();
+    server.pgbench(&[&["-c", "4", "-t", "50"], kind].concat());
+    // Backends add what they counted before they are gone, and are waited for.
+    let counted = objects.counted();
+    let inside = judge.counts();
+    let outside = figures(&counted);
+    assert_eq!(outside, std::array::from_fn(|index| inside[index] - before[index]), "{NAMES:?}");
+    assert_eq!(counted.databases, ["postgres"]);
+    assert!(counted.limits[0].contains("1 client backend was connected"), "{:?}", counted.limits);
+    let notes = objects.finish(Timestamp(u64::MAX));
+    assert_eq!(notes.remarks, [""; 0]);
+    println!("{}, {kind:?}: {NAMES:?} {outside:?}", notes.server);
+    outside
+}
+
+#[test]
+fn counters_read_from_outside_are_those_of_pg_stat_database() {
+    let Some(mut server) = Throwaway::start() else { return };
+    // Each transaction updates three rows and inserts one. Five connections, of four clients and for two questions after
+    // the scale and the partitions, are a transaction each, and so are the questions.
+    const ALL: u64 = 4 * 50 + 5 + 2;
+    let [transactions, _, _, inserted, updated, deleted] = same(&server, &[]);
+    assert_eq!((inserted, updated, deleted), (200, 600, 0));
+    assert_eq!(transactions, ALL);
+    let [transactions, _, fetched, inserted, updated, deleted] = same(&server, &["-S"]);
+    assert_eq!((inserted, updated, deleted), (0, 0, 0));
+    assert_eq!(transactions, ALL);
+    assert!(fetched >= 200, "each looks one row up: {fetched}");
+
+    // With nobody else connected the figures are exact, and nothing is said of them.
+    let mut objects = attach(server.pid).expect("attached");
+    server.pgbench(&["-c", "1", "-t", "10"]);
+    let counted = objects.counted();
+    assert_eq!(counted.limits, [""; 0]);
+    assert_eq!(figures(&counted)[3..], [10, 30, 0]);
+    let written = counted.figures.iter().find(|(name, _)| name == "rows written").expect("a figure");
+    assert_eq!(written.1, 40);
+
+    // Statistics of two thousand tables do not fit the main segment: they lie where each setting has them.
+    let tables = "DO $$ BEGIN FOR i IN 1..2000 LOOP EXECUTE format('CREATE TABLE many%s(a int)', i); \
+                  EXECUTE format('INSERT INTO many%s VALUES (1)', i); END LOOP; END $$";
+    server.cluster.query(tables).expect("made");
+    same(&server, &["-S"]);
+    for setting in ["dynamic_shared_memory_type=mmap", "min_dynamic_shared_memory=16MB"] {
+        server.start_with(&[setting]);
+        if setting.ends_with("mmap") {
+            let files =
+                std::fs::read_dir(server.folder.path().join("server/data/pg_dynshmem")).expect("readable");
+            assert!(files.count() > 1, "the list of segments, and a segment");
+        }
+        let [.., inserted, updated, deleted] = same(&server, &[]);
+        assert_eq!((inserted, updated, deleted), (200, 600, 0), "{setting}");
+    }
+    server.start_with(&["dynamic_shared_memory_type=sysv"]);
+    let counted = attach(server.pid).expect("attached").counted();
+    let trouble = counted.trouble.expect("memory that has no file");
+    assert!(trouble.contains("dynamic_shared_memory_type"), "{trouble}");
+}
+
+#[test]
+fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
+    let Some(server) = Throwaway::start() else { return };
+    let mut objects = attach(server.pid).expect("attached");
+    server.cluster.query("SELECT pg_stat_reset()").expect("reset");
+    server.pgbench(&["-c", "1", "-t", "10"]);
+    let counted = objects.counted();
+    assert!(counted.trouble.as_deref().is_some_and(|why| why.contains("pg_stat_reset")), "{counted:?}");
+
+    let mut objects = attach(server.pid).expect("attached");
+    let mut judge = Judge::connect(&server);
+    let backend: i32 = judge.ask("SELECT pg_backend_pid()").parse().expect("a number");
+    // SAFETY: no memory is passed; the process is a backend of our own server.
+    assert_eq!(unsafe { libc::kill(backend, libc::SIGKILL) }, 0);
+    while server.cluster.query("SELECT 1").is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    server.pgbench(&["-c", "1", "-t", "10"]);
+    assert_eq!(objects.counted(), Counted::default());
+    let notes = objects.finish(Timestamp(u64::MAX));
+    assert!(
+        notes.remarks.iter().any(|remark| remark.starts_with("the server restarted")),
+        "{:?}",
+        notes.remarks
+    );
+    // Anew, it is a server like any other.
+    let mut objects = attach(server.pid).expect("attached");
+    server.pgbench(&["-c", "1", "-t", "10"]);
+    assert_eq!(figures(&objects.counted())[3..], [10, 30, 0]);
+}
