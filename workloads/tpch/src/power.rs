@@ -1,0 +1,277 @@
+//! The power run: one stream of queries, each by every variant in turn.
+//!
+//! A **block** is one pass through the queries. Within it every query is run twice by every variant, the second time in
+//! mirrored order (A B B A), one run right after the other: a machine that drifts does so for all alike. From block to
+//! block another variant begins. The figure of a block is the ratio of what ran within it, so that intervals of its
+//! median over blocks assume nothing about the noise.
+
+use crate::error::TpchError;
+use crate::load::Data;
+use crate::parameters::{Parameters, Source};
+use crate::queries::Query;
+use crate::refresh::{self, Refresh, SETS};
+use crate::report::{Failure, QueryRuns, RefreshRuns, Report, Runs, Verdict};
+use crate::session::{Answer, Session, Target};
+use crate::stop::Stop;
+use crate::variants::{Preset, Variant};
+use std::time::Duration;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct PowerOrder {
+    /// The variants; ratios are to the first.
+    pub variants: Vec<Variant>,
+    /// The stream.
+    pub queries: Vec<Query>,
+    /// Where the parameters come from.
+    pub source: Source,
+    /// The settings that all variants share.
+    pub preset: Preset,
+    /// How many blocks are measured.
+    pub blocks: usize,
+    /// How many passes are run before, unmeasured, by every variant once.
+    pub warm_up: usize,
+    /// How long one query may take.
+    pub timeout: Duration,
+    /// Whether the refresh functions are run at the end of each block. They change the data.
+    pub refresh: bool,
+}
+
+/// Told how far a run is.
+pub trait RunProgress {
+    /// So many of so many runs are done, and this one begins.
+    fn step(&self, done: usize, of: usize, what: &str);
+}
+
+/// Runs it.
+pub fn run(
+    target: &Target,
+    order: &PowerOrder,
+    stop: &Stop,
+    progress: &dyn RunProgress,
+) -> Result<Report, TpchError> {
+    let names: Vec<&str> = order.variants.iter().map(|variant| variant.name.as_str()).collect();
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            let reason = "another has the same name".to_owned();
+            return Err(TpchError::BadVariant { text: (*name).into(), reason });
+        }
+    }
+    let mut first = Session::open(target, stop)?;
+    let data = Data::of(&mut first)?;
+    let version = first.query("asking for the version", "SHOW server_version")?;
+    drop(first);
+    let mut sessions = Vec::new();
+    for variant in &order.variants {
+        let mut session = Session::open(target, stop)?;
+        order.preset.apply(&mut session)?;
+        variant.apply(&mut session)?;
+        session.set_timeout(order.timeout)?;
+        sessions.push(session);
+    }
+    let cpu_known = sessions.iter().all(|session| session.cpu().is_some());
+    let mut stream = Stream {
+        order,
+        data,
+        sessions,
+        queries: order.queries.iter().map(|query| QueryState::new(*query, order, data)).collect(),
+        refreshes: [Refresh::Insert, Refresh::Delete]
+            .map(|refresh| RefreshRuns { refresh, variants: vec![Runs::default(); order.variants.len()] }),
+        done: 0,
+        progress,
+    };
+    for _ in 0..order.warm_up {
+        stream.pass(Pass::WarmUp)?;
+    }
+    for block in 0..order.blocks {
+        stream.pass(Pass::Block(block))?;
+        if order.refresh {
+            stream.refresh(block)?;
+        }
+    }
+    let refreshes = if order.refresh { stream.refreshes.into() } else { Vec::new() };
+    let queries = stream.queries.into_iter().map(|state| state.runs).collect();
+    let server = version.single().unwrap_or("of an unknown version").to_owned();
+    Ok(Report::new(order, data, server, cpu_known, queries, refreshes))
+}
+
+/// The order in which variants run a query in a block: from another one on in each block, then mirrored.
+fn turns(variants: usize, block: usize) -> Vec<usize> {
+    let forth = (0..variants).map(|at| (at + block) % variants);
+    forth.clone().chain(forth.rev()).collect()
+}
+
+#[derive(Clone, Copy)]
+enum Pass {
+    WarmUp,
+    Block(usize),
+}
+
+struct QueryState {
+    runs: QueryRuns,
+    sql: String,
+    /// The first variant's first answer, as long as the data stay as they are.
+    reference: Option<Answer>,
+}
+
+impl QueryState {
+    fn new(query: Query, order: &PowerOrder, data: Data) -> QueryState {
+        QueryState {
+            runs: QueryRuns::new(query, order.variants.len()),
+            sql: query.sql(&Parameters::of(query, order.source, data.scale)),
+            reference: None,
+        }
+    }
+
+    /// Takes the answers of a pass: each with the variant that gave it.
+    fn take(&mut self, answers: Vec<(usize, Answer)>) {
+        if self.reference.is_none() {
+            let of_first = answers.iter().find(|(variant, _)| *variant == 0);
+            self.reference = of_first.map(|(_, answer)| answer.clone());
+        }
+        let Some(reference) = &self.reference else { return };
+        self.runs.rows = reference.rows.len();
+        self.runs.digest = reference.digest();
+        for (variant, answer) in &answers {
+            let verdict = Verdict::of(answer, reference);
+            let so_far = &mut self.runs.answers[*variant];
+            *so_far = (*so_far).max(verdict);
+        }
+    }
+}
+
+struct Stream<'a> {
+    order: &'a PowerOrder,
+    data: Data,
+    sessions: Vec<Session>,
+    queries: Vec<QueryState>,
+    refreshes: [RefreshRuns; 2],
+    done: usize,
+    progress: &'a dyn RunProgress,
+}
+
+impl Stream<'_> {
+    fn pass(&mut self, pass: Pass) -> Result<(), TpchError> {
+        for at in 0..self.queries.len() {
+            if self.queries[at].runs.failure.is_none() {
+                self.query(at, pass)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One query, by all variants.
+    fn query(&mut self, at: usize, pass: Pass) -> Result<(), TpchError> {
+        let variants = self.order.variants.len();
+        let turns = match pass {
+            Pass::WarmUp => (0..variants).collect(),
+            Pass::Block(block) => turns(variants, block),
+        };
+        let query = self.queries[at].runs.query;
+        let mut answers = Vec::with_capacity(turns.len());
+        let mut costs = Vec::with_capacity(turns.len());
+        for variant in turns {
+            let what = format!("{query} in variant {}", self.order.variants[variant].name);
+            self.step(&what);
+            match self.sessions[variant].measured(&what, &self.queries[at].sql) {
+                Ok((answer, cost)) => {
+                    answers.push((variant, answer));
+                    costs.push((variant, cost));
+                }
+                Err(error) if error.ends_session() => return Err(error),
+                // The others can still be measured; this one then is left out of all totals, and said to be.
+                Err(error) => {
+                    let variant = self.order.variants[variant].name.clone();
+                    let (reason, remedy) = (error.to_string(), error.remedy());
+                    self.queries[at].runs.failure = Some(Failure { variant, reason, remedy });
+                    return Ok(());
+                }
+            }
+        }
+        self.queries[at].take(answers);
+        if let Pass::Block(_) = pass {
+            for (variant, runs) in self.queries[at].runs.variants.iter_mut().enumerate() {
+                runs.push_block(costs.iter().filter(|(of, _)| *of == variant).map(|(_, cost)| *cost));
+            }
+        }
+        Ok(())
+    }
+
+    /// The refresh functions, by all variants, each pair with an update set of its own.
+    fn refresh(&mut self, block: usize) -> Result<(), TpchError> {
+        let variants = self.order.variants.len();
+        let mut costs: [Vec<(usize, _)>; 2] = [Vec::new(), Vec::new()];
+        for variant in turns(variants, block) {
+            self.step(&format!("RF1, RF2 in variant {}", self.order.variants[variant].name));
+            let (pair, after) = refresh::run_pair(&mut self.sessions[variant], self.data)?;
+            self.data = after;
+            for (costs, (_, cost)) in costs.iter_mut().zip(pair) {
+                costs.push((variant, cost));
+            }
+        }
+        for (refresh, costs) in self.refreshes.iter_mut().zip(costs) {
+            for (variant, runs) in refresh.variants.iter_mut().enumerate() {
+                runs.push_block(costs.iter().filter(|(of, _)| *of == variant).map(|(_, cost)| *cost));
+            }
+        }
+        // The data are others now: answers of the next block are compared among themselves.
+        for state in &mut self.queries {
+            state.reference = None;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, what: &str) {
+        self.progress.step(self.done, self.order.steps(), what);
+        self.done += 1;
+    }
+}
+
+impl PowerOrder {
+    /// How many runs of one query or one pair of refresh functions it is.
+    pub fn steps(&self) -> usize {
+        let per_block = 2 * (self.queries.len() + usize::from(self.refresh));
+        self.variants.len() * (self.warm_up * self.queries.len() + self.blocks * per_block)
+    }
+
+    /// Whether there are update sets enough in these data.
+    pub fn check_refreshes(&self, data: Data) -> Result<(), TpchError> {
+        let needed = if self.refresh { self.blocks * 2 * self.variants.len() } else { 0 };
+        if data.refreshes as usize + needed > SETS as usize {
+            return Err(TpchError::NoUpdateSet { available: SETS });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_mirrored_and_begin_with_another_each_block() {
+        assert_eq!(turns(1, 0), [0, 0]);
+        assert_eq!(turns(2, 0), [0, 1, 1, 0]);
+        assert_eq!(turns(2, 1), [1, 0, 0, 1]);
+        assert_eq!(turns(3, 1), [1, 2, 0, 0, 2, 1]);
+    }
+
+    #[test]
+    fn steps_are_counted_in_advance() {
+        let order = PowerOrder {
+            variants: vec!["a=".parse().unwrap(), "b=".parse().unwrap()],
+            queries: Query::list("1,6,18").unwrap(),
+            source: Source::Validation,
+            preset: Preset::Server,
+            blocks: 5,
+            warm_up: 1,
+            timeout: Duration::from_secs(1),
+            refresh: true,
+        };
+        // Warm-up 2 x 3; a block 2 x 2 x (3 + 1).
+        assert_eq!(order.steps(), 6 + 5 * 16);
+        let data = |refreshes| Data { scale: crate::Scale::ONE, refreshes };
+        assert!(order.check_refreshes(data(980)).is_ok());
+        assert!(order.check_refreshes(data(981)).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! One connection to a server, one backend.
+
+use crate::error::{connect_error, statement_error, TpchError};
+use crate::stop::Stop;
+use postgres::error::SqlState;
+use postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Which server and which database.
+#[derive(Clone, Debug)]
+pub struct Target {
+    config: Config,
+    described: String,
+}
+
+impl Target {
+    /// The target of a connection string, as libpq takes it.
+    pub fn parse(text: &str) -> Result<Target, TpchError> {
+        let config: Config = text.parse().map_err(|error: postgres::Error| {
+            use std::error::Error as _;
+            let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            TpchError::BadTarget { target: text.to_owned(), reason }
+        })?;
+        let mut target = Target { config, described: String::new() };
+        if target.config.get_hosts().is_empty() && target.config.get_hostaddrs().is_empty() {
+            target.config.host_path("/var/run/postgresql");
+        }
+        if target.config.get_user().is_none() {
+            if let Ok(user) = std::env::var("PGUSER").or_else(|_| std::env::var("USER")) {
+                target.config.user(&user);
+            }
+        }
+        if let (None, Ok(password)) = (target.config.get_password(), std::env::var("PGPASSWORD")) {
+            target.config.password(password);
+        }
+        target.describe();
+        Ok(target)
+    }
+
+    /// The target behind a unix socket.
+    pub fn socket(folder: &Path, port: u16, user: &str, database: &str) -> Target {
+        let mut config = Config::new();
+        config.host_path(folder).port(port).user(user).dbname(database);
+        let mut target = Target { config, described: String::new() };
+        target.describe();
+        target
+    }
+
+    /// The same server, another database.
+    pub fn with_database(&self, database: &str) -> Target {
+        let mut target = self.clone();
+        target.config.dbname(database);
+        target.describe();
+        target
+    }
+
+    /// The database's name.
+    pub fn database(&self) -> &str {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")
+    }
+
+    fn describe(&mut self) {
+        use postgres::config::Host;
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Unix(path)) => path.display().to_string(),
+            Some(Host::Tcp(name)) => name.clone(),
+            None => "the server".into(),
+        };
+        self.described = format!("{} at {host}", self.database());
+    }
+}
+
+/// What a statement gave: its rows, as the texts that the server sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Column by column; `None` is NULL.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+impl Answer {
+    /// A fingerprint: SHA-256 of rows ended by a line feed, of columns ended by a tabulator, NULL as `\N`.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for row in &self.rows {
+            for column in row {
+                hash.update(column.as_deref().unwrap_or("\\N").as_bytes());
+                hash.update(b"\t");
+            }
+            hash.update(b"\n");
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The one value of the one row.
+    pub fn single(&self) -> Option<&str> {
+        self.rows.first()?.first()?.as_deref()
+    }
+}
+
+/// What one run of a statement cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// From sending it to having its whole answer.
+    pub wall: Duration,
+    /// CPU time of the backend; `None` where the server's processes cannot be seen from here.
+    pub cpu: Option<Duration>,
+}
+
+/// One connection, one backend.
+pub struct Session {
+    client: Client,
+    backend: i32,
+    number: u64,
+    stop: Stop,
+    timeout: Option<Duration>,
+}
+
+impl Session {
+    /// Connects.
+    pub fn open(target: &Target, stop: &Stop) -> Result<Session, TpchError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let mut config = target.config.clone();
+        config.application_name("hardmeter tpch").connect_timeout(Duration::from_secs(20));
+        let client = config.connect(NoTls).map_err(|error| connect_error(&target.described, &error))?;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let mut session = Session { client, backend: 0, number, stop: stop.clone(), timeout: None };
+        // Answers are compared as texts: these settings shape them, and a role may have changed them.
+        session.execute(
+            "preparing the session",
+            "SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, YMD'; SET extra_float_digits = 1; \
+             SET search_path = public, pg_catalog",
+        )?;
+        let pid = session.query("asking for the backend", "SELECT pg_catalog.pg_backend_pid()")?;
+        session.backend = pid.single().and_then(|pid| pid.parse().ok()).unwrap_or_default();
+        Ok(session)
+    }
+
+    /// Lets no statement take longer than this.
+    pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), TpchError> {
+        self.execute(
+            "setting the time limit",
+            &format!("SET statement_timeout = {}", timeout.as_millis().max(1)),
+        )?;
+        self.timeout = Some(timeout);
+        Ok(())
+    }
+
+    /// Runs statements whose rows nobody wants. `what` is what they do, for messages: "loading orders".
+    pub fn execute(&mut self, what: &str, sql: &str) -> Result<(), TpchError> {
+        let stop = self.stop.clone();
+        let guard = stop.begin(self.number, self.client.cancel_token());
+        if guard.is_none() {
+            return Err(TpchError::Interrupted { what: what.to_owned() });
+        }
+        let result = self.client.batch_execute(sql);
+        drop(guard);
+        result.map_err(|error| self.explain(what, &error))
+    }
+
+    /// Runs one statement by the simple protocol.
+    pub fn query(&mut self, what: &str, sql: &str) -> Result<Answer, TpchError> {
+        self.measured(what, sql).map(|(answer, _)| answer)
+    }
+
+    /// Runs one statement and measures it.
+    pub fn measured(&mut self, what: &str, sql: &str) -> Result<(Answer, Cost), TpchError> {
+        let stop = self.stop.clone();
+        let guard = stop.begin(self.number, self.client.cancel_token());
+        if guard.is_none() {
+            return Err(TpchError::Interrupted { what: what.to_owned() });
+        }
+        let before = self.cpu();
+        let begin = Instant::now();
+        let result = self.client.simple_query(sql);
+        let wall = begin.elapsed();
+        drop(guard);
+        let messages = result.map_err(|error| self.explain(what, &error))?;
+        let cpu = before.and_then(|before| self.cpu()?.checked_sub(before));
+        let mut answer = Answer::default();
+        for message in messages {
+            if let SimpleQueryMessage::Row(row) = message {
+                answer.rows.push((0..row.len()).map(|at| row.get(at).map(String::from)).collect());
+            }
+        }
+        Ok((answer, Cost { wall, cpu }))
+    }
+
+    /// Copies rows into a table. `next` appends some rows in COPY's text format, columns parted by `|`, and says
+    /// whether there may be more.
+    pub(crate) fn copy_in(
+        &mut self,
+        what: &str,
+        sql: &str,
+        next: &mut dyn FnMut(&mut Vec<u8>) -> bool,
+    ) -> Result<u64, TpchError> {
+        let interrupted = || TpchError::Interrupted { what: what.to_owned() };
+        let stop = self.stop.clone();
+        let guard = stop.begin(self.number, self.client.cancel_token());
+        if guard.is_none() {
+            return Err(interrupted());
+        }
+        let copied = (|| {
+            let mut writer = self.client.copy_in(sql)?;
+            let mut buffer = Vec::with_capacity(1 << 16);
+            let mut more = true;
+            while more && !stop.asked() {
+                buffer.clear();
+                more = next(&mut buffer);
+                if writer.write_all(&buffer).is_err() {
+                    break; // what went wrong is told at the end
+                }
+            }
+            // An unfinished copy is aborted when the writer is dropped.
+            if stop.asked() {
+                Ok(None)
+            } else {
+                writer.finish().map(Some)
+            }
+        })();
+        drop(guard);
+        match copied {
+            Ok(Some(rows)) => Ok(rows),
+            Ok(None) => Err(interrupted()),
+            Err(error) => Err(self.explain(what, &error)),
+        }
+    }
+
+    /// CPU time of the backend so far, once it has come to rest: it has things to put away after it has answered.
+    /// `None` where its process cannot be seen: a server on another machine, or in another name space.
+    pub fn cpu(&self) -> Option<Duration> {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let begin = Instant::now();
+        let mut last = schedule_time(self.backend)?;
+        loop {
+            std::thread::sleep(Duration::from_micros(200));
+            let now = schedule_time(self.backend)?;
+            if now == last || begin.elapsed() > PATIENCE {
+                return Some(now);
+            }
+            last = now;
+        }
+    }
+
+    /// The backend's process.
+    pub fn backend(&self) -> i32 {
+        self.backend
+    }
+
+    fn explain(&self, what: &str, error: &postgres::Error) -> TpchError {
+        if error.code() == Some(&SqlState::QUERY_CANCELED) {
+            let what = what.to_owned();
+            return match self.timeout {
+                _ if self.stop.asked() => TpchError::Interrupted { what },
+                Some(timeout) => TpchError::TimedOut { what, seconds: timeout.as_secs() },
+                None => statement_error(&what, error),
+            };
+        }
+        statement_error(what, error)
+    }
+}
+
+/// CPU time of a process so far: the first number of `/proc/PID/schedstat`, in nanoseconds. Only of a process named
+/// as PostgreSQL's are: the same number may be another process here if the server lives in another name space.
+fn schedule_time(pid: i32) -> Option<Duration> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    if !name.contains("postgres") && !name.contains("memcheck") && !name.contains("valgrind") {
+        return None;
+    }
+    parse_schedule(&fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?)
+}
+
+fn parse_schedule(text: &str) -> Option<Duration> {
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_described_without_secrets() {
+        let target = Target::parse("host=/tmp/socket user=me password=secret dbname=tpch").unwrap();
+        assert_eq!(target.described, "tpch at /tmp/socket");
+        assert_eq!(target.with_database("other").described, "other at /tmp/socket");
+        assert_eq!(Target::socket(Path::new("/s"), 5433, "postgres", "db").described, "db at /s");
+        let error = Target::parse("host=/tmp nonsense=1").unwrap_err();
+        assert!(error.to_string().contains("nonsense"), "{error}");
+    }
+
+    #[test]
+    fn nobody_listening_is_told_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::socket(folder.path(), 5432, "postgres", "postgres");
+        let error = Session::open(&target, &Stop::new()).err().expect("no server there");
+        assert!(error.to_string().starts_with("cannot connect to postgres at "), "{error}");
+        assert!(error.remedy().contains("runs and listens"), "{}", error.remedy());
+    }
+
+    #[test]
+    fn schedule_times_are_nanoseconds() {
+        assert_eq!(parse_schedule("1500000000 22 33\n"), Some(Duration::from_millis(1500)));
+        assert_eq!(parse_schedule(""), None);
+        assert_eq!(schedule_time(std::process::id() as i32), None, "this test is no backend");
+    }
+
+    #[test]
+    fn digests_tell_null_from_empty_and_columns_apart() {
+        let answer = |columns: &[Option<&str>]| Answer {
+            rows: vec![columns.iter().map(|column| column.map(String::from)).collect()],
+        };
+        let all =
+            [answer(&[None]), answer(&[Some("")]), answer(&[Some("ab")]), answer(&[Some("a"), Some("b")])];
+        let mut digests: Vec<String> = all.iter().map(Answer::digest).collect();
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), 4);
+    }
+}
