@@ -1,0 +1,117 @@
+/*
+ * Buffer: runs its child many times, then hands the rows on one by one. What its two files, and the
+ * helpers that its rows serve, share.
+ *
+ *     plan    buffer_plan.c    the pass over a finished plan: statement, edges, node
+ *             buffer_legal.c   where a buffer changes nothing but the order of work
+ *             buffer_paper.c   where CC-Optimizer 2008 puts one
+ *             plan_tree.h      children and expressions of a plan node
+ *     run     buffer_exec.c    the node: refill, hand on, rescan, EXPLAIN
+ *             buffer_rows.c    how rows are kept: pinned pages, values, copies
+ */
+#ifndef CCOPT_BUFFER_H
+#define CCOPT_BUFFER_H
+
+#include "ccopt.h"
+
+#include "nodes/execnodes.h"
+
+typedef enum BufferPurpose {
+  BUFFER_FOR_INSTRUCTIONS, /* the paper's: run the child's code often before the parent's */
+  BUFFER_FOR_PREFETCH,     /* touch the parent's hash table before the rows get there */
+  BUFFER_FOR_KEY_ORDER     /* sort rows by the key that the parent looks up */
+} BufferPurpose;
+
+/* A place where a buffer may stand: between `parent` and the child it points to by `link`. */
+typedef struct BufferPlace {
+  Plan *parent;
+  Plan **link;
+  BufferPurpose purpose;
+  int rows;         /* the most it holds; 0: shares what all of a statement may hold */
+  List *keys;       /* of integers: the attributes hashed by the parent, or the one sorted by */
+  Bitmapset *needs; /* attributes that the parent looks at; NULL: all of them */
+} BufferPlace;
+
+/*
+ * What is known of a node from what is above it.
+ */
+typedef struct PlanPosition {
+  bool may_stop; /* somebody above may not read all rows: LIMIT, EXISTS, a merge join, a cursor */
+  bool order_matters; /* somebody above, or the client, sees the order of the rows */
+  bool limited;       /* a LIMIT is above */
+  bool rescanned;     /* below the inner side of a nested loop, or in a subplan */
+} PlanPosition;
+
+/* Whether an aggregation gives the same digits whatever order its rows come in (key_sort_plan.c).
+ */
+extern bool aggregates_ignore_order(const Agg *agg);
+
+/* What is known of the whole plan. */
+typedef struct PlanFacts {
+  PlannedStmt *statement;
+  Bitmapset *init_params; /* parameters set once, by initplans; others change between rescans */
+} PlanFacts;
+
+/* ---- where (buffer_legal.c) ---- */
+
+/* Which of its children a node reads by link; what they are to it. */
+typedef enum ChildRole { CHILD_OUTER, CHILD_INNER, CHILD_MEMBER } ChildRole;
+
+/* What is known of the child. */
+extern PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition position);
+/* Why the whole plan must be left alone, or NULL. */
+extern const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options);
+/* Why no buffer can stand between these two, or NULL. */
+extern const char *buffer_edge_refusal(const PlanFacts *facts, const Plan *parent, ChildRole role,
+                                       const Plan *child, PlanPosition position);
+
+/* ---- the paper (buffer_paper.c) ---- */
+
+/* Why the rule of figures 9 and 10 puts no buffer here, or NULL. */
+extern const char *paper_refusal(const Plan *parent, const Plan *child);
+/* What all buffers of a statement hold together. */
+#define PAPER_TOTAL_ROWS 2000
+
+/* ---- prefetch and key order, planning ---- */
+
+/* Fills in purpose, rows, keys and needs; why not otherwise. */
+extern const char *prefetch_refusal(const Plan *parent, ChildRole role, const Plan *child,
+                                    BufferPlace *place);
+extern const char *key_order_refusal(const PlanFacts *facts, const Plan *parent, ChildRole role,
+                                     const Plan *child, PlanPosition position, BufferPlace *place);
+
+/* ---- the node ---- */
+
+/* custom_private: a list of these, and nothing else; plans are copied, cached, printed. */
+typedef enum BufferPrivate {
+  BUFFER_PRIVATE_PURPOSE, /* Integer */
+  BUFFER_PRIVATE_MODE,    /* Integer: BufferMode */
+  BUFFER_PRIVATE_ROWS,    /* Integer */
+  BUFFER_PRIVATE_KEYS,    /* IntList */
+  BUFFER_PRIVATE_NEEDS,   /* IntList; empty: all */
+  BUFFER_PRIVATE_LENGTH
+} BufferPrivate;
+
+extern const CustomScanMethods buffer_scan_methods;
+
+/* The purpose of a Buffer's state, or -1 if `node` is none. */
+extern int buffer_purpose_of(const PlanState *node);
+
+/*
+ * What a buffer does with rows it has gathered, told when the executor starts (attach.c). `ready`
+ * is asked before each refill: NULL, or why the buffer should hand on rows unbuffered, and after
+ * how many to ask again. `gathered` sees the rows of a refill.
+ */
+struct BufferRows;
+typedef struct BufferHelper {
+  const char *(*ready)(struct BufferHelper *helper, int *ask_again);
+  void (*gathered)(struct BufferHelper *helper, struct BufferRows *rows);
+} BufferHelper;
+extern void buffer_set_helper(PlanState *node, BufferHelper *helper);
+/* The attributes in custom_private's keys. */
+extern List *buffer_keys(const PlanState *node);
+
+/* Hooks the executor's start, where nodes are told of each other (attach.c). */
+extern void attach_register(void);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * Buffer, execution. PCPCPCPC becomes PCCCCCCCCPPPPPPPP: an empty buffer runs its child until it is
+ * full, a buffer with rows hands on one.
+ *
+ * Who reads ahead may do work that nobody asked for: below LIMIT or EXISTS the prototype lost up to
+ * 2.6 x. So a buffer starts small, 8 rows, and doubles; what is read ahead is never more than what
+ * was wanted already.
+ */
+#include "buffer.h"
+
+#include "buffer_rows.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+
+#define FIRST_REFILL 8
+
+typedef struct BufferState {
+  CustomScanState node;
+  BufferRows *rows;
+  int next;       /* the row to hand on */
+  bool exhausted; /* the child said so; it must not be asked again */
+  int refill;     /* rows to ask for next */
+  int most;       /* and the most that is ever asked for */
+  bool slow_start;
+  BufferHelper *helper;
+  int pass; /* rows to hand on unbuffered before the helper is asked again */
+  const char *passed_because;
+  /* for EXPLAIN ANALYZE */
+  uint64 refills;
+  uint64 passed;
+} BufferState;
+
+static const CustomExecMethods buffer_exec_methods;
+
+static int private_integer(const CustomScan *plan, BufferPrivate which) {
+  return intVal(list_nth(plan->custom_private, which));
+}
+
+static List *private_list(const CustomScan *plan, BufferPrivate which) {
+  return (List *)list_nth(plan->custom_private, which);
+}
+
+/* ---- running ---- */
+
+static TupleTableSlot *end_of_rows(BufferState *buffer) {
+  buffer_rows_clear(buffer->rows);
+  buffer->next = 0;
+  buffer->exhausted = true;
+  return NULL;
+}
+
+static TupleTableSlot *pass_row(BufferState *buffer) {
+  TupleTableSlot *slot = ExecProcNode(outerPlanState(buffer));
+  if (TupIsNull(slot)) return end_of_rows(buffer);
+  buffer->pass--;
+  buffer->passed++;
+  return slot;
+}
+
+/* True if rows are to be handed on as they come for now. */
+static bool should_pass(BufferState *buffer) {
+  if (buffer->helper == NULL) return false;
+  if (buffer->pass > 0) return true;
+  buffer->passed_because = buffer->helper->ready(buffer->helper, &buffer->pass);
+  if (buffer->passed_because == NULL) return false;
+  buffer->pass = Max(buffer->pass, 1);
+  return true;
+}
+
+static TupleTableSlot *refill(BufferState *buffer) {
+  PlanState *child = outerPlanState(buffer);
+  BufferRows *rows = buffer->rows;
+
+  buffer_rows_clear(rows);
+  buffer->next = 0;
+  if (buffer->exhausted) return NULL;
+  if (should_pass(buffer)) return pass_row(buffer);
+
+  buffer_rows_reserve(rows, buffer->refill);
+  while (rows->nrows < buffer->refill) {
+    TupleTableSlot *slot = ExecProcNode(child);
+    if (TupIsNull(slot)) {
+      buffer->exhausted = true;
+      break;
+    }
+    if (!buffer_rows_add(rows, slot)) break;
+    CHECK_FOR_INTERRUPTS();
+  }
+  buffer->refill = Min(buffer->refill * 2, buffer->most);
+  buffer->refills++;
+  if (rows->nrows == 0) return end_of_rows(buffer);
+  if (buffer->helper) buffer->helper->gathered(buffer->helper, rows);
+  return buffer_rows_get(rows, buffer->next++);
+}
+
+static TupleTableSlot *buffer_run(PlanState *node) {
+  BufferState *buffer = (BufferState *)node;
+  if (likely(buffer->next < buffer->rows->nrows))
+    return buffer_rows_get(buffer->rows, buffer->next++);
+  return refill(buffer);
+}
+
+/* What core would call if BeginCustomScan had not put buffer_run() in its place. */
+static TupleTableSlot *buffer_run_custom(CustomScanState *node) { return buffer_run(&node->ss.ps); }
+
+/* ---- beginning and ending ---- */
+
+static Node *buffer_create(CustomScan *plan) {
+  BufferState *buffer = (BufferState *)newNode(sizeof(BufferState), T_CustomScanState);
+  buffer->node.methods = &buffer_exec_methods;
+  return (Node *)buffer;
+}
+
+static void start_over(BufferState *buffer) {
+  buffer->next = 0;
+  buffer->exhausted = false;
+  buffer->pass = 0;
+  buffer->refill = buffer->slow_start ? Min(FIRST_REFILL, buffer->most) : buffer->most;
+}
+
+static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
+  BufferState *buffer = (BufferState *)node;
+  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
+  BufferPurpose purpose = private_integer(plan, BUFFER_PRIVATE_PURPOSE);
+  BufferMode mode = private_integer(plan, BUFFER_PRIVATE_MODE);
+  PlanState *child;
+  const TupleTableSlotOps *child_ops;
+  bool child_fixed;
+  RowStore store;
+  MemoryContext context;
+
+  /* buffer_legal.c saw to it that nobody goes backwards here. */
+  child = ExecInitNode(outerPlan(plan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK));
+  outerPlanState(node) = child;
+  child_ops = ExecGetResultSlotOps(child, &child_fixed);
+
+  if (purpose == BUFFER_FOR_KEY_ORDER)
+    store = ROWS_VALUES; /* many rows of many pages */
+  else if (mode == BUFFER_COPY)
+    store = ROWS_COPIES;
+  else
+    store = child_fixed && child_ops == &TTSOpsBufferHeapTuple ? ROWS_PINNED : ROWS_VALUES;
+  context = AllocSetContextCreate(estate->es_query_cxt, "Buffer", ALLOCSET_DEFAULT_SIZES);
+  buffer->rows = buffer_rows_make(store, ExecGetResultType(child),
+                                  private_list(plan, BUFFER_PRIVATE_NEEDS), context);
+  buffer->most = private_integer(plan, BUFFER_PRIVATE_ROWS);
+  buffer->slow_start = purpose != BUFFER_FOR_KEY_ORDER;
+  start_over(buffer);
+
+  /*
+   * The parent is told what slots it will see. A buffer that may pass rows through shows the
+   * child's slots, too.
+   */
+  node->ss.ps.resultops = store == ROWS_PINNED   ? &TTSOpsHeapTuple
+                          : store == ROWS_COPIES ? &TTSOpsMinimalTuple
+                                                 : &TTSOpsVirtual;
+  node->ss.ps.resultopsfixed =
+      purpose == BUFFER_FOR_INSTRUCTIONS || (child_fixed && child_ops == node->ss.ps.resultops);
+  node->ss.ps.resultopsset = true;
+  /* ExecInitNode() makes this the node's real routine: one call less a row. */
+  node->ss.ps.ExecProcNode = buffer_run;
+}
+
+static void buffer_end(CustomScanState *node) {
+  BufferState *buffer = (BufferState *)node;
+  buffer_rows_free(buffer->rows);
+  ExecEndNode(outerPlanState(node));
+}
+
+static void buffer_rescan(CustomScanState *node) {
+  BufferState *buffer = (BufferState *)node;
+  PlanState *child = outerPlanState(node);
+
+  buffer_rows_clear(buffer->rows);
+  start_over(buffer);
+  /* With changed parameters the next ExecProcNode() restarts the child. */
+  if (child->chgParam == NULL) ExecReScan(child);
+}
+
+/* ---- EXPLAIN ---- */
+
+static void buffer_explain(CustomScanState *node, List *ancestors, ExplainState *es) {
+  static const char *const purposes[] = {"instruction cache", "prefetch", "key order"};
+  static const char *const stores[] = {"ring, pinned pages", "ring, values", "copy"};
+  const BufferState *buffer = (const BufferState *)node;
+  const CustomScan *plan = (const CustomScan *)node->ss.ps.plan;
+
+  ExplainPropertyText("Purpose", purposes[private_integer(plan, BUFFER_PRIVATE_PURPOSE)], es);
+  ExplainPropertyText("Mode", stores[buffer->rows->store], es);
+  ExplainPropertyInteger("Buffered Rows", NULL, buffer->most, es);
+  if (!es->analyze) return;
+  ExplainPropertyUInteger("Refills", NULL, buffer->refills, es);
+  if (buffer->passed > 0) {
+    ExplainPropertyUInteger("Rows Passed Through", NULL, buffer->passed, es);
+    if (buffer->passed_because)
+      ExplainPropertyText("Passed Through Because", buffer->passed_because, es);
+  }
+}
+
+static const CustomExecMethods buffer_exec_methods = {
+    .CustomName = BUFFER_NAME,
+    .BeginCustomScan = buffer_begin,
+    .ExecCustomScan = buffer_run_custom,
+    .EndCustomScan = buffer_end,
+    .ReScanCustomScan = buffer_rescan,
+    .ExplainCustomScan = buffer_explain,
+};
+
+const CustomScanMethods buffer_scan_methods = {
+    .CustomName = BUFFER_NAME,
+    .CreateCustomScanState = buffer_create,
+};
+
+/* ---- for attach.c ---- */
+
+static const BufferState *as_buffer(const PlanState *node) {
+  if (!IsA(node, CustomScanState)) return NULL;
+  if (((const CustomScanState *)node)->methods != &buffer_exec_methods) return NULL;
+  return (const BufferState *)node;
+}
+
+int buffer_purpose_of(const PlanState *node) {
+  const BufferState *buffer = as_buffer(node);
+  return buffer
+             ? private_integer((const CustomScan *)buffer->node.ss.ps.plan, BUFFER_PRIVATE_PURPOSE)
+             : -1;
+}
+
+List *buffer_keys(const PlanState *node) {
+  const BufferState *buffer = as_buffer(node);
+  Assert(buffer);
+  return private_list((const CustomScan *)buffer->node.ss.ps.plan, BUFFER_PRIVATE_KEYS);
+}
+
+void buffer_set_helper(PlanState *node, BufferHelper *helper) {
+  BufferState *buffer = (BufferState *)as_buffer(node);
+  Assert(buffer);
+  buffer->helper = helper;
+}
+
+void buffer_register(void) {
+  RegisterCustomScanMethods(&buffer_scan_methods);
+  attach_register();
+}

@@ -1,0 +1,214 @@
+/*
+ * Where a buffer changes nothing but the order of work. A buffer reads ahead of its parent, so that
+ * the parent's and the child's side effects, errors and positions must not depend on each other:
+ *
+ *     writes, locks, volatile functions    the whole statement is left alone
+ *     going backwards, mark and restore    no scrolling cursor; nothing below a merge join's inner
+ * side rows nobody asks for                 slow start (buffer_exec.c), and where somebody may stop
+ *                                          early, nothing that can fail is computed ahead of time
+ *     parameters that change               nothing that depends on them is buffered
+ *     parallel plans                       left alone: workers would need our state
+ */
+#include "plan_tree.h"
+
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
+
+static bool has_volatile(Plan *plan, void *argument) {
+  return contain_volatile_functions((Node *)plan_expressions(plan));
+}
+
+static bool is_foreign(Plan *plan, void *argument) { return IsA(plan, ForeignScan); }
+
+const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options) {
+  if (plan->commandType != CMD_SELECT) return "the statement writes";
+  if (plan->rowMarks != NIL) return "the statement locks rows";
+  if (plan->hasModifyingCTE) return "a WITH query writes";
+  if (cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
+  if ((cursor_options & CURSOR_OPT_FAST_PLAN) && !(cursor_options & CURSOR_OPT_NO_SCROLL))
+    return "a cursor without NO SCROLL may go backwards";
+  if (plan->parallelModeNeeded) return "the plan is parallel";
+  if (statement_any(plan, is_foreign, NULL)) return "a foreign table is read";
+  if (statement_any(plan, has_volatile, NULL)) return "a function is volatile";
+  return NULL;
+}
+
+/* ---- what can fail ---- */
+
+static bool function_leaks(Oid function, void *context) { return !get_func_leakproof(function); }
+
+/* Leakproof functions raise no errors that depend on their arguments: core's own criterion. */
+static bool can_fail(Node *node, void *context) {
+  if (node == NULL) return false;
+  switch (nodeTag(node)) {
+    case T_List:
+    case T_TargetEntry:
+    case T_Var:
+    case T_Const:
+    case T_Param:
+    case T_BoolExpr:
+    case T_NullTest:
+    case T_BooleanTest:
+    case T_RelabelType:
+    case T_CaseExpr:
+    case T_CaseWhen:
+    case T_CaseTestExpr: break;
+    case T_FuncExpr:
+    case T_OpExpr:
+    case T_DistinctExpr:
+    case T_NullIfExpr:
+    case T_ScalarArrayOpExpr:
+      if (check_functions_in_node(node, function_leaks, context)) return true;
+      break;
+    default: return true;
+  }
+  return expression_tree_walker(node, can_fail, context);
+}
+
+static bool computes_what_can_fail(Plan *plan, void *argument) {
+  return can_fail((Node *)plan_expressions(plan), NULL);
+}
+
+/* ---- positions ---- */
+
+static bool is_outer_driven(JoinType jointype, bool inner_unique) {
+  return inner_unique || jointype == JOIN_SEMI || jointype == JOIN_ANTI;
+}
+
+PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition position) {
+  switch (nodeTag(parent)) {
+    case T_Sort:
+      position.may_stop = false;
+      /* Rows that are equal to a sort may come in any order; a LIMIT would make another choice
+       * of them. */
+      position.order_matters = position.limited;
+      break;
+    case T_Agg: {
+      const Agg *agg = (const Agg *)parent;
+      bool sorted = agg->aggstrategy == AGG_SORTED || agg->aggstrategy == AGG_MIXED;
+      if (!sorted) position.may_stop = false;
+      position.order_matters = sorted || !aggregates_ignore_order(agg);
+      break;
+    }
+    case T_Hash: position.may_stop = false; break;
+    case T_NestLoop:
+      if (role == CHILD_INNER) {
+        const NestLoop *join = (const NestLoop *)parent;
+        position.rescanned = true;
+        if (is_outer_driven(join->join.jointype, join->join.inner_unique)) position.may_stop = true;
+      }
+      break;
+    case T_MergeJoin: position.may_stop = position.order_matters = true; break;
+    case T_Limit: position.may_stop = position.limited = true; break;
+    case T_HashJoin:
+    case T_Material:
+    case T_Append:
+    case T_Result:
+    case T_ProjectSet:
+    case T_SubqueryScan: break;
+    default: position.order_matters = true; break;
+  }
+  return position;
+}
+
+/* ---- edges ---- */
+
+static bool reads_row_by_row(const Plan *parent, ChildRole role) {
+  switch (nodeTag(parent)) {
+    case T_Agg:
+    case T_Sort:
+    case T_IncrementalSort:
+    case T_Hash:
+    case T_Unique:
+    case T_Group:
+    case T_WindowAgg:
+    case T_SetOp:
+    case T_Material:
+    case T_ProjectSet:
+    case T_Append:
+    case T_MergeAppend:
+    case T_Limit:
+    case T_Result:
+    case T_SubqueryScan: return true;
+    case T_NestLoop:
+    case T_HashJoin:
+    case T_MergeJoin: return role == CHILD_OUTER;
+    default: return false;
+  }
+}
+
+/* A LIMIT tells a Sort below it how many rows it wants, through these and no others
+ * (ExecSetTupleBound). */
+static bool hands_on_bounds(const Plan *plan) {
+  switch (nodeTag(plan)) {
+    case T_Limit:
+    case T_Result:
+    case T_SubqueryScan:
+    case T_Append:
+    case T_MergeAppend: return true;
+    default: return false;
+  }
+}
+
+static bool keeps_rows_itself(const Plan *child) {
+  switch (nodeTag(child)) {
+    case T_Sort:
+    case T_IncrementalSort:
+    case T_Material:
+    case T_Memoize:
+    case T_Hash: return true;
+    default: return false;
+  }
+}
+
+static bool can_be_read_ahead(const Plan *child) {
+  switch (nodeTag(child)) {
+    case T_Result:
+    case T_ProjectSet:
+    case T_Append:
+    case T_MergeAppend:
+    case T_SeqScan:
+    case T_SampleScan:
+    case T_IndexScan:
+    case T_IndexOnlyScan:
+    case T_BitmapHeapScan:
+    case T_TidScan:
+    case T_TidRangeScan:
+    case T_SubqueryScan:
+    case T_FunctionScan:
+    case T_ValuesScan:
+    case T_TableFuncScan:
+    case T_CteScan:
+    case T_NestLoop:
+    case T_MergeJoin:
+    case T_HashJoin:
+    case T_Group:
+    case T_Agg:
+    case T_WindowAgg:
+    case T_Unique:
+    case T_SetOp:
+    case T_Limit: return true;
+    case T_CustomScan:
+      return strcmp(((const CustomScan *)child)->methods->CustomName, BUFFER_NAME) != 0 &&
+             strncmp(((const CustomScan *)child)->methods->CustomName, "Batch", 5) == 0;
+    default: return false;
+  }
+}
+
+const char *buffer_edge_refusal(const PlanFacts *facts, const Plan *parent, ChildRole role,
+                                const Plan *child, PlanPosition position) {
+  if (IsA(parent, MergeJoin) && role == CHILD_INNER)
+    return "a merge join goes back on its inner side";
+  if (IsA(parent, NestLoop) && role == CHILD_INNER)
+    return "a nested loop starts its inner side again and again";
+  if (!reads_row_by_row(parent, role)) return "the parent does not read row by row";
+  if (keeps_rows_itself(child)) return "the child has its rows ready";
+  if (!can_be_read_ahead(child)) return "the child cannot be read ahead";
+  if (hands_on_bounds(parent) && hands_on_bounds(child)) return "a LIMIT must reach the Sort below";
+  if (!bms_is_subset(child->extParam, facts->init_params))
+    return "the child depends on a parameter that changes";
+  if (position.may_stop && plan_tree_any((Plan *)child, computes_what_can_fail, NULL))
+    return "not all rows may be wanted, and the child computes what can fail";
+  return NULL;
+}

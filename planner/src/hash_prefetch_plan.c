@@ -1,0 +1,3 @@
+#include "buffer.h"
+const char *prefetch_refusal(const Plan *parent, ChildRole role, const Plan *child,
+                                    BufferPlace *place) { return "not yet"; }
