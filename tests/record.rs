@@ -321,6 +321,27 @@ fn the_timer_sees_a_busy_command_and_perf_reads_the_same() {
 }
 
 #[test]
+fn events_that_the_timer_would_ignore_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for command in ["record", "stat"] {
+        let output = run(hardmeter().current_dir(folder.path()).args([
+            command,
+            "--source",
+            "timer",
+            "-e",
+            "page-faults",
+            "--",
+            "true",
+        ]));
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let told = stderr(&output);
+        assert!(told.contains("counts no events: it cannot record page-faults"), "{command}: {told}");
+        assert!(told.contains("remedy: leave -e out"), "{command}: {told}");
+        assert!(!folder.path().join("hardmeter.data").exists());
+    }
+}
+
+#[test]
 fn children_of_a_running_process_are_recorded_too() {
     if !kernel_counts() || !has("perf") {
         skip!("needs perf events and perf");

@@ -45,6 +45,7 @@ mod sharing_view;
 mod symbols;
 mod top_view;
 mod why;
+mod workload;
 
 pub use capture::{Capture, Visitor, Walk, WalkOptions};
 pub use error::ReportError;
@@ -70,3 +71,4 @@ pub use sharing_view::{
 pub use symbols::SymbolNames;
 pub use top_view::{closing_text, remark_json, sentences_text, Shown, TopReport};
 pub use why::{WhyReport, WhyReportOptions};
+pub use workload::Workload;

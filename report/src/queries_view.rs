@@ -6,12 +6,12 @@ use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::objects_view::{events_shown, no_notes, remarks_of_notes, shortened};
 use crate::top_view::{closing_text, remark_json, sentences_text};
+use crate::workload::{amount, Workload};
 use crate::ReportError;
 use hardmeter_analysis::{
     CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share,
 };
 use serde_json::{json, Map, Value as Json};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
@@ -40,8 +40,8 @@ pub struct QueriesReport {
     pub tables: Vec<QueryTable>,
     /// Of how many samples it is known for whom they were.
     pub coverage: QueryCoverage,
-    /// What the workload counted: "transactions", "rows".
-    pub workload: BTreeMap<String, f64>,
+    /// What the server counted while it was recorded.
+    pub workload: Workload,
     /// What a reader must know besides.
     pub remarks: Vec<Remark>,
     /// What could not be read of the capture.
@@ -69,16 +69,15 @@ impl QueriesReport {
         let coverage = count.coverage(index);
         let mut remarks = missing(capture, coverage, &options.columns, statements.is_empty());
         remarks.extend(walk.remarks(None));
-        let counted = capture.sidecar().map(|notes| notes.workload.clone()).unwrap_or_default();
-        // Below one, a figure per transaction would be of a transaction that never ended.
-        let workload = counted.into_iter().filter(|(name, number)| is_divisor(name) && *number >= 1.0);
+        let workload = Workload::of(capture);
+        remarks.extend(workload.remarks.iter().cloned());
         Ok(QueriesReport {
             heading,
             filter: options.filter_text,
             server: capture.object_notes().map(|notes| notes.server.clone()),
             tables,
             coverage,
-            workload: workload.collect(),
+            workload,
             remarks,
             unread: walk.unread(),
         })
@@ -127,16 +126,8 @@ impl QueriesReport {
             }
             facts.push(("statements", told));
         }
-        if !self.workload.is_empty() {
-            facts.push(("workload", self.workload_text()));
-        }
+        facts.extend(self.workload.text().map(|text| ("workload", text)));
         facts
-    }
-
-    fn workload_text(&self) -> String {
-        let each =
-            self.workload.iter().map(|(name, number)| format!("{} {name}", grouped(number.round() as u64)));
-        each.collect::<Vec<_>>().join(", ")
     }
 
     /// One sentence for each of the statements with 5 % of an event's samples or more, three of an event at most.
@@ -160,9 +151,12 @@ impl QueriesReport {
                 if let Some((object, share)) = row.object.as_ref().filter(|_| !by_object) {
                     let _ = write!(text, "; most on {object} ({})", percent(*share));
                 }
-                for (unit, number) in &self.workload {
-                    let each = row.events.0 as f64 / number;
-                    let _ = write!(text, "; {} a {}", amount(each), singular(unit));
+                // Which rows a statement read or wrote the counters do not tell; each is part of a transaction.
+                let transactions = self.workload.divisors();
+                if let Some((unit, number)) =
+                    transactions.first().filter(|(unit, _)| !unit.starts_with("row"))
+                {
+                    let _ = write!(text, "; {} a {unit}", amount(row.events.0 as f64 / number));
                 }
                 sentences.push(text);
             }
@@ -185,7 +179,8 @@ impl QueriesReport {
         let mut columns =
             vec![right("count"), right(&format!("of {}", grouped(table.total))), right("interval")];
         columns.extend(latency.then(|| right("mean-latency")));
-        columns.extend(self.workload.keys().map(|unit| right(&format!("per {}", singular(unit)))));
+        let divisors = self.workload.columns();
+        columns.extend(divisors.iter().map(|(unit, _)| right(&format!("per {unit}"))));
         let query_ids = table.rows.iter().any(|row| row.servers_number.is_some());
         columns.extend(query_ids.then(|| right("query-id")));
         columns.extend(table.columns.iter().map(|column| {
@@ -202,7 +197,7 @@ impl QueriesReport {
             ];
             let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
             cells.extend(latency.then(|| (mean(), Tone::Plain)));
-            let each = self.workload.values().map(|number| amount(row.events.0 as f64 / number));
+            let each = divisors.iter().map(|(_, number)| amount(row.events.0 as f64 / number));
             cells.extend(each.map(|each| (each, Tone::Plain)));
             let number = || row.servers_number.map_or("-".to_string(), |number| number.to_string());
             cells.extend(query_ids.then(|| (number(), Tone::Plain)));
@@ -238,7 +233,8 @@ impl QueriesReport {
             "server": self.server,
             "filter": self.filter,
             "coverage": coverage,
-            "workload": self.workload,
+            "workload": self.workload.figures,
+            "workload_databases": self.workload.databases,
             "sentences": self.sentences(),
             "tables": tables,
             "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
@@ -270,9 +266,8 @@ impl QueriesReport {
         object.insert("count".into(), json!(row.share.count));
         object.insert("share".into(), json!(row.share));
         object.insert("events".into(), json!(row.events));
-        let each = self.workload.iter();
-        let each =
-            each.map(|(unit, number)| (singular(unit).to_string(), json!(row.events.0 as f64 / number)));
+        let each = self.workload.divisors().into_iter();
+        let each = each.map(|(unit, number)| (unit, json!(row.events.0 as f64 / number)));
         object.insert("events_per".into(), Json::Object(each.collect()));
         if let Some((name, share)) = &row.object {
             object.insert("most_on".into(), json!({ "object": name, "share": share }));
@@ -291,7 +286,8 @@ impl QueriesReport {
         let Some(first) = self.tables.first() else { return Ok(String::new()) };
         let mut head: Vec<String> =
             ["table", "count", "n", "share", "share_low", "share_high", "events"].map(String::from).to_vec();
-        head.extend(self.workload.keys().map(|unit| format!("events_per_{}", singular(unit))));
+        let divisors = self.workload.divisors();
+        head.extend(divisors.iter().map(|(unit, _)| format!("events_per_{unit}")));
         head.extend(["latency_samples", "latency_mean"].map(String::from));
         head.extend(first.columns.iter().map(|column| column.name().to_string()));
         writer.write_record(&head)?;
@@ -308,7 +304,7 @@ impl QueriesReport {
                     number(interval.map(|interval| interval.high)),
                     row.events.to_string(),
                 ];
-                cells.extend(self.workload.values().map(|each| number(Some(row.events.0 as f64 / each))));
+                cells.extend(divisors.iter().map(|(_, each)| number(Some(row.events.0 as f64 / each))));
                 cells.extend([row.latency.samples.to_string(), number(row.latency.mean())]);
                 cells.extend(row.values.iter().map(|value| value.as_deref().unwrap_or("").to_string()));
                 writer.write_record(&cells)?;
@@ -316,32 +312,6 @@ impl QueriesReport {
         }
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-/// What figures can be given for each of: what the workload did, not how fast.
-fn is_divisor(name: &str) -> bool {
-    name == "transactions"
-        || name.ends_with(" transactions")
-        || name == "rows"
-        || name.starts_with("rows ")
-        || name.starts_with("rows_")
-}
-
-fn singular(unit: &str) -> String {
-    match unit.strip_prefix("rows") {
-        Some(rest) => format!("row{}", rest.replace('_', " ")),
-        None => unit.strip_suffix('s').unwrap_or(unit).to_string(),
-    }
-}
-
-/// A figure per transaction or row: three digits that count.
-fn amount(number: f64) -> String {
-    match number {
-        n if n >= 1000.0 => grouped(n.round() as u64),
-        n if n >= 10.0 => format!("{n:.1}"),
-        n if n >= 1.0 => format!("{n:.2}"),
-        n => format!("{n:.3}"),
     }
 }
 
@@ -371,19 +341,4 @@ fn missing(
     remarks.extend(no_notes(capture).filter(|_| by_notes));
     remarks.extend(remarks_of_notes(capture));
     remarks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_per_transaction_read_well() {
-        assert_eq!([1234.4, 12.34, 1.234, 0.1234].map(amount), ["1,234", "12.3", "1.23", "0.123"]);
-        assert_eq!(singular("transactions"), "transaction");
-        assert_eq!(singular("rows_returned"), "row returned");
-        assert!(is_divisor("rows") && is_divisor("transactions") && !is_divisor("tps"));
-        assert_eq!(singular("writing transactions"), "writing transaction");
-        assert!(is_divisor("writing transactions") && !is_divisor("writing transactions finished"));
-    }
 }

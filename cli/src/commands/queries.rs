@@ -24,8 +24,8 @@ Columns (--by):
   object      the object of the data address, as in hardmeter objects
 A backend that executes none is before its first statement, or between two.
 \"-\": the samples do not tell. The rows of a table add up to its n.
-Where the workload's transactions were counted, each row says how many events
-it has per transaction.")]
+Where the server counted transactions and rows while it was recorded, each row says
+how many events it has per transaction, per row returned and per row written.")]
 pub struct Arguments {
     #[command(flatten)]
     view: ViewArguments,

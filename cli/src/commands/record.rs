@@ -74,9 +74,9 @@ pub struct Arguments {
 /// What to measure, of whom, how: common to `record` and `stat`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Measured {
-    /// What to count.
-    #[arg(short, long, value_name = "EVENTS", default_value = "l1d-miss,l2-miss")]
-    events: String,
+    /// What to count [default: l1d-miss,l2-miss]. The timer counts nothing else than time.
+    #[arg(short, long, value_name = "EVENTS")]
+    events: Option<String>,
     /// Where events come from.
     #[arg(long, value_enum, default_value_t = SourceName::Auto)]
     source: SourceName,
@@ -121,6 +121,9 @@ enum SourceName {
     Timer,
 }
 
+/// The two events of the paper.
+const DEFAULT_EVENTS: &str = "l1d-miss,l2-miss";
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait"))
@@ -143,8 +146,15 @@ impl Measured {
 
     /// What the capture room understands.
     pub(super) fn request(&self) -> Result<Request, CommandError> {
-        let events = parse_events(&self.events)
+        let events = parse_events(self.events.as_deref().unwrap_or(DEFAULT_EVENTS))
             .map_err(|error| CommandError::new(error, "`hardmeter events` lists what can be asked for"))?;
+        if let (SourceName::Timer, Some(asked)) = (self.source, &self.events) {
+            return Err(CommandError::new(
+                format!("--source timer tells where time goes and counts no events: it cannot record {asked}"),
+                "leave -e out (-F says how often), or take these events from another source: --source hardware \
+                 (the processor's PMU, and the kernel's events such as cpu-clock), or --source simulated",
+            ));
+        }
         let target = if !self.pid.is_empty() {
             Target::Processes(self.pid.iter().copied().map(Pid).collect())
         } else if self.all {
