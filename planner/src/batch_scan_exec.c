@@ -1,15 +1,344 @@
 /*
- * BatchScan, execution.
+ * BatchScan, execution: pages, walk, predicates, walk on for what is left; then a batch to who
+ * takes batches, or row by row.
  */
-#include "batch_scan.h"
+#include "batch_scan_exec.h"
 
-const BatchExecMethods batch_scan_exec_methods = {{.CustomName = BATCH_SCAN_NAME}};
+#include "access/table.h"
+#include "access/tableam.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "access/sysattr.h"
+#include "page_reader.h"
+#include "qual.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+#include "walk.h"
+
+typedef struct Visitor {
+  BatchVisitor visit;
+  void *state;
+  struct Visitor *next;
+} Visitor;
+
+typedef struct BatchScanState {
+  CustomScanState css;
+  BatchSource source;
+  Batch batch;
+  Walk *walk;
+  PageReader reader;
+  bool opened; /* the relation's scan has begun: at the first row that is asked for */
+  bool begun;  /* predicates have their constants */
+  bool done;
+
+  VectorQual *qual; /* NULL: none */
+  int qual_attno;   /* the last attribute that predicates look at */
+  int last_attno;
+  Visitor *visitors, **last_visitor;
+
+  /* handing out rows */
+  Batch *current;
+  int next; /* in current->selected */
+  /* the target list is plain columns and there are no row quals: rows go straight to the result
+   * slot */
+  bool plain;
+  int nresult;
+  int *result_columns; /* the batch's column of each target entry */
+
+  /* for EXPLAIN */
+  uint64 batches, rows, filtered, odd_rows, visitor_filtered;
+} BatchScanState;
+
+Node *batch_scan_create_state(CustomScan *plan) {
+  BatchScanState *state = (BatchScanState *)newNode(sizeof(*state), T_CustomScanState);
+  state->css.methods = &batch_scan_exec_methods.base;
+  return (Node *)state;
+}
 
 bool is_batch_scan(const PlanState *node) {
   return IsA(node, CustomScanState) &&
          ((const CustomScanState *)node)->methods == &batch_scan_exec_methods.base;
 }
 
-bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *state) { return false; }
+/* ---- beginning ---- */
 
-int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) { return -1; }
+static int column_of_attno(const BatchScanState *state, AttrNumber attno) {
+  for (int i = 0; i < state->batch.ncolumns; i++)
+    if (state->batch.columns[i].slot_attno == attno) return i;
+  return -1;
+}
+
+static int column_of_var(const Var *var, void *argument) {
+  return column_of_attno(argument, var->varattno);
+}
+
+static void make_batch(BatchScanState *state, CustomScan *plan) {
+  TupleDesc descriptor = RelationGetDescr(state->css.ss.ss_currentRelation);
+  Bitmapset *attributes = NULL;
+  int index = 0;
+
+  pull_varattnos((Node *)plan->scan.plan.targetlist, plan->scan.scanrelid, &attributes);
+  pull_varattnos((Node *)plan->scan.plan.qual, plan->scan.scanrelid, &attributes);
+  pull_varattnos((Node *)plan->custom_exprs, plan->scan.scanrelid, &attributes);
+  batch_init(&state->batch, bms_num_members(attributes));
+  for (int member = -1; (member = bms_next_member(attributes, member)) >= 0; index++) {
+    AttrNumber attno = member + FirstLowInvalidHeapAttributeNumber;
+    Form_pg_attribute attribute;
+    if (attno <= 0) elog(ERROR, "BatchScan was planned with system columns");
+    attribute = TupleDescAttr(descriptor, attno - 1);
+    batch_column_init(&state->batch, index, attribute->atttypid, attribute->atttypmod,
+                      attribute->attcollation, attno);
+    state->last_attno = attno;
+  }
+  state->walk = walk_create(descriptor, &state->batch);
+}
+
+/* Which column each entry of the target list is; false if one is an expression. */
+static bool match_target_list(BatchScanState *state, List *target_list) {
+  bool plain = true;
+  ListCell *cell;
+
+  state->nresult = list_length(target_list);
+  state->result_columns = palloc(sizeof(int) * Max(state->nresult, 1));
+  foreach (cell, target_list) {
+    TargetEntry *entry = lfirst(cell);
+    int index = foreach_current_index(cell);
+    state->result_columns[index] = -1;
+    if (IsA(entry->expr, Var))
+      state->result_columns[index] = column_of_attno(state, ((Var *)entry->expr)->varattno);
+    plain &= state->result_columns[index] >= 0;
+  }
+  return plain;
+}
+
+static Batch *next_batch(BatchScanState *state);
+static TupleTableSlot *exec_batch_scan(CustomScanState *node);
+
+static TupleTableSlot *exec_proc_node(PlanState *node) {
+  return exec_batch_scan((CustomScanState *)node);
+}
+
+static Batch *source_next(BatchSource *source) {
+  return next_batch((BatchScanState *)source->node);
+}
+
+static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) {
+  BatchScanState *state = (BatchScanState *)node;
+  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
+
+  make_batch(state, plan);
+  if (plan->custom_exprs != NIL) {
+    Bitmapset *columns;
+    state->qual =
+        vector_qual_compile(plan->custom_exprs, &state->batch, column_of_var, state, &node->ss.ps);
+    columns = vector_qual_columns(state->qual);
+    for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
+      state->qual_attno = Max(state->qual_attno, state->batch.columns[member].slot_attno);
+  }
+  state->plain =
+      match_target_list(state, plan->scan.plan.targetlist) && plan->scan.plan.qual == NIL;
+  state->last_visitor = &state->visitors;
+  state->source = (BatchSource){.next = source_next,
+                                .node = &node->ss.ps,
+                                .batch = &state->batch,
+                                .nresnos = state->nresult,
+                                .column_of = state->result_columns};
+
+  /* Columns that nobody needs are NULL in the slot for good. */
+  memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
+         sizeof(bool) * node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
+  /* One call less for each row. */
+  node->ss.ps.ExecProcNode = exec_proc_node;
+}
+
+/* ---- batches ---- */
+
+/* What is left until a row is asked for: the scan counts as one only then, as core's. */
+static void open_scan(BatchScanState *state) {
+  EState *estate = state->css.ss.ps.state;
+  MemoryContext before = MemoryContextSwitchTo(estate->es_query_cxt);
+  page_reader_open(&state->reader, state->css.ss.ss_currentRelation, estate->es_snapshot);
+  MemoryContextSwitchTo(before);
+  state->opened = true;
+}
+
+static Batch *next_batch(BatchScanState *state) {
+  Batch *batch = &state->batch;
+  ExprContext *context = state->css.ss.ps.ps_ExprContext;
+  TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
+
+  if (unlikely(!state->begun)) {
+    state->begun = true;
+    if (!state->opened) open_scan(state);
+    state->done = state->qual && !vector_qual_begin(state->qual, context);
+  }
+  while (!state->done) {
+    int nrows, left;
+
+    batch_reset(batch);
+    nrows = page_reader_fill(&state->reader, state->walk->headers, BATCH_ROWS);
+    if (nrows == 0) {
+      state->done = true;
+      break;
+    }
+    walk_begin(state->walk, batch, nrows);
+    state->batches++;
+    state->rows += nrows;
+    if (state->qual) {
+      walk_to(state->walk, batch, state->qual_attno);
+      vector_qual_run(state->qual, batch, slot, context);
+      state->filtered += nrows - batch->nselected;
+      if (batch->nodd > 0) state->odd_rows += batch->nodd;
+      if (batch->nselected == 0) continue;
+    }
+    walk_to(state->walk, batch, state->last_attno);
+    left = batch->nselected;
+    for (Visitor *visitor = state->visitors; visitor && batch->nselected > 0;
+         visitor = visitor->next)
+      visitor->visit(visitor->state, batch);
+    state->visitor_filtered += left - batch->nselected;
+    if (batch->nselected > 0) return batch;
+  }
+  return NULL;
+}
+
+static BatchSource *batch_scan_source(CustomScanState *node) {
+  BatchScanState *state = (BatchScanState *)node;
+  return state->plain ? &state->source : NULL;
+}
+
+/* ---- rows ---- */
+
+/* The next row's place in the current batch, or -1. */
+static inline int next_row(BatchScanState *state) {
+  if (unlikely(state->current == NULL || state->next >= state->current->nselected)) {
+    state->current = next_batch(state);
+    state->next = 0;
+    if (state->current == NULL) return -1;
+  }
+  return state->current->selected[state->next++];
+}
+
+static TupleTableSlot *exec_plain(BatchScanState *state) {
+  TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+  int row = next_row(state);
+  const int *columns = state->result_columns;
+
+  ExecClearTuple(slot);
+  if (row < 0) return NULL;
+  for (int i = 0; i < state->nresult; i++) {
+    const BatchColumn *column = &state->batch.columns[columns[i]];
+    const char *value = column->where[row];
+    slot->tts_isnull[i] = value == NULL;
+    if (likely(value != NULL))
+      slot->tts_values[i] = fetch_att(value, column->by_value, column->length);
+  }
+  return ExecStoreVirtualTuple(slot);
+}
+
+static void fill_scan_slot(const Batch *batch, int row, TupleTableSlot *slot) {
+  ExecClearTuple(slot);
+  for (int i = 0; i < batch->ncolumns; i++) {
+    const BatchColumn *column = &batch->columns[i];
+    const char *value = column->where[row];
+    slot->tts_isnull[column->slot_attno - 1] = value == NULL;
+    if (likely(value != NULL))
+      slot->tts_values[column->slot_attno - 1] = fetch_att(value, column->by_value, column->length);
+  }
+  ExecStoreVirtualTuple(slot);
+}
+
+static TupleTableSlot *exec_batch_scan(CustomScanState *node) {
+  BatchScanState *state = (BatchScanState *)node;
+  ExprContext *context = node->ss.ps.ps_ExprContext;
+  TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+  if (state->plain) return exec_plain(state);
+  for (;;) {
+    int row;
+    CHECK_FOR_INTERRUPTS();
+    ResetExprContext(context);
+    row = next_row(state);
+    if (row < 0) return NULL;
+    fill_scan_slot(&state->batch, row, slot);
+    context->ecxt_scantuple = slot;
+    if (node->ss.ps.qual && !ExecQual(node->ss.ps.qual, context)) {
+      InstrCountFiltered1(node, 1);
+      continue;
+    }
+    return node->ss.ps.ps_ProjInfo ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
+  }
+}
+
+/* ---- again, and the end ---- */
+
+static void rescan_batch_scan(CustomScanState *node) {
+  BatchScanState *state = (BatchScanState *)node;
+  if (state->opened) page_reader_rescan(&state->reader);
+  state->current = NULL;
+  state->next = 0;
+  state->begun = false;
+  state->done = false;
+}
+
+static void end_batch_scan(CustomScanState *node) {
+  BatchScanState *state = (BatchScanState *)node;
+  if (state->opened) page_reader_close(&state->reader);
+  state->opened = false;
+}
+
+/* ---- doors for other operators ---- */
+
+bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *visitor_state) {
+  BatchScanState *state;
+  Visitor *added;
+
+  if (!is_batch_scan(node)) return false;
+  state = (BatchScanState *)node;
+  added = MemoryContextAllocZero(node->state->es_query_cxt, sizeof(*added));
+  added->visit = visitor;
+  added->state = visitor_state;
+  *state->last_visitor = added;
+  state->last_visitor = &added->next;
+  return true;
+}
+
+int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) {
+  BatchScanState *state = (BatchScanState *)node;
+  if (!is_batch_scan(node) || resno < 1 || resno > state->nresult) return -1;
+  return state->result_columns[resno - 1];
+}
+
+/* ---- EXPLAIN ---- */
+
+static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainState *es) {
+  BatchScanState *state = (BatchScanState *)node;
+  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
+
+  if (plan->custom_exprs != NIL) {
+    List *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
+    bool qualify = list_length(es->rtable) > 1 || es->verbose;
+    ExplainPropertyText(
+        "Vector Filter",
+        deparse_expression((Node *)make_ands_explicit(plan->custom_exprs), context, qualify, false),
+        es);
+  }
+  if (!es->analyze) return;
+  if (plan->custom_exprs != NIL)
+    ExplainPropertyUInteger("Rows Removed by Vector Filter", NULL, state->filtered, es);
+  if (state->visitors)
+    ExplainPropertyUInteger("Rows Removed by Visitors", NULL, state->visitor_filtered, es);
+  ExplainPropertyUInteger("Batches", NULL, state->batches, es);
+  if (state->odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+    ExplainPropertyUInteger("Odd Rows", NULL, state->odd_rows, es);
+}
+
+const BatchExecMethods batch_scan_exec_methods = {.base = {.CustomName = BATCH_SCAN_NAME,
+                                                           .BeginCustomScan = begin_batch_scan,
+                                                           .ExecCustomScan = exec_batch_scan,
+                                                           .EndCustomScan = end_batch_scan,
+                                                           .ReScanCustomScan = rescan_batch_scan,
+                                                           .ExplainCustomScan = explain_batch_scan},
+                                                  .source = batch_scan_source};

@@ -1,0 +1,11 @@
+/*
+ * BatchScan: what its planning half needs of its executing half.
+ */
+#ifndef CCOPT_BATCH_SCAN_EXEC_H
+#define CCOPT_BATCH_SCAN_EXEC_H
+
+#include "batch_scan.h"
+
+extern Node *batch_scan_create_state(CustomScan *plan);
+
+#endif

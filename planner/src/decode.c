@@ -1,0 +1,286 @@
+/*
+ * Values to int64.
+ *
+ * A numeric on disk is a header, sign, weight and display scale, then base-10000 digits. That
+ * layout is private to core's numeric.c, but it is the format of every data directory, so it does
+ * not change between the versions we are made for. What we do not take apart ourselves makes its
+ * row odd.
+ */
+#include "batch.h"
+
+#include "catalog/pg_type.h"
+#include "common/int.h"
+
+/* ---- integers ---- */
+
+static inline uint64 bits_of(int64 number) {
+  return number < 0 ? (uint64)0 - (uint64)number : (uint64)number;
+}
+
+#define DECODE_INTEGERS(ctype)               \
+  do {                                       \
+    for (int i = 0; i < n; i++) {            \
+      int row = list ? list[i] : i;          \
+      int64 value;                           \
+      if (has_nulls && where[row] == NULL) { \
+        number[row] = 0;                     \
+        continue;                            \
+      }                                      \
+      value = *(const ctype *)where[row];    \
+      number[row] = value;                   \
+      magnitude |= bits_of(value);           \
+    }                                        \
+  } while (0)
+
+/* `list` and `has_nulls` are constants at each call, so that each gets a loop of its own. */
+static pg_attribute_always_inline uint64 decode_integers(const BatchColumn *column,
+                                                         const uint16 *list, int n,
+                                                         bool has_nulls) {
+  const char **where = column->where;
+  int64 *number = column->number;
+  uint64 magnitude = 0;
+
+  switch (column->type) {
+    case INT2OID: DECODE_INTEGERS(int16); break;
+    case INT4OID:
+    case DATEOID: DECODE_INTEGERS(int32); break;
+    case INT8OID:
+    case TIMESTAMPOID:
+    case TIMESTAMPTZOID: DECODE_INTEGERS(int64); break;
+    case OIDOID: DECODE_INTEGERS(uint32); break;
+    /* "char" is compared without a sign. */
+    case CHAROID: DECODE_INTEGERS(uint8); break;
+    case BOOLOID: DECODE_INTEGERS(bool); break;
+    default: elog(ERROR, "type %u has no integers", column->type);
+  }
+  return magnitude;
+}
+
+/* ---- decimals ---- */
+
+#define DIGIT_BASE 10000
+#define DIGIT_DECIMALS 4
+#define FORM_MASK 0xC000
+#define FORM_SHORT 0x8000
+#define FORM_SPECIAL 0xC000
+#define SHORT_SCALE_MASK 0x1F80
+#define SHORT_SCALE_SHIFT 7
+#define LONG_SCALE_MASK 0x3FFF
+#define SHORT_NEGATIVE 0x2000
+#define LONG_NEGATIVE 0x4000
+
+static const int64 powers_of_ten[] = {1,
+                                      10,
+                                      100,
+                                      1000,
+                                      10000,
+                                      100000,
+                                      1000000,
+                                      10000000,
+                                      100000000,
+                                      1000000000,
+                                      10000000000,
+                                      100000000000,
+                                      1000000000000,
+                                      10000000000000,
+                                      100000000000000,
+                                      1000000000000000,
+                                      10000000000000000,
+                                      100000000000000000,
+                                      1000000000000000000};
+/* Up to this a number is one of the column's kind: column_kind() admits 18 digits. */
+#define DECIMAL_LIMIT INT64CONST(1000000000000000000)
+
+/*
+ * Any numeric that is finite and fits; false for the rest. It must be displayed with the column's
+ * scale, too, since sums show the largest of their inputs: a type modifier is enforced for stored
+ * rows, but not for what a function returns as RECORD.
+ */
+static bool decode_decimal(const char *value, int scale, int64 *number) {
+  const char *data;
+  int size, weight, ndigits, exponent;
+  uint16 header;
+  bool negative;
+  int64 result = 0;
+
+  if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value)) return false;
+  data = VARDATA_ANY(value);
+  size = VARSIZE_ANY_EXHDR(value);
+  if (size < (int)sizeof(header)) return false;
+  memcpy(&header, data, sizeof(header));
+  data += sizeof(header);
+  size -= sizeof(header);
+  switch (header & FORM_MASK) {
+    case FORM_SPECIAL: return false;
+    case FORM_SHORT:
+      if ((header & SHORT_SCALE_MASK) >> SHORT_SCALE_SHIFT != scale) return false;
+      negative = (header & SHORT_NEGATIVE) != 0;
+      /* Seven bits with a sign. */
+      weight = (int)((header & 0x7F) ^ 0x40) - 0x40;
+      break;
+    default: {
+      int16 wide;
+      if ((header & LONG_SCALE_MASK) != scale) return false;
+      if (size < (int)sizeof(wide)) return false;
+      memcpy(&wide, data, sizeof(wide));
+      data += sizeof(wide);
+      size -= sizeof(wide);
+      negative = (header & FORM_MASK) == LONG_NEGATIVE;
+      weight = wide;
+    }
+  }
+  ndigits = size / (int)sizeof(int16);
+  for (int i = 0; i < ndigits; i++) {
+    int16 digit;
+    memcpy(&digit, data + i * sizeof(digit), sizeof(digit));
+    /* The last digit may have zeros behind the scale; take it in only as far as it counts. */
+    exponent = (weight - i) * DIGIT_DECIMALS + scale;
+    if (exponent < 0) {
+      int64 unit;
+      if (exponent <= -DIGIT_DECIMALS) {
+        if (digit != 0) return false;
+        continue;
+      }
+      unit = powers_of_ten[-exponent];
+      if (digit % unit != 0) return false;
+      if (pg_add_s64_overflow(result, digit / unit, &result)) return false;
+    } else {
+      int64 part;
+      if (digit == 0) continue;
+      if (exponent >= (int)lengthof(powers_of_ten)) return false;
+      if (pg_mul_s64_overflow(digit, powers_of_ten[exponent], &part) ||
+          pg_add_s64_overflow(result, part, &result))
+        return false;
+    }
+  }
+  if (result >= DECIMAL_LIMIT) return false;
+  *number = negative ? -result : result;
+  return true;
+}
+
+static uint64 decode_decimals_slowly(Batch *batch, BatchColumn *column) {
+  uint64 magnitude = 0;
+
+  for (int i = 0; i < batch->nselected; i++) {
+    int row = batch->selected[i];
+    const char *value = column->where[row];
+
+    column->number[row] = 0;
+    if (column->has_nulls && value == NULL) continue;
+    if (decode_decimal(value, column->scale, &column->number[row])) {
+      magnitude |= bits_of(column->number[row]);
+    } else if (!batch->odd[row]) {
+      batch->odd[row] = 1;
+      batch->nodd++;
+    }
+  }
+  return magnitude;
+}
+
+#ifndef WORDS_BIGENDIAN
+
+/* 5^-k modulo 2^64, k = 0 .. 3: exact division by 10^k is a shift and a product. */
+static const uint64 inverse_of_five[] = {1, UINT64CONST(0xCCCCCCCCCCCCCCCD),
+                                         UINT64CONST(0x8F5C28F5C28F5C29),
+                                         UINT64CONST(0x1CAC083126E978D5)};
+
+/*
+ * The usual numeric without a branch: one-byte header, short form, at most four digits. Its digits
+ * are the last words of the value, so one load of eight bytes that ends where the value ends has
+ * them all (and some bytes of what lies before: a value in a tuple is never the first thing on its
+ * page). They are moved so that each of the word's four lanes has a fixed weight, and three
+ * multiplications make a number of the lanes. Returns false if some value was of another form; then
+ * nothing is known.
+ */
+static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column,
+                                                             const uint16 *list, int n,
+                                                             bool has_nulls, uint64 *magnitudes) {
+  const char **where = column->where;
+  int64 *number = column->number;
+  const int fraction = (column->scale + DIGIT_DECIMALS - 1) / DIGIT_DECIMALS;
+  const int excess = fraction * DIGIT_DECIMALS - column->scale;
+  const uint64 inverse = inverse_of_five[excess];
+  const uint64 unit = powers_of_ten[excess];
+  const uint16 form_and_scale = FORM_SHORT | column->scale << SHORT_SCALE_SHIFT;
+  uint64 magnitude = 0;
+  uint64 wrong = 0;
+
+  for (int i = 0; i < n; i++) {
+    int row = list ? list[i] : i;
+    const char *value = where[row];
+    uint8 first;
+    uint16 header;
+    int size, ndigits, weight, lanes, zeros;
+    uint64 digits, pairs, number_and_excess, result, sign;
+
+    if (has_nulls && value == NULL) {
+      number[row] = 0;
+      continue;
+    }
+    first = *(const uint8 *)value;
+    memcpy(&header, value + 1, sizeof(header));
+    /* 0 of what has no one-byte header: nothing behind the value may be touched. */
+    size = (first >> 1) & -(first & 1);
+    memcpy(&digits, value + size - sizeof(digits), sizeof(digits));
+    ndigits = (size - 3) >> 1;
+    weight = (int)((header & 0x7F) ^ 0x40) - 0x40;
+    lanes = weight + fraction + 1; /* the value's lanes: digits and zeros after them */
+    zeros = lanes - ndigits;
+    /* One-byte header that is no toast pointer, short form, the column's scale, lanes in 1 .. 4,
+     * zeros not negative. Zero has no digits, and what its lanes hold is masked. */
+    wrong |= (uint64)((header & (FORM_MASK | SHORT_SCALE_MASK)) ^ form_and_scale) |
+             (uint64)((unsigned)(lanes - 1) > 3) | (uint64)((unsigned)zeros > 3) |
+             (uint64)((unsigned)(size - 3) > 8);
+    digits = digits >> ((zeros * 16) & 63) & ~UINT64CONST(0) << (((4 - lanes) * 16) & 63);
+    pairs = (digits & UINT64CONST(0x0000FFFF0000FFFF)) * DIGIT_BASE +
+            (digits >> 16 & UINT64CONST(0x0000FFFF0000FFFF));
+    number_and_excess = (pairs & 0xFFFFFFFF) * (DIGIT_BASE * DIGIT_BASE) + (pairs >> 32);
+    result = (number_and_excess >> excess) * inverse;
+    /* Digits behind the scale: the column's type forbids them, but what is stored counts. */
+    wrong |= result * unit ^ number_and_excess;
+    magnitude |= result;
+    sign = (uint64)0 - (uint64)((header & SHORT_NEGATIVE) != 0);
+    number[row] = (int64)((result ^ sign) - sign);
+  }
+  *magnitudes = magnitude;
+  return wrong == 0;
+}
+
+#endif
+
+void batch_decode(Batch *batch, int index) {
+  BatchColumn *column = &batch->columns[index];
+  const uint16 *list = batch->nselected == batch->nrows ? NULL : batch->selected;
+  int n = batch->nselected;
+
+  if (column->decoded) return;
+  if (column->number == NULL)
+    column->number = MemoryContextAlloc(GetMemoryChunkContext(column->where),
+                                        sizeof(*column->number) * BATCH_ROWS);
+  column->magnitude = 0;
+  switch (column->kind) {
+    case COLUMN_INTEGER:
+      if (column->has_nulls)
+        column->magnitude = decode_integers(column, batch->selected, n, true);
+      else if (list == NULL)
+        column->magnitude = decode_integers(column, NULL, n, false);
+      else
+        column->magnitude = decode_integers(column, list, n, false);
+      break;
+    case COLUMN_DECIMAL: {
+      bool decoded = false;
+#ifndef WORDS_BIGENDIAN
+      if (column->has_nulls)
+        decoded = decode_short_decimals(column, batch->selected, n, true, &column->magnitude);
+      else if (list == NULL)
+        decoded = decode_short_decimals(column, NULL, n, false, &column->magnitude);
+      else
+        decoded = decode_short_decimals(column, list, n, false, &column->magnitude);
+#endif
+      if (!decoded) column->magnitude = decode_decimals_slowly(batch, column);
+      break;
+    }
+    default: elog(ERROR, "a column of type %u has no numbers", column->type);
+  }
+  column->decoded = true;
+}

@@ -1,0 +1,39 @@
+/*
+ * The visible rows of a heap table, some pages at a time.
+ *
+ * Visibility, pruning, serializable conflicts, the ring of a big scan and where a synchronized scan
+ * starts are core's own: it prepares each page as it does for SeqScan. The pages of a batch stay
+ * pinned, one pin a page, so that pointers to their rows stay right until the next batch.
+ */
+#ifndef CCOPT_PAGE_READER_H
+#define CCOPT_PAGE_READER_H
+
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "storage/bufmgr.h"
+
+#define PAGE_READER_MAX_PINS 64
+
+typedef struct PageReader {
+  HeapScanDesc scan;
+  bool started;
+  bool finished;
+  BlockNumber next_block; /* without a read stream only */
+  int max_pages;          /* of one batch: more pins would starve others of a small buffer pool */
+  int pages_now; /* grows to max_pages: who wants few rows (LIMIT, EXISTS) shall not pay for many */
+  int npins;
+  Buffer pins[PAGE_READER_MAX_PINS];
+  uint64 pages; /* read since it was opened */
+} PageReader;
+
+extern void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot);
+/*
+ * Drops the pins of the batch before and gathers the headers of the next rows, at most `capacity`
+ * (at least a page's MaxHeapTuplesPerPage). Returns how many; 0 is the end.
+ */
+extern int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity);
+extern void page_reader_rescan(PageReader *reader);
+extern void page_reader_close(PageReader *reader);
+
+#endif
