@@ -14,3 +14,32 @@ GRANT SELECT ON ccopt_stats TO PUBLIC;
 CREATE FUNCTION ccopt_stats_reset() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 REVOKE ALL ON FUNCTION ccopt_stats_reset() FROM PUBLIC;
+
+-- What ccopt_calibrate() measured, by machine and server: a copy of the database elsewhere does not take it over.
+-- The library reads the first five columns by their order (src/costs_in_force.c).
+CREATE TABLE calibration (
+    processor text NOT NULL,
+    server text NOT NULL,
+    library text NOT NULL,
+    name text NOT NULL,
+    value double precision NOT NULL,
+    measured_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (processor, server, library, name));
+GRANT SELECT ON calibration TO PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('calibration', '');
+
+-- Measures this machine, some five seconds; makes and drops tables, so it is not for everybody.
+CREATE FUNCTION ccopt_calibrate() RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION ccopt_calibrate() FROM PUBLIC;
+
+-- The constants that planning goes by in this session, and where each comes from.
+CREATE FUNCTION ccopt_constants(
+    OUT name text, OUT value double precision, OUT unit text, OUT built_in double precision,
+    OUT source text, OUT meaning text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+CREATE VIEW ccopt_constants AS SELECT * FROM ccopt_constants();
+GRANT SELECT ON ccopt_constants TO PUBLIC;
+GRANT USAGE ON SCHEMA ccopt TO PUBLIC;

@@ -1,11 +1,16 @@
 /*
  * What things cost on this machine: nanoseconds, measured by ccopt_calibrate(), and how they turn
- * into the planner's units. Costs of core's own paths are never touched; ours are put on the same
- * scale by what core's SeqScan takes:
+ * into the planner's units.
  *
- *     cost(BatchScan) = cost(SeqScan) - (ns(SeqScan) - ns(BatchScan)) / ns_per_unit
+ * Costs of core's own paths are never touched; ours are put on their scale. Of what core asks for
+ * the same work the share of the disk stays as it is, and the processor's share shrinks as the
+ * nanoseconds do:
  *
- * so that pages that must be read from disk cost the same in both.
+ *     cost(BatchScan) = pages(SeqScan) + processor(SeqScan) * margin * ns(BatchScan) / ns(SeqScan)
+ *
+ * Not a difference of nanoseconds: core's processor costs are low against what numerics and wide
+ * rows take, so that a difference can exceed all that core asks; the scan of a whole table would
+ * then cost what its pages do, and beat a bitmap scan of a twentieth of its rows.
  */
 #ifndef CCOPT_COSTS_H
 #define CCOPT_COSTS_H
@@ -13,7 +18,7 @@
 #include "ccopt.h"
 
 typedef struct CostConstants {
-  double ns_per_unit; /* of stock: what one unit of cost takes here, for a cached table */
+  double ns_per_unit; /* of stock: what a unit of processor cost takes, at cpu_tuple_cost = 0.01 */
 
   /* stock, per row unless said otherwise */
   double stock_page;       /* per page: pin, visibility */
@@ -43,8 +48,10 @@ typedef struct CostConstants {
   double margin; /* a batch path must be cheaper by this factor of what it changes; >= 1 */
 } CostConstants;
 
-/* Those in force: calibrated for this machine and server, or built in. Never NULL; loaded at the
- * session's first use. */
+/*
+ * Those in force: calibrated for this machine and server, or built in; with the margin of
+ * ccopt.margin if that is set. Never NULL; loaded at the session's first use, only while planning.
+ */
 extern const CostConstants *cost_constants(void);
 
 /*
@@ -76,6 +83,12 @@ typedef struct JoinWork {
   int keys;
   int row_quals; /* join quals left to rows */
 } JoinWork;
+/*
+ * ns of one access into a structure of so many bytes beyond what it takes in one that fits L2: by
+ * interpolation of probe_plain or probe_prefetched.
+ */
+extern double memory_ns(const double probe[12], double bytes);
+
 /* Cost of a BatchHashJoin. */
 extern void cost_batch_join(PlannerInfo *root, const Path *outer, const Path *inner,
                             const JoinWork *work, double rows, bool emits_rows, Cost *startup,

@@ -182,6 +182,11 @@ static bool is_cores_node(Plan *plan, void *argument) {
   return false;
 }
 
+bool plan_has_node(PlannedStmt *statement, const char *node) {
+  Wanted wanted = {statement, node, NULL, InvalidOid};
+  return walk_statement(statement, is_our_node, &wanted);
+}
+
 /*
  * Fills concerns_plan, and drops what the plan contradicts: an offer that was taken, and for joins
  * and groups, which have no name in a finished plan, an offer if the node is anywhere.
@@ -232,8 +237,7 @@ static void check_required(PlannedStmt *statement, List *refusals) {
 
   for (char *name = strtok_r(names, ", \t\n", &rest); name;
        name = strtok_r(NULL, ", \t\n", &rest)) {
-    Wanted wanted = {statement, name, NULL, InvalidOid};
-    if (!walk_statement(statement, is_our_node, &wanted))
+    if (!plan_has_node(statement, name))
       ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                       errmsg("the plan has no %s, which ccopt.require asks for", name),
                       errdetail_internal("%s", reasons_for(refusals, name)),

@@ -36,4 +36,7 @@ extern void reasons_unwatch(ReasonsWatch *watch);
  */
 extern void note_offer(PlannerInfo *root, RelOptInfo *rel, const char *node);
 
+/* Whether a node of ours is anywhere in a finished plan, subplans too. */
+extern bool plan_has_node(PlannedStmt *statement, const char *node);
+
 #endif
