@@ -29,9 +29,10 @@ GRANT SELECT ON calibration TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('calibration', '');
 
 -- Measures this machine, some five seconds; makes and drops tables, so it is not for everybody.
-CREATE FUNCTION ccopt_calibrate() RETURNS text
+-- max_spread: how much the time of one query may differ between two measurements of it, as a share.
+CREATE FUNCTION ccopt_calibrate(max_spread double precision DEFAULT 0.05) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
-REVOKE ALL ON FUNCTION ccopt_calibrate() FROM PUBLIC;
+REVOKE ALL ON FUNCTION ccopt_calibrate(double precision) FROM PUBLIC;
 
 -- The constants that planning goes by in this session, and where each comes from.
 CREATE FUNCTION ccopt_constants(

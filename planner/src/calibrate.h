@@ -52,7 +52,8 @@ typedef struct QueryTimes {
  * the transaction's abort. */
 extern void calibrate_make_tables(QueryTimes *times);
 extern void calibrate_drop_tables(void);
-/* Runs all queries several times, both ways. */
+/* Runs all queries several times, both ways; times of an earlier call are kept where they were
+ * less. */
 extern void calibrate_run_queries(QueryTimes *times);
 
 /* The node of ours that a query is about, or NULL; and its text. */

@@ -113,12 +113,12 @@ void calibrate_memory(CostConstants *constants) {
     constants->probe_plain[size] = constants->probe_plain[sizes - 1];
     constants->probe_prefetched[size] = constants->probe_prefetched[sizes - 1];
   }
-  /* A larger structure is never faster; noise says otherwise at times. */
-  for (int size = 1; size < SIZES; size++) {
+  /* A larger structure is never faster: what took longer in a smaller one was somebody else's. */
+  for (int size = SIZES - 2; size >= 0; size--) {
     constants->probe_plain[size] =
-        Max(constants->probe_plain[size], constants->probe_plain[size - 1]);
+        Min(constants->probe_plain[size], constants->probe_plain[size + 1]);
     constants->probe_prefetched[size] =
-        Max(constants->probe_prefetched[size], constants->probe_prefetched[size - 1]);
+        Min(constants->probe_prefetched[size], constants->probe_prefetched[size + 1]);
   }
   pfree(lines);
 }
