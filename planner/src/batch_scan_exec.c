@@ -169,6 +169,7 @@ static Batch *next_batch(BatchScanState *state) {
   ExprContext *context = state->css.ss.ps.ps_ExprContext;
   TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
 
+  context->ecxt_scantuple = slot;
   if (unlikely(!state->begun)) {
     state->begun = true;
     if (!state->opened) open_scan(state);

@@ -194,7 +194,7 @@ static bool never(const QualNode *node) {
       if (!never(lfirst(cell))) return false;
     return true;
   }
-  return node->run == QUAL_NEVER;
+  return node->run == QUAL_NEVER && !node->for_odd;
 }
 
 bool vector_qual_begin(VectorQual *qual, ExprContext *context) {
@@ -219,7 +219,7 @@ bool vector_qual_begin(VectorQual *qual, ExprContext *context) {
       two->run = QUAL_ALWAYS;
       if (one->low > one->high) {
         one->run = QUAL_NEVER;
-        possible = false;
+        if (!one->for_odd) possible = false;
       }
     }
   return possible;

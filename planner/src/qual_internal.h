@@ -52,6 +52,7 @@ struct QualNode {
   bool ready;
   QualKind run;
   bool negated_run;
+  bool for_odd;    /* QUAL_NEVER of numbers: NaN may pass all the same, as core's expression says */
   int64 low, high; /* QUAL_COMPARE: low <= number <= high, or outside of that if negated_run */
   int nvalues;
   int64 *values;       /* QUAL_IN: sorted, without doubles */

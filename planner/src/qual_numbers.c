@@ -137,6 +137,7 @@ static void set_range(QualNode *node, Unit unit) {
   node->low = low;
   node->high = high;
   node->run = empty ? QUAL_NEVER : QUAL_COMPARE;
+  node->for_odd = node->column_kind == COLUMN_DECIMAL;
 }
 
 static int compare_int64(const void *a, const void *b) {
@@ -209,6 +210,7 @@ static void set_array(QualNode *node, Datum value) {
 
 void qual_set_constant(QualNode *node, Datum value, bool is_null) {
   node->ready = true;
+  node->for_odd = false;
   if (is_null) {
     node->run = QUAL_NEVER;
     return;
