@@ -34,7 +34,7 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-softpmu build-planner ## build the command, the software PMU and the PostgreSQL extension
+build: build-softpmu build-planner build-persist ## build the command, the software PMU, the PostgreSQL extension, p3l
 	$(call say,building the hardmeter command)
 	@$(CARGO) build --release --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
@@ -49,10 +49,20 @@ build-planner:
 	$(call say,building the PostgreSQL extension)
 	@$(MAKE) --no-print-directory -C planner
 
+.PHONY: build-persist
+build-persist:
+	$(call say,building the persistent store)
+	@cmake -S persist -B build/persist >/dev/null
+	@cmake --build build/persist --parallel $(JOBS) -- --no-print-directory -s
+
 .PHONY: test
-test: build-softpmu ## run every test: unit, integration, end to end
+test: build-softpmu build-planner build-persist ## run every test: unit, integration, end to end
 	$(call say,testing the software PMU)
 	@$(MAKE) --no-print-directory -C softpmu test
+	$(call say,testing the PostgreSQL extension)
+	@$(MAKE) --no-print-directory -C planner installcheck
+	$(call say,testing the persistent store)
+	@ctest --test-dir build/persist --output-on-failure
 	$(call say,testing the Rust rooms and the command from end to end)
 	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast 2>&1 | scripts/test-summary
 

@@ -1,0 +1,84 @@
+#include "device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct file {
+  p3l_device device; /* first: a pointer to it is a pointer to the file */
+  int descriptor;
+} file;
+
+static int file_read(p3l_device *device, void *bytes, size_t length, p3l_file_offset at) {
+  int descriptor = ((file *)device)->descriptor;
+  size_t done = 0;
+  while (done < length) {
+    ssize_t got = pread(descriptor, (char *)bytes + done, length - done, (off_t)(at.byte + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) return ENODATA;
+    done += (size_t)got;
+  }
+  return 0;
+}
+
+static int file_write(p3l_device *device, const void *bytes, size_t length, p3l_file_offset at) {
+  int descriptor = ((file *)device)->descriptor;
+  size_t done = 0;
+  while (done < length) {
+    ssize_t put =
+        pwrite(descriptor, (const char *)bytes + done, length - done, (off_t)(at.byte + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return errno;
+    done += (size_t)put;
+  }
+  return 0;
+}
+
+static int file_sync(p3l_device *device) {
+  /* Not repeated after an error: the kernel may have dropped the pages and would then report
+   * success. */
+  return fdatasync(((file *)device)->descriptor) == 0 ? 0 : errno;
+}
+
+static int file_size(p3l_device *device, uint64_t *bytes) {
+  struct stat status;
+  if (fstat(((file *)device)->descriptor, &status) != 0) return errno;
+  *bytes = (uint64_t)status.st_size;
+  return 0;
+}
+
+static void file_close(p3l_device *device) {
+  close(((file *)device)->descriptor);
+  free(device);
+}
+
+/* Locks of the open file, not of the process: two threads of one process exclude each other too. */
+static int lock_file(int descriptor, bool exclusive) {
+  struct flock lock = {.l_type = exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
+  if (fcntl(descriptor, F_OFD_SETLK, &lock) == 0) return 0;
+  return errno == EAGAIN || errno == EACCES ? EWOULDBLOCK : errno;
+}
+
+int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **device) {
+  int flags = O_CLOEXEC | O_NOCTTY | (mode == P3L_OPEN_READ ? O_RDONLY : O_RDWR);
+  if (mode == P3L_OPEN_CREATE) flags |= O_CREAT | O_EXCL;
+  int descriptor = open(path, flags, 0600);
+  if (descriptor < 0) return errno;
+
+  struct stat status;
+  int failed = fstat(descriptor, &status) == 0 ? 0 : errno;
+  if (failed == 0 && !S_ISREG(status.st_mode)) failed = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+  if (failed == 0 && lock) failed = lock_file(descriptor, mode != P3L_OPEN_READ);
+  file *opened = failed == 0 ? malloc(sizeof(*opened)) : NULL;
+  if (failed == 0 && opened == NULL) failed = ENOMEM;
+  if (failed != 0) {
+    close(descriptor);
+    return failed;
+  }
+  *opened = (file){{file_read, file_write, file_sync, file_size, file_close}, descriptor};
+  *device = &opened->device;
+  return 0;
+}

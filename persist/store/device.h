@@ -1,0 +1,32 @@
+/*
+ * A file as the store uses it: five calls. The real one is a file descriptor; tests record what is
+ * written between two syncs, fail at a chosen call, or lose what was not synced.
+ */
+#ifndef P3L_DEVICE_H
+#define P3L_DEVICE_H
+
+#include <stddef.h>
+
+#include "units.h"
+
+typedef struct p3l_device p3l_device;
+struct p3l_device {
+  /* All or nothing: 0, or an errno value. Reading beyond the end is ENODATA. */
+  int (*read)(p3l_device *device, void *bytes, size_t length, p3l_file_offset at);
+  int (*write)(p3l_device *device, const void *bytes, size_t length, p3l_file_offset at);
+  /* Returns when everything written before is on stable storage. */
+  int (*sync)(p3l_device *device);
+  int (*size)(p3l_device *device, uint64_t *bytes);
+  void (*close)(p3l_device *device);
+};
+
+typedef enum p3l_open_mode { P3L_OPEN_READ, P3L_OPEN_WRITE, P3L_OPEN_CREATE } p3l_open_mode;
+
+/*
+ * Opens a regular file. P3L_OPEN_CREATE fails with EEXIST if there is one. Takes a lock on the open
+ * file (F_OFD_SETLK) if `lock` is set: shared for reading, exclusive otherwise; EWOULDBLOCK if
+ * another process has it.
+ */
+int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **device);
+
+#endif

@@ -1,0 +1,51 @@
+#include "images.h"
+
+#include <stdlib.h>
+
+p3l_image *p3l_image_find(p3l_pager *pager, p3l_page_number number) {
+  p3l_image *image;
+  HASH_FIND(hh, pager->images, &number.n, sizeof(number.n), image);
+  return image;
+}
+
+p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number) {
+  p3l_image *image = p3l_image_find(pager, number);
+  if (image != NULL) return image;
+  image = calloc(1, sizeof(*image));
+  if (image == NULL) return NULL;
+  image->number = number.n;
+  pthread_rwlock_wrlock(&pager->readers);
+  HASH_ADD(hh, pager->images, number, sizeof(image->number), image);
+  p3l_image *added = p3l_image_find(pager, number);
+  pthread_rwlock_unlock(&pager->readers);
+  if (added == NULL) free(image);
+  return added;
+}
+
+void p3l_images_publish(p3l_transaction *transaction) {
+  p3l_pager *pager = transaction->pager;
+  pthread_rwlock_wrlock(&pager->readers);
+  for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
+    next = image->next;
+    free(image->committed);
+    image->committed = image->private_copy;
+    image->private_copy = NULL;
+    image->changed = 0;
+    image->logged = true;
+    image->next = NULL;
+    if (image->number == 0) pager->page_count = p3l_header_of(image->committed)->page_count;
+  }
+  transaction->pages = NULL;
+  pthread_rwlock_unlock(&pager->readers);
+}
+
+void p3l_images_discard(p3l_transaction *transaction) {
+  for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
+    next = image->next;
+    free(image->private_copy);
+    image->private_copy = NULL;
+    image->changed = 0;
+    image->next = NULL;
+  }
+  transaction->pages = NULL;
+}

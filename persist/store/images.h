@@ -1,0 +1,79 @@
+/*
+ * Pages in memory that are newer than the file, by number. Inside of the pager only; pager.h has
+ * the rules.
+ */
+#ifndef P3L_IMAGES_H
+#define P3L_IMAGES_H
+
+/* Out of memory, uthash leaves the element out instead of ending the process. */
+#define HASH_NONFATAL_OOM 1
+#include <pthread.h>
+#include <uthash.h>
+
+#include "log.h"
+#include "pager.h"
+
+/* Changes of a page are logged in units of this many bytes, so that one word says which units
+ * changed. */
+#define P3L_UNIT (P3L_PAGE_SIZE / 64)
+
+typedef struct p3l_image {
+  uint64_t number;        /* key */
+  p3l_page *committed;    /* what readers see; NULL: the file's */
+  p3l_page *private_copy; /* of the transaction under way, or NULL */
+  uint64_t changed;       /* bit i: unit i of the private copy was changed */
+  bool logged; /* its whole image is in the log since the last checkpoint (log.h, invariant 3) */
+  struct p3l_image *next; /* of the pages of the transaction */
+  UT_hash_handle hh;
+} p3l_image;
+
+struct p3l_transaction {
+  p3l_pager *pager;
+  p3l_image *pages; /* with private copies */
+};
+
+struct p3l_pager {
+  char *path, *log_path; /* for messages */
+  p3l_device *file;
+  bool read_only;
+  uint64_t checkpoint_bytes;
+
+  /* One writer: from begin until its frames are appended. Guards log (but see durable), frames,
+   * transaction. */
+  pthread_mutex_t writer;
+  p3l_log log;
+  p3l_frames frames;
+  p3l_transaction transaction;
+
+  /* Guards images and page_count against readers; the writer may read them without. */
+  pthread_rwlock_t readers;
+  p3l_image *images;
+  uint64_t page_count;
+
+  /* Group commit: whoever comes first syncs for all that were appended by then. */
+  pthread_mutex_t sync;
+  pthread_cond_t synced;
+  bool syncing;
+  bool broken;      /* pager.h, invariant 4 */
+  p3l_lsn appended; /* log.end as of the last append */
+  p3l_lsn durable;
+};
+
+/* The committed header page if it is newer than the file's, for transactions: the private one if
+ * there is. */
+p3l_image *p3l_image_find(p3l_pager *pager, p3l_page_number number);
+/* Finds or adds; NULL: no memory. Takes the readers' lock to add. */
+p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number);
+/* Private copies become what readers see. */
+void p3l_images_publish(p3l_transaction *transaction);
+/* Private copies are forgotten. */
+void p3l_images_discard(p3l_transaction *transaction);
+
+/* Returns when the log is durable up to `position`. */
+p3l_code p3l_log_make_durable(p3l_pager *pager, p3l_lsn position, p3l_error *error);
+/* A checkpoint by whoever holds the writer's lock. */
+p3l_code p3l_checkpoint_locked(p3l_pager *pager, p3l_error *error);
+/* P3L_BROKEN if a sync failed. */
+p3l_code p3l_pager_usable(p3l_pager *pager, p3l_error *error);
+
+#endif

@@ -1,0 +1,298 @@
+#include "log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_MAGIC "P3L log\r\n\x1a\n\0\0\0\0"
+
+typedef struct log_header {
+  char magic[16];
+  uint32_t version;
+  uint32_t checksum; /* crc32c of the header with this field zero */
+  uint8_t store_id[16];
+  uint64_t round;
+  uint64_t start; /* position of the byte at P3L_LOG_FRAMES */
+} log_header;
+_Static_assert(sizeof(log_header) == 56, "no padding in the log");
+
+/* Two copies a sector apart, so that neither a torn write nor a damaged sector takes both. */
+enum { SECTOR = 512, COPIES = 2 };
+static p3l_file_offset header_place(uint64_t round, unsigned copy) {
+  return (p3l_file_offset){(round % 2 * COPIES + copy) * SECTOR};
+}
+
+static uint32_t header_checksum(log_header header) {
+  header.checksum = 0;
+  return p3l_crc32c(0, &header, sizeof(header));
+}
+
+static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, p3l_error *error) {
+  log_header header = {.version = P3L_FORMAT_VERSION, .round = round, .start = start.byte};
+  memcpy(header.magic, LOG_MAGIC, sizeof(header.magic));
+  memcpy(header.store_id, log->store_id, sizeof(header.store_id));
+  header.checksum = header_checksum(header);
+  uint8_t copies[COPIES * SECTOR] = {0};
+  for (unsigned copy = 0; copy < COPIES; copy++)
+    memcpy(copies + copy * SECTOR, &header, sizeof(header));
+  int failed = log->device->write(log->device, copies, sizeof(copies), header_place(round, 0));
+  if (failed != 0) return p3l_fail_errno(error, failed, "%s: writing the log's header", log->path);
+  failed = log->device->sync(log->device);
+  if (failed != 0)
+    return p3l_fail(error, P3L_BROKEN, "%s: syncing the log's header: %s", log->path,
+                    strerror(failed));
+  log->round = round;
+  log->start = log->end = log->durable = start;
+  log->last = header.checksum;
+  return P3L_OK;
+}
+
+static void log_init(p3l_log *log, p3l_device *device, const char *path,
+                     const uint8_t store_id[16]) {
+  *log = (p3l_log){.device = device, .path = path};
+  memcpy(log->store_id, store_id, sizeof(log->store_id));
+}
+
+p3l_code p3l_log_create(p3l_device *device, const char *path, const uint8_t store_id[16],
+                        p3l_error *error) {
+  p3l_log log;
+  log_init(&log, device, path, store_id);
+  return write_header(&log, 0, (p3l_lsn){0}, error);
+}
+
+p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
+                      const uint8_t store_id[16], p3l_error *error) {
+  bool found = false, foreign = false;
+  log_init(log, device, path, store_id);
+  for (unsigned i = 0; i < 2 * COPIES; i++) {
+    uint64_t place = i / COPIES;
+    log_header header;
+    int failed = device->read(device, &header, sizeof(header), header_place(place, i % COPIES));
+    if (failed == ENODATA) continue;
+    if (failed != 0) return p3l_fail_errno(error, failed, "%s: reading the log's header", path);
+    if (memcmp(header.magic, LOG_MAGIC, sizeof(header.magic)) != 0 ||
+        header.checksum != header_checksum(header) || header.round % 2 != place)
+      continue;
+    if (header.version != P3L_FORMAT_VERSION)
+      return p3l_fail(error, P3L_WRONG_VERSION,
+                      "%s has version %u of the format, this library knows version %u", path,
+                      header.version, P3L_FORMAT_VERSION);
+    if (memcmp(header.store_id, store_id, sizeof(header.store_id)) != 0) {
+      foreign = true;
+      continue;
+    }
+    if (found && header.round < log->round) continue;
+    found = true;
+    log->round = header.round;
+    log->start = log->end = log->durable = (p3l_lsn){header.start};
+    log->last = header.checksum;
+  }
+  if (found) return P3L_OK;
+  if (foreign)
+    return p3l_fail(error, P3L_NOT_A_STORE,
+                    "%s is the log of another store; put the right one back", path);
+  return p3l_fail(error, P3L_CORRUPT,
+                  "%s has no readable header; restore store and log from a copy", path);
+}
+
+/* ---- frames ---- */
+
+static size_t padded(size_t length) { return (length + 7) & ~(size_t)7; }
+
+static uint32_t frame_checksum(const p3l_frame *frame, const uint8_t *bytes) {
+  uint32_t crc = p3l_crc32c(0, (const uint8_t *)frame + sizeof(frame->checksum),
+                            sizeof(*frame) - sizeof(frame->checksum));
+  return p3l_crc32c(crc, bytes, frame->length);
+}
+
+void p3l_frames_clear(p3l_frames *frames) { frames->length = 0; }
+
+void p3l_frames_free(p3l_frames *frames) {
+  free(frames->bytes);
+  *frames = (p3l_frames){0};
+}
+
+static bool make_room(p3l_frames *frames, size_t more) {
+  if (frames->capacity - frames->length >= more) return true;
+  size_t capacity =
+      frames->capacity * 2 > frames->length + more ? frames->capacity * 2 : frames->length + more;
+  uint8_t *bytes = realloc(frames->bytes, capacity);
+  if (bytes == NULL) return false;
+  frames->bytes = bytes;
+  frames->capacity = capacity;
+  return true;
+}
+
+static p3l_code add(p3l_frames *frames, const p3l_log *log, p3l_frame frame, const void *bytes,
+                    p3l_error *error) {
+  size_t body = padded(frame.length);
+  if (!make_room(frames, sizeof(frame) + body))
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for %zu bytes of log", log->path,
+                    frames->length + body);
+  frame.position = log->end.byte + frames->length;
+  frame.previous = frames->length == 0 ? log->last : frames->last;
+  frame.checksum = frame_checksum(&frame, bytes);
+  uint8_t *at = frames->bytes + frames->length;
+  memcpy(at, &frame, sizeof(frame));
+  if (frame.length > 0) memcpy(at + sizeof(frame), bytes, frame.length);
+  memset(at + sizeof(frame) + frame.length, 0, body - frame.length);
+  frames->length += sizeof(frame) + body;
+  frames->last = frame.checksum;
+  return P3L_OK;
+}
+
+p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind kind,
+                        p3l_address address, const void *bytes, uint32_t length, p3l_error *error) {
+  return add(frames, log,
+             (p3l_frame){.kind = (uint16_t)kind, .address = address.byte, .length = length}, bytes,
+             error);
+}
+
+p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error) {
+  p3l_frame commit = {.kind = P3L_FRAME_COMMIT, .address = log->durable.byte};
+  return add(frames, log, commit, NULL, error);
+}
+
+static p3l_file_offset place_of(const p3l_log *log, p3l_lsn position) {
+  return (p3l_file_offset){P3L_LOG_FRAMES + (position.byte - log->start.byte)};
+}
+
+p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error) {
+  int failed =
+      log->device->write(log->device, frames->bytes, frames->length, place_of(log, log->end));
+  if (failed != 0)
+    return p3l_fail_errno(error, failed, "%s: appending %zu bytes to the log", log->path,
+                          frames->length);
+  log->end.byte += frames->length;
+  log->last = frames->last;
+  return P3L_OK;
+}
+
+p3l_code p3l_log_reset(p3l_log *log, p3l_error *error) {
+  return write_header(log, log->round + 1, log->end, error);
+}
+
+/* ---- reading ---- */
+
+/* Whether a frame's own fields can be; its checksum is asked after. */
+static bool frame_possible(const p3l_frame *frame, p3l_lsn position) {
+  if (frame->position != position.byte || frame->zero != 0) return false;
+  switch (frame->kind) {
+    case P3L_FRAME_IMAGE:
+      return frame->length == P3L_PAGE_SIZE && frame->address % P3L_PAGE_SIZE == 0;
+    case P3L_FRAME_RANGE:
+      return frame->length > 0 && frame->address % P3L_PAGE_SIZE + frame->length <= P3L_PAGE_SIZE;
+    case P3L_FRAME_COMMIT: return frame->length == 0;
+    default: return false;
+  }
+}
+
+typedef struct reader {
+  p3l_log *log;
+  uint64_t size; /* of the file */
+  p3l_frame frame;
+  uint8_t bytes[P3L_PAGE_SIZE];
+} reader;
+
+/* Reads the frame at a position: *valid says whether there is one, whatever came before it. */
+static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_error *error) {
+  p3l_log *log = reader->log;
+  p3l_file_offset at = place_of(log, position);
+  *valid = false;
+  reader->frame = (p3l_frame){0};
+  if (at.byte + sizeof(p3l_frame) > reader->size) return P3L_OK;
+  int failed = log->device->read(log->device, &reader->frame, sizeof(p3l_frame), at);
+  if (failed == 0) {
+    if (!frame_possible(&reader->frame, position)) return P3L_OK;
+    if (at.byte + sizeof(p3l_frame) + padded(reader->frame.length) > reader->size) return P3L_OK;
+    at.byte += sizeof(p3l_frame);
+    failed = log->device->read(log->device, reader->bytes, reader->frame.length, at);
+  }
+  if (failed != 0)
+    return p3l_fail_errno(error, failed, "%s: reading the log at byte %llu", log->path,
+                          (unsigned long long)at.byte);
+  *valid = reader->frame.checksum == frame_checksum(&reader->frame, reader->bytes);
+  return P3L_OK;
+}
+
+/*
+ * An invalid frame stands at `hole`. If a later commit says that the log was durable beyond it, a
+ * torn write cannot be why (invariant 5). Frames begin at multiples of eight; false candidates fail
+ * by their position already.
+ */
+static p3l_code look_behind(reader *reader, p3l_lsn hole, bool *torn, p3l_error *error) {
+  p3l_log *log = reader->log;
+  enum { WINDOW = 1 << 16 };
+  uint64_t *words = malloc(WINDOW);
+  p3l_code code = P3L_OK;
+  if (words == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
+  *torn = false;
+  for (uint64_t at = place_of(log, hole).byte; at + 8 <= reader->size && code == P3L_OK;
+       at += WINDOW) {
+    size_t length = reader->size - at < WINDOW ? (size_t)(reader->size - at) & ~(size_t)7 : WINDOW;
+    int failed = log->device->read(log->device, words, length, (p3l_file_offset){at});
+    if (failed != 0) {
+      code = p3l_fail_errno(error, failed, "%s: reading the log at byte %llu", log->path,
+                            (unsigned long long)at);
+      break;
+    }
+    for (size_t word = 0; word < length / 8 && code == P3L_OK; word++) {
+      /* The third word of a frame is its position. */
+      p3l_lsn position = {log->start.byte +
+                          (at + word * 8 - offsetof(p3l_frame, position) - P3L_LOG_FRAMES)};
+      if (words[word] != position.byte || position.byte < hole.byte) continue;
+      bool valid;
+      *torn = true;
+      code = read_frame(reader, position, &valid, error);
+      if (code == P3L_OK && valid && reader->frame.kind == P3L_FRAME_COMMIT &&
+          reader->frame.address > hole.byte)
+        code = p3l_fail(error, P3L_CORRUPT,
+                        "%s: the log is damaged at byte %llu, before transactions that were "
+                        "committed; restore store "
+                        "and log from a copy",
+                        log->path, (unsigned long long)place_of(log, hole).byte);
+    }
+  }
+  free(words);
+  return code;
+}
+
+p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
+                      p3l_error *error) {
+  reader *reader = malloc(sizeof(*reader));
+  if (reader == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
+  reader->log = log;
+  int failed = log->device->size(log->device, &reader->size);
+  p3l_code code =
+      failed == 0 ? P3L_OK : p3l_fail_errno(error, failed, "%s: asking for its size", log->path);
+
+  p3l_lsn position = log->start;
+  uint32_t previous = log->last;
+  bool begun = false;
+  *tail = (p3l_log_tail){0};
+  while (code == P3L_OK) {
+    bool valid;
+    code = read_frame(reader, position, &valid, error);
+    if (code != P3L_OK || !valid || reader->frame.previous != previous) {
+      /* Either of two words says that a frame was begun here; damage to one leaves the other. */
+      begun = reader->frame.previous == previous;
+      break;
+    }
+    code = visitor(state, &reader->frame, reader->bytes, error);
+    if (code != P3L_OK) break;
+    position.byte += sizeof(p3l_frame) + padded(reader->frame.length);
+    previous = reader->frame.checksum;
+    tail->frames++;
+    if (reader->frame.kind == P3L_FRAME_COMMIT) {
+      log->end = position;
+      log->last = previous;
+      tail->frames = 0;
+    }
+  }
+  if (code == P3L_OK) code = look_behind(reader, position, &tail->torn, error);
+  tail->torn |= begun;
+  free(reader);
+  return code;
+}

@@ -1,0 +1,109 @@
+/*
+ * The redo log: what committed transactions changed since the last checkpoint.
+ *
+ *   0            512          4096                                                          end
+ *   +------------+------------+--------+-------+--------+--------+--------+------ ... -------+- - -
+ * - - - | header A   | header B   | image  | range | range  | commit | range  |        commit    |
+ * what was there before
+ *   +------------+------------+--------+-------+--------+--------+--------+------ ... -------+- - -
+ * - - - transaction 1                       transaction 2
+ *
+ * Invariants:
+ *  1. A frame is valid if its checksum is right, it says the position in the log at which it
+ * stands, and it names the checksum of the frame before it (the first: that of the header). So a
+ * frame left over from an earlier round, or from a transaction that failed at the same place, is
+ * never taken for a part of what was written later around it.
+ *  2. A transaction is committed if its commit frame and all frames since the commit before are
+ * valid.
+ *  3. A page's first change after a checkpoint is logged as its whole image. So a write of that
+ * page that is torn by a crash during the checkpoint is healed from the log.
+ *  4. The log is reset only after the checkpoint's pages are synced; nothing is written over its
+ * frames before the reset is synced. Of the two headers the valid one with the higher round counts,
+ * and a reset writes the other one.
+ *  5. A commit frame says up to where the log was known to be on stable storage when it was made.
+ * An invalid frame below that position is no torn tail but damage, and is reported as such.
+ */
+#ifndef P3L_LOG_H
+#define P3L_LOG_H
+
+#include "device.h"
+#include "page.h"
+
+typedef enum p3l_frame_kind {
+  P3L_FRAME_IMAGE = 1,
+  P3L_FRAME_RANGE = 2,
+  P3L_FRAME_COMMIT = 3
+} p3l_frame_kind;
+
+/* Followed by `length` bytes, filled up with zeros to a multiple of eight. */
+typedef struct p3l_frame {
+  uint32_t checksum; /* crc32c of the rest of the frame and its bytes */
+  uint32_t previous; /* checksum of the frame before: invariant 1 */
+  uint16_t kind;
+  uint16_t zero;
+  uint32_t length;   /* image: a page; range: within one page; commit: 0 */
+  uint64_t position; /* in the log: invariant 1 */
+  uint64_t address;  /* image, range: of the first byte; commit: up to where the log was durable
+                        (invariant 5) */
+} p3l_frame;
+_Static_assert(sizeof(p3l_frame) == 32, "no padding in the log");
+
+#define P3L_LOG_FRAMES 4096u /* where frames begin in the file */
+
+typedef struct p3l_log {
+  p3l_device *device;
+  const char *path;
+  uint8_t store_id[16];
+  uint64_t round;  /* of the header in force */
+  p3l_lsn start;   /* position of the byte at P3L_LOG_FRAMES */
+  p3l_lsn end;     /* where the next frame goes */
+  p3l_lsn durable; /* everything below is on stable storage */
+  uint32_t last;   /* checksum of the frame that ends at `end`, or of the header */
+} p3l_log;
+
+/* Writes the header of an empty log and syncs it. */
+p3l_code p3l_log_create(p3l_device *device, const char *path, const uint8_t store_id[16],
+                        p3l_error *error);
+/* Reads the headers. The log's end is known only after p3l_log_scan(). */
+p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
+                      const uint8_t store_id[16], p3l_error *error);
+
+/* What a scan found behind the last commit: the traces of transactions that a crash interrupted. */
+typedef struct p3l_log_tail {
+  uint64_t frames; /* valid frames without a commit */
+  bool torn;       /* an invalid frame that was once begun follows */
+} p3l_log_tail;
+
+/* Sees each valid frame in order. A frame's bytes are valid during the call only. */
+typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const uint8_t *bytes,
+                                      p3l_error *error);
+/*
+ * Reads from the start; sets log->end behind the last commit. Damage (invariant 5) is P3L_CORRUPT:
+ * no part of the log may then be trusted to be all there is.
+ */
+p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
+                      p3l_error *error);
+
+/* Frames being made; they go into the log with one write. */
+typedef struct p3l_frames {
+  uint8_t *bytes;
+  size_t length;
+  size_t capacity;
+  uint32_t last; /* checksum of the last one */
+} p3l_frames;
+
+void p3l_frames_clear(p3l_frames *frames); /* keeps the memory */
+void p3l_frames_free(p3l_frames *frames);
+/* P3L_NO_MEMORY leaves what was there. */
+p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind kind,
+                        p3l_address address, const void *bytes, uint32_t length, p3l_error *error);
+p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error);
+
+/* Appends them. On failure the log is as before: whatever was written lies behind its end. Not
+ * durable yet. */
+p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error);
+
+/* Forgets all frames; see invariant 4. The caller has synced the pages. */
+p3l_code p3l_log_reset(p3l_log *log, p3l_error *error);
+
+#endif

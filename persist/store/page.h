@@ -1,0 +1,79 @@
+/*
+ * The pages of a store file: their header, their checksum, the header page. On disk as in memory.
+ *
+ *   0        4     6     8               16              24              32 page size
+ *   +--------+-----+-----+---------------+---------------+---------------+-------------------------+
+ *   | crc32c | kind| 0   | page number   | log position  | of the kind   | payload ... |
+ *   +--------+-----+-----+---------------+---------------+---------------+-------------------------+
+ *
+ * Invariants:
+ *  1. The checksum covers all bytes of the page but its own four. It is right in the file whenever
+ * no write to the page is under way; in memory it means nothing: it is computed when the page is
+ * written, checked when it is read.
+ *  2. The page number says where the page belongs, so that a page at a wrong place is found out.
+ *  3. The log position is that of the checkpoint that wrote the page.
+ */
+#ifndef P3L_PAGE_H
+#define P3L_PAGE_H
+
+#include "status.h"
+#include "units.h"
+
+#define P3L_PAGE_SIZE 4096u
+#define P3L_FORMAT_VERSION 1u
+
+typedef enum p3l_page_kind {
+  P3L_PAGE_HEADER = 1, /* page 0 */
+  P3L_PAGE_FREE = 2,   /* belongs to nobody; `next` leads to the next free page */
+  P3L_PAGE_DATA = 3    /* of whoever allocated it */
+} p3l_page_kind;
+
+typedef struct p3l_page {
+  uint32_t checksum;
+  uint16_t kind;
+  uint16_t zero;
+  uint64_t number;
+  uint64_t checkpoint; /* log position */
+  uint64_t next; /* free pages: page number of the next, 0 at the end; of data pages: the owner's */
+  uint8_t payload[P3L_PAGE_SIZE - 32];
+} p3l_page;
+_Static_assert(sizeof(p3l_page) == P3L_PAGE_SIZE, "a page is a page");
+
+/* The payload of page 0. */
+typedef struct p3l_header {
+  char magic[16];      /* P3L_MAGIC */
+  uint32_t version;    /* P3L_FORMAT_VERSION */
+  uint32_t byte_order; /* P3L_BYTE_ORDER, as the machine that made the store writes it */
+  uint32_t page_size;
+  uint32_t pointer_size; /* bytes */
+  uint8_t store_id[16];  /* random; the log has the same */
+  uint64_t page_count;   /* pages 0 .. page_count-1 exist */
+  uint64_t first_free;   /* head of the list of free pages, 0 if there is none */
+  uint64_t free_count;   /* its length */
+  uint8_t owner[256];    /* of the layer above: roots, types */
+} p3l_header;
+_Static_assert(sizeof(p3l_header) == 16 + 16 + 16 + 24 + 256, "no padding in the file");
+
+#define P3L_MAGIC \
+  "P3L store\r\n\x1a\n\0\0" /* 16 bytes with its end; a transfer as text would spoil it */
+#define P3L_BYTE_ORDER 0x01020304u
+
+static inline p3l_header *p3l_header_of(p3l_page *page) { return (p3l_header *)page->payload; }
+
+/* CRC-32C of bytes, continuing from `seed` (0 at the beginning). */
+uint32_t p3l_crc32c(uint32_t seed, const void *bytes, size_t length);
+
+/* Makes an empty page of a kind. */
+void p3l_page_init(p3l_page *page, p3l_page_kind kind, p3l_page_number number);
+/* Before a page is written: invariants 1 to 3. */
+void p3l_page_seal(p3l_page *page, p3l_lsn checkpoint);
+/* After a page was read: NULL, or what is wrong with it, as the end of a sentence ("page 7 ...").
+ */
+const char *p3l_page_fault(const p3l_page *page, p3l_page_number number);
+
+/* Makes page 0 of a new store. */
+void p3l_header_init(p3l_page *page, const uint8_t store_id[16]);
+/* Whether page 0 is one that this build can work with. `path` is for the message. */
+p3l_code p3l_header_check(const p3l_page *page, const char *path, p3l_error *error);
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * Reading, checkpoint, recovery, opening. pager.h has the invariants.
+ */
+#include "pager.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "images.h"
+
+#define DEFAULT_CHECKPOINT_BYTES (UINT64_C(16) << 20)
+
+static p3l_file_offset place_of(p3l_page_number number) {
+  return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
+}
+
+/* ---- reading ---- */
+
+static bool read_image(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *exists) {
+  pthread_rwlock_rdlock(&pager->readers);
+  const p3l_image *image = p3l_image_find(pager, number);
+  bool found = image != NULL && image->committed != NULL;
+  if (found) memcpy(page, image->committed, sizeof(*page));
+  *exists = number.n < pager->page_count;
+  pthread_rwlock_unlock(&pager->readers);
+  return found;
+}
+
+p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page,
+                        p3l_error *error) {
+  const char *fault = NULL;
+  /*
+   * Between the look at the images and the read, the page may be committed and a checkpoint write
+   * it: then the read is torn, and the second look finds the image, or the file is whole again.
+   */
+  for (int attempt = 0; attempt < 3; attempt++) {
+    bool exists;
+    if (read_image(pager, number, page, &exists)) return P3L_OK;
+    if (!exists)
+      return p3l_fail(error, P3L_MISUSE, "%s has no page %llu", pager->path,
+                      (unsigned long long)number.n);
+    int failed = pager->file->read(pager->file, page, sizeof(*page), place_of(number));
+    if (failed == ENODATA) {
+      fault = "is missing, the file is too short";
+      continue;
+    }
+    if (failed != 0)
+      return p3l_fail_errno(error, failed, "%s: reading page %llu", pager->path,
+                            (unsigned long long)number.n);
+    fault = p3l_page_fault(page, number);
+    if (fault == NULL) return P3L_OK;
+  }
+  return p3l_fail(error, P3L_CORRUPT, "%s: page %llu %s; restore the store from a copy",
+                  pager->path, (unsigned long long)number.n, fault);
+}
+
+uint64_t p3l_pager_page_count(p3l_pager *pager) {
+  pthread_rwlock_rdlock(&pager->readers);
+  uint64_t count = pager->page_count;
+  pthread_rwlock_unlock(&pager->readers);
+  return count;
+}
+
+/* ---- checkpoint ---- */
+
+/* Pages that lie side by side go out with one write. */
+#define WRITE_PAGES 64
+
+static int by_number(const void *a, const void *b) {
+  uint64_t left = (*(p3l_image *const *)a)->number, right = (*(p3l_image *const *)b)->number;
+  return left < right ? -1 : left > right;
+}
+
+static p3l_code write_images(p3l_pager *pager, p3l_image **images, size_t count, p3l_error *error) {
+  p3l_page *buffer = malloc(sizeof(*buffer) * WRITE_PAGES);
+  if (buffer == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
+  p3l_code code = P3L_OK;
+  for (size_t at = 0; at < count && code == P3L_OK;) {
+    size_t run = 0;
+    do {
+      /* A copy, for sealing changes it and readers read the image meanwhile. */
+      buffer[run] = *images[at + run]->committed;
+      p3l_page_seal(&buffer[run], pager->log.end);
+      run++;
+    } while (run < WRITE_PAGES && at + run < count &&
+             images[at + run]->number == images[at]->number + run);
+    p3l_page_number first = {images[at]->number};
+    int failed = pager->file->write(pager->file, buffer, sizeof(*buffer) * run, place_of(first));
+    if (failed != 0)
+      code = p3l_fail_errno(error, failed, "%s: writing %zu pages from page %llu on", pager->path,
+                            run, (unsigned long long)first.n);
+    at += run;
+  }
+  free(buffer);
+  return code;
+}
+
+static p3l_code break_pager(p3l_pager *pager, p3l_error *error) {
+  pthread_mutex_lock(&pager->sync);
+  pager->broken = true;
+  pthread_mutex_unlock(&pager->sync);
+  return p3l_pager_usable(pager, error);
+}
+
+static void forget_images(p3l_pager *pager) {
+  p3l_image *image, *next;
+  pthread_rwlock_wrlock(&pager->readers);
+  HASH_ITER(hh, pager->images, image, next) {
+    HASH_DEL(pager->images, image);
+    free(image->committed);
+    free(image->private_copy);
+    free(image);
+  }
+  pthread_rwlock_unlock(&pager->readers);
+}
+
+p3l_code p3l_checkpoint_locked(p3l_pager *pager, p3l_error *error) {
+  /* The log before the pages: a page must never be newer than the log. */
+  p3l_code code = p3l_log_make_durable(pager, pager->log.end, error);
+  if (code != P3L_OK || pager->log.end.byte == pager->log.start.byte) return code;
+
+  size_t count = 0;
+  p3l_image **images = malloc(sizeof(*images) * (HASH_COUNT(pager->images) + 1));
+  if (images == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
+  for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
+    if (image->committed != NULL) images[count++] = image;
+  qsort(images, count, sizeof(*images), by_number);
+  code = write_images(pager, images, count, error);
+  free(images);
+  if (code != P3L_OK) return code;
+  if (pager->file->sync(pager->file) != 0) return break_pager(pager, error);
+
+  code = p3l_log_reset(&pager->log, error);
+  if (code == P3L_BROKEN) return break_pager(pager, error);
+  if (code != P3L_OK) return code;
+  pthread_mutex_lock(&pager->sync);
+  pager->appended = pager->durable = pager->log.end;
+  pthread_mutex_unlock(&pager->sync);
+  forget_images(pager);
+  return P3L_OK;
+}
+
+p3l_code p3l_checkpoint(p3l_pager *pager, p3l_error *error) {
+  if (pager->read_only)
+    return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
+  pthread_mutex_lock(&pager->writer);
+  p3l_code code = p3l_checkpoint_locked(pager, error);
+  pthread_mutex_unlock(&pager->writer);
+  return code;
+}
+
+/* ---- recovery ---- */
+
+typedef struct recovering {
+  p3l_pager *pager;
+  p3l_recovery counts;
+} recovering;
+
+static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, p3l_error *error) {
+  recovering *recovering = state;
+  p3l_pager *pager = recovering->pager;
+  p3l_transaction *transaction = &pager->transaction;
+  if (frame->kind == P3L_FRAME_COMMIT) {
+    p3l_images_publish(transaction);
+    recovering->counts.transactions++;
+    return P3L_OK;
+  }
+  p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
+  p3l_image *image = p3l_image_add(pager, number);
+  bool joins = image != NULL && image->private_copy == NULL;
+  if (joins) image->private_copy = malloc(sizeof(p3l_page));
+  if (image == NULL || image->private_copy == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to recover page %llu", pager->path,
+                    (unsigned long long)number.n);
+  if (joins) {
+    image->next = transaction->pages;
+    transaction->pages = image;
+    if (image->committed != NULL)
+      *image->private_copy = *image->committed;
+    else if (frame->kind != P3L_FRAME_IMAGE)
+      return p3l_fail(error, P3L_CORRUPT, "%s: the log changes page %llu and never had its image",
+                      pager->log_path, (unsigned long long)number.n);
+  }
+  memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
+  if (image->private_copy->number != number.n)
+    return p3l_fail(error, P3L_CORRUPT,
+                    "%s: the log has an image of page %llu under the number %llu", pager->log_path,
+                    (unsigned long long)image->private_copy->number, (unsigned long long)number.n);
+  return P3L_OK;
+}
+
+static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *error) {
+  recovering recovering = {.pager = pager};
+  p3l_log_tail tail;
+  p3l_code code = p3l_log_scan(&pager->log, redo, &recovering, &tail, error);
+  p3l_images_discard(&pager->transaction);
+  if (code != P3L_OK) return code;
+  recovering.counts.interrupted = tail.frames > 0 || tail.torn;
+  for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
+    recovering.counts.pages += image->committed != NULL;
+  if (recovery != NULL) *recovery = recovering.counts;
+  /* What was read back may be in the page cache only: not `durable`, so that the checkpoint syncs
+   * it first. */
+  pager->appended = pager->log.end;
+  pager->durable = pager->log.start;
+  return pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, error);
+}
+
+/* ---- opening and closing ---- */
+
+/*
+ * Page 0 of the file may be torn by an interrupted checkpoint; then the log has its image. What can
+ * be checked before recovery is what never changes: magic, version, sizes, store id. They lie in
+ * the first sector.
+ */
+static p3l_code read_store_id(p3l_pager *pager, uint8_t store_id[16], p3l_error *error) {
+  p3l_page zero;
+  uint64_t size = 0;
+  int failed = pager->file->size(pager->file, &size);
+  if (failed == 0 && size < sizeof(zero))
+    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is too short", pager->path);
+  if (failed == 0)
+    failed = pager->file->read(pager->file, &zero, sizeof(zero), (p3l_file_offset){0});
+  if (failed != 0) return p3l_fail_errno(error, failed, "%s: reading the header page", pager->path);
+  p3l_error why;
+  p3l_code code = p3l_header_check(&zero, pager->path, &why);
+  if (code != P3L_OK && code != P3L_CORRUPT) {
+    if (error != NULL) *error = why;
+    return code;
+  }
+  memcpy(store_id, p3l_header_of(&zero)->store_id, 16);
+  return P3L_OK;
+}
+
+static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
+  p3l_page zero;
+  pager->page_count = 1;
+  p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
+  if (code != P3L_OK) return code;
+  p3l_page_seal(
+      &zero,
+      (p3l_lsn){
+          0}); /* an image in memory has no checksum yet; one read from the file was checked */
+  code = p3l_header_check(&zero, pager->path, error);
+  pager->page_count = p3l_header_of(&zero)->page_count;
+  return code;
+}
+
+static void pager_free(p3l_pager *pager) {
+  forget_images(pager);
+  p3l_frames_free(&pager->frames);
+  if (pager->file != NULL) pager->file->close(pager->file);
+  if (pager->log.device != NULL) pager->log.device->close(pager->log.device);
+  pthread_mutex_destroy(&pager->writer);
+  pthread_mutex_destroy(&pager->sync);
+  pthread_cond_destroy(&pager->synced);
+  pthread_rwlock_destroy(&pager->readers);
+  free(pager->path);
+  free(pager->log_path);
+  free(pager);
+}
+
+static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
+                           const p3l_pager_options *options, p3l_pager **opened,
+                           p3l_recovery *recovery, p3l_error *error) {
+  p3l_pager *pager = calloc(1, sizeof(*pager));
+  char *log_path = NULL;
+  if (pager == NULL || (pager->path = strdup(path)) == NULL ||
+      asprintf(&log_path, "%s-log", path) < 0) {
+    if (pager != NULL) free(pager->path);
+    free(pager);
+    file->close(file);
+    log->close(log);
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", path);
+  }
+  pager->log_path = log_path;
+  pager->file = file;
+  pager->log.device = log;
+  pager->read_only = options->read_only;
+  pager->checkpoint_bytes =
+      options->checkpoint_bytes ? options->checkpoint_bytes : DEFAULT_CHECKPOINT_BYTES;
+  pager->transaction.pager = pager;
+  pthread_mutex_init(&pager->writer, NULL);
+  pthread_mutex_init(&pager->sync, NULL);
+  pthread_cond_init(&pager->synced, NULL);
+  pthread_rwlock_init(&pager->readers, NULL);
+
+  uint8_t store_id[16];
+  p3l_code code = read_store_id(pager, store_id, error);
+  if (code == P3L_OK) code = p3l_log_open(&pager->log, log, log_path, store_id, error);
+  if (code == P3L_OK) code = recover(pager, recovery, error);
+  if (code == P3L_OK) code = check_header(pager, error);
+  if (code != P3L_OK) {
+    pager_free(pager);
+    return code;
+  }
+  *opened = pager;
+  return P3L_OK;
+}
+
+p3l_code p3l_pager_open_devices(p3l_device *file, p3l_device *log, const p3l_pager_options *options,
+                                p3l_pager **pager, p3l_recovery *recovery, p3l_error *error) {
+  return pager_open("(memory)", file, log, options, pager, recovery, error);
+}
+
+p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_pager **pager,
+                        p3l_recovery *recovery, p3l_error *error) {
+  p3l_open_mode mode = options->read_only ? P3L_OPEN_READ : P3L_OPEN_WRITE;
+  p3l_device *file, *log;
+  int failed = p3l_file_open(path, mode, true, &file);
+  if (failed == EWOULDBLOCK)
+    return p3l_fail(
+        error, P3L_BUSY,
+        options->read_only
+            ? "%s is open for writing by another process; try again when it has closed it"
+            : "%s is open in another process; one writer excludes all others",
+        path);
+  if (failed != 0) return p3l_fail_errno(error, failed, "%s: opening it", path);
+
+  char *log_path = NULL;
+  failed =
+      asprintf(&log_path, "%s-log", path) < 0 ? ENOMEM : p3l_file_open(log_path, mode, false, &log);
+  if (failed != 0) {
+    file->close(file);
+    p3l_code code =
+        failed == ENOENT
+            ? p3l_fail(error, P3L_CORRUPT,
+                       "%s is missing: it has what was committed last to %s; put it back beside it",
+                       log_path, path)
+            : p3l_fail_errno(error, failed, "%s-log: opening it", path);
+    free(log_path);
+    return code;
+  }
+  free(log_path);
+  return pager_open(path, file, log, options, pager, recovery, error);
+}
+
+p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
+  p3l_code code = pager->read_only ? P3L_OK : p3l_checkpoint(pager, error);
+  pager_free(pager);
+  return code;
+}

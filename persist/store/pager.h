@@ -1,0 +1,114 @@
+/*
+ * Pages that survive a crash at any moment: transactions over whole pages, one writer at a time,
+ * many readers.
+ *
+ *      begin ──> p3l_page_for_writing ... ──> commit ──────────────> images ────── checkpoint
+ * ──────> file private copies of pages      frames into the log    committed, newer than the file
+ *                                             one fdatasync
+ *
+ * Invariants:
+ *  1. The file holds the store as of the last checkpoint, or pages of the checkpoint that was
+ * interrupted; never anything that was not committed.
+ *  2. Image of a committed page that is newer than the file's is in memory (`images`) and in the
+ * log, until a checkpoint has synced the page. Readers look there first.
+ *  3. When commit returns P3L_OK, the transaction is on stable storage. When it returns anything
+ * else, nothing of it is in the store, now or after a crash, with one exception: P3L_BROKEN, where
+ * the disk refused to say.
+ *  4. After a failed sync nothing is written any more (P3L_BROKEN): the kernel may have dropped
+ * what it could not write, and a second sync would succeed without it.
+ *  5. What a reader sees was committed, but a crash in the same instant may still undo it; the
+ * committer is told only after the sync.
+ *  6. Page 0 is written like any other page, so the number of pages and the list of free ones are
+ * transactional.
+ */
+#ifndef P3L_PAGER_H
+#define P3L_PAGER_H
+
+#include "page.h"
+
+typedef struct p3l_pager p3l_pager;
+struct p3l_device;
+
+typedef struct p3l_pager_options {
+  bool read_only;
+  /* A commit that leaves the log longer than this makes a checkpoint. 0: 16 MB. */
+  uint64_t checkpoint_bytes;
+} p3l_pager_options;
+
+/* What opening found in the log of a store that was not closed. */
+typedef struct p3l_recovery {
+  uint64_t transactions; /* committed ones that were carried out again */
+  uint64_t pages;        /* that they changed */
+  bool interrupted;      /* a transaction was under way: nothing of it is in the store */
+} p3l_recovery;
+
+/*
+ * Makes an empty store at `path` and its log at `path`-log. They appear under these names whole or
+ * not at all; an existing file is P3L_MISUSE.
+ */
+p3l_code p3l_store_create(const char *path, p3l_error *error);
+
+/*
+ * Opens a store. For writing it must be the only process that has it open, for reading there must
+ * be no writer (P3L_BUSY). Recovers first; a reader recovers in its own memory and writes nothing.
+ * `recovery` may be NULL.
+ */
+p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_pager **pager,
+                        p3l_recovery *recovery, p3l_error *error);
+/* The same over devices of the caller, which the pager closes; no locks. For tests. */
+p3l_code p3l_pager_open_devices(struct p3l_device *file, struct p3l_device *log,
+                                const p3l_pager_options *options, p3l_pager **pager,
+                                p3l_recovery *recovery, p3l_error *error);
+/* Writes an empty store to two empty devices, which stay open. */
+p3l_code p3l_store_format(struct p3l_device *file, struct p3l_device *log, p3l_error *error);
+
+/* Checkpoints (if it can) and closes. The pager is gone whatever this returns. */
+p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error);
+
+/* Pages that exist: numbers 0 to this - 1. */
+uint64_t p3l_pager_page_count(p3l_pager *pager);
+
+/* ---- reading: any thread, any time ---- */
+
+/* Copies the committed state of a page. Checks it (P3L_CORRUPT). */
+p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, p3l_error *error);
+
+/* ---- writing: one transaction at a time; begin waits for the other ---- */
+
+typedef struct p3l_transaction p3l_transaction;
+
+p3l_code p3l_begin(p3l_pager *pager, p3l_transaction **transaction, p3l_error *error);
+
+/*
+ * The transaction's own copy of a page, to be changed in place; call p3l_page_changed() for every
+ * change. It is valid until commit or abort. The page's header is the store's: only `next` of data
+ * pages may be changed.
+ */
+p3l_code p3l_page_for_writing(p3l_transaction *transaction, p3l_page_number number, p3l_page **page,
+                              p3l_error *error);
+void p3l_page_changed(p3l_transaction *transaction, p3l_page *page, uint32_t offset,
+                      uint32_t length);
+/* A new data page, zeroed; from the free list or behind the end. */
+p3l_code p3l_page_allocate(p3l_transaction *transaction, p3l_page_number *number, p3l_page **page,
+                           p3l_error *error);
+p3l_code p3l_page_release(p3l_transaction *transaction, p3l_page_number number, p3l_error *error);
+
+/* Ends the transaction, whatever it returns; see invariant 3. */
+p3l_code p3l_commit(p3l_transaction *transaction, p3l_error *error);
+void p3l_abort(p3l_transaction *transaction);
+
+/* Writes all committed pages to the file and empties the log. Waits for the transaction under way.
+ */
+p3l_code p3l_checkpoint(p3l_pager *pager, p3l_error *error);
+
+/* ---- checking ---- */
+
+typedef struct p3l_verification {
+  uint64_t pages, data_pages, free_pages;
+  uint64_t faults; /* pages and lists that are wrong; each was told to the listener */
+} p3l_verification;
+/* Reads every page and follows the free list; goes on after a fault. */
+p3l_code p3l_pager_verify(p3l_pager *pager, void (*listener)(void *state, const char *sentence),
+                          void *state, p3l_verification *verification, p3l_error *error);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Numbers of the store with their units: a page number is no address, an address is no position in
+ * the log.
+ */
+#ifndef P3L_UNITS_H
+#define P3L_UNITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Pages are counted from 0, the header page. 44 bits, so that an address has 56 (see
+ * P3L_ADDRESS_BITS). */
+typedef struct p3l_page_number {
+  uint64_t n;
+} p3l_page_number;
+
+/*
+ * A byte of the store: page number x page size + offset. It is what a persistent pointer holds, and
+ * it never changes: no address of memory is ever stored, so a store opens wherever the kernel maps
+ * it.
+ */
+typedef struct p3l_address {
+  uint64_t byte;
+} p3l_address;
+
+/* A position in the stream of all bytes ever logged. Grows for the life of the store. */
+typedef struct p3l_lsn {
+  uint64_t byte;
+} p3l_lsn;
+
+/* A position in a file. */
+typedef struct p3l_file_offset {
+  uint64_t byte;
+} p3l_file_offset;
+
+/* Bits 63 to 56 are the tag of a pointer that is not yet swizzled; research/persist.md, B1. */
+#define P3L_ADDRESS_BITS 56
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * A device in memory that remembers what was written since the last sync, so that a test can ask:
+ * what if the machine had lost power here? Every such write may then be there, or not, or in part,
+ * whatever the order in which they were made.
+ */
+#ifndef P3L_MEMORY_DEVICE_H
+#define P3L_MEMORY_DEVICE_H
+
+#include "device.h"
+
+typedef struct memory_write {
+  uint64_t at;
+  size_t length;
+  uint8_t *bytes;
+} memory_write;
+
+typedef struct memory_device {
+  p3l_device device; /* first */
+  uint8_t *bytes;    /* as the process sees it */
+  uint64_t size;
+  uint8_t *stable; /* as of the last sync */
+  uint64_t stable_size;
+  memory_write *writes; /* since */
+  size_t write_count;
+  _Atomic uint64_t calls; /* writes and syncs so far */
+  /* The n-th call from now fails with this errno; 0: none. */
+  _Atomic uint64_t fail_in;
+  int fail_with;
+  void (*before)(
+      void *state); /* called before every write and sync: a moment to crash at. May be NULL */
+  void *before_state;
+} memory_device;
+
+memory_device *memory_device_new(void);
+/* A device whose content is `bytes`, all of it stable. */
+memory_device *memory_device_of(const uint8_t *bytes, uint64_t size);
+void memory_device_free(memory_device *device);
+
+/*
+ * What a crash may leave: the stable bytes plus, for each write since, its 512-byte sectors as
+ * `choose` says. choose(state, write, sector) is true for those that reached the disk.
+ */
+uint8_t *memory_device_crash(const memory_device *device,
+                             bool (*choose)(void *state, size_t write, size_t sector), void *state,
+                             uint64_t *size);
+
+#endif

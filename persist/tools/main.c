@@ -1,0 +1,46 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "p3l.h"
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *what;
+} commands[] = {
+    {"create", p3l_run_create, "make an empty store"},
+    {"stat", p3l_run_stat, "say what a store is: pages, free pages, version, what its log holds"},
+    {"verify", p3l_run_verify, "read and check every page"},
+    {"torture", p3l_run_torture,
+     "kill a writer at random moments, and see that nothing it committed is lost"},
+};
+enum { COMMANDS = sizeof(commands) / sizeof(*commands) };
+
+static void help(FILE *to) {
+  fprintf(to, "p3l: persistent stores of C and C++ programs, from outside\n\n");
+  for (int i = 0; i < COMMANDS; i++)
+    fprintf(to, "  p3l %-8s  %s\n", commands[i].name, commands[i].what);
+  fprintf(to,
+          "\nExample: p3l create /tmp/parts && p3l verify /tmp/parts\n"
+          "`p3l COMMAND --help` says more. Exit status: 0 done, 1 something is wrong, 2 wrong "
+          "arguments.\n");
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    help(stderr);
+    return 2;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    help(stdout);
+    return 0;
+  }
+  for (int i = 0; i < COMMANDS; i++)
+    if (strcmp(argv[1], commands[i].name) == 0) {
+      /* The subcommand's messages begin with its name. */
+      argv[1] = argv[0];
+      return commands[i].run(argc - 1, argv + 1);
+    }
+  fprintf(stderr, "p3l: there is no command %s; see p3l --help\n", argv[1]);
+  return 2;
+}
