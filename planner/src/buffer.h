@@ -38,6 +38,7 @@ typedef struct BufferPlace {
 typedef struct PlanPosition {
   bool may_stop; /* somebody above may not read all rows: LIMIT, EXISTS, a merge join, a cursor */
   bool order_matters; /* somebody above, or the client, sees the order of the rows */
+  bool ties_matter;   /* and, if they get sorted, of those that are equal */
   bool limited;       /* a LIMIT is above */
   bool rescanned;     /* below the inner side of a nested loop, or in a subplan */
 } PlanPosition;

@@ -80,15 +80,20 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
   switch (nodeTag(parent)) {
     case T_Sort:
       position.may_stop = false;
-      /* Rows that are equal to a sort may come in any order; a LIMIT would make another choice
-       * of them. */
-      position.order_matters = position.limited;
+      /* SQL leaves open how equal rows are ordered; with a LIMIT they would be other rows. */
+      position.order_matters = position.ties_matter || position.limited;
       break;
     case T_Agg: {
       const Agg *agg = (const Agg *)parent;
-      bool sorted = agg->aggstrategy == AGG_SORTED || agg->aggstrategy == AGG_MIXED;
-      if (!sorted) position.may_stop = false;
-      position.order_matters = sorted || !aggregates_ignore_order(agg);
+      bool sees_order = !aggregates_ignore_order(agg);
+      if (agg->aggstrategy == AGG_SORTED || agg->aggstrategy == AGG_MIXED) {
+        position.order_matters = true;
+      } else {
+        position.may_stop = false;
+        /* Groups come out of a hash table nearly as they went in. */
+        position.order_matters = position.order_matters || sees_order;
+      }
+      position.ties_matter = sees_order;
       break;
     }
     case T_Hash: position.may_stop = false; break;
@@ -99,7 +104,11 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
         if (is_outer_driven(join->join.jointype, join->join.inner_unique)) position.may_stop = true;
       }
       break;
-    case T_MergeJoin: position.may_stop = position.order_matters = true; break;
+    case T_MergeJoin:
+      position.ties_matter = position.ties_matter || position.order_matters;
+      position.may_stop = position.order_matters = true;
+      break;
+    case T_IncrementalSort: position.order_matters = true; break;
     case T_Limit: position.may_stop = position.limited = true; break;
     case T_HashJoin:
     case T_Material:
@@ -107,7 +116,7 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
     case T_Result:
     case T_ProjectSet:
     case T_SubqueryScan: break;
-    default: position.order_matters = true; break;
+    default: position.order_matters = position.ties_matter = true; break;
   }
   return position;
 }

@@ -139,7 +139,7 @@ void buffers_insert(PlannedStmt *plan, int cursor_options) {
     return;
   }
   statement_any(plan, collect_init_params, &pass.facts);
-  /* The client sees the order; a cursor's client may stop. */
+  /* The client sees the order, if there is no Sort; a cursor's client may stop. */
   pass.position.order_matters = true;
   pass.position.may_stop = (cursor_options & CURSOR_OPT_FAST_PLAN) != 0;
   plan_for_each_child(plan->planTree, collect_places, &pass);

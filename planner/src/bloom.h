@@ -1,0 +1,19 @@
+/*
+ * A finished hash table of core's HashJoin drops rows of the BatchScan that will probe it, before
+ * anything else is done with them.
+ */
+#ifndef CCOPT_BLOOM_H
+#define CCOPT_BLOOM_H
+
+#include "compat.h"
+
+#include "nodes/execnodes.h"
+
+/* The outer side of `join` hashes one integer, which is the target entry `resno` of `scan`, a
+ * BatchScan. */
+extern void bloom_attach(HashJoinState *join, PlanState *scan, AttrNumber resno);
+
+/* EXPLAIN's lines on the filters in front of `scan`; none if there are none. */
+extern void bloom_explain(const PlanState *scan, ExplainState *es);
+
+#endif
