@@ -1,27 +1,27 @@
 /*
  * The redo log: what committed transactions changed since the last checkpoint.
  *
- *   0            512          4096                                                          end
- *   +------------+------------+--------+-------+--------+--------+--------+------ ... -------+- - -
- * - - - | header A   | header B   | image  | range | range  | commit | range  |        commit    |
- * what was there before
- *   +------------+------------+--------+-------+--------+--------+--------+------ ... -------+- - -
- * - - - transaction 1                       transaction 2
+ *   0     512   1024  1536   4096                                              end
+ *   +-----+-----+-----+-----+-------+-------+-------+--------+-------+-- ... --+- - - - - - - -
+ *   |  A  |  A  |  B  |  B  | image | range | range | commit | range |  commit | of before
+ *   +-----+-----+-----+-----+-------+-------+-------+--------+-------+-- ... --+- - - - - - - -
+ *   two headers, twice each          transaction 1            transaction 2
  *
  * Invariants:
  *  1. A frame is valid if its checksum is right, it says the position in the log at which it
- * stands, and it names the checksum of the frame before it (the first: that of the header). So a
- * frame left over from an earlier round, or from a transaction that failed at the same place, is
- * never taken for a part of what was written later around it.
+ *     stands, and it names the checksum of the frame before it (the first: that of the header). So
+ *     a frame left over from an earlier round, or from a transaction that failed at the same place,
+ *     is never taken for a part of what was written later around it.
  *  2. A transaction is committed if its commit frame and all frames since the commit before are
- * valid.
+ *     valid.
  *  3. A page's first change after a checkpoint is logged as its whole image. So a write of that
- * page that is torn by a crash during the checkpoint is healed from the log.
+ *     page that is torn by a crash during the checkpoint is healed from the log.
  *  4. The log is reset only after the checkpoint's pages are synced; nothing is written over its
- * frames before the reset is synced. Of the two headers the valid one with the higher round counts,
- * and a reset writes the other one.
+ *     frames before the reset is synced. Of the two headers the valid one with the higher round
+ *     counts, and a reset writes the other one. Each is there twice: a damaged header must not
+ *     bring the round before it back, for that would lose this one's frames.
  *  5. A commit frame says up to where the log was known to be on stable storage when it was made.
- * An invalid frame below that position is no torn tail but damage, and is reported as such.
+ *     An invalid frame below that position is no torn tail but damage, and is reported as such.
  */
 #ifndef P3L_LOG_H
 #define P3L_LOG_H

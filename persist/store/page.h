@@ -1,15 +1,15 @@
 /*
  * The pages of a store file: their header, their checksum, the header page. On disk as in memory.
  *
- *   0        4     6     8               16              24              32 page size
- *   +--------+-----+-----+---------------+---------------+---------------+-------------------------+
- *   | crc32c | kind| 0   | page number   | log position  | of the kind   | payload ... |
- *   +--------+-----+-----+---------------+---------------+---------------+-------------------------+
+ *   0        4      6   8             16             24            32                 4096
+ *   +--------+------+---+-------------+--------------+-------------+------------ ... --+
+ *   | crc32c | kind | 0 | page number | log position | of the kind | payload           |
+ *   +--------+------+---+-------------+--------------+-------------+------------ ... --+
  *
  * Invariants:
  *  1. The checksum covers all bytes of the page but its own four. It is right in the file whenever
- * no write to the page is under way; in memory it means nothing: it is computed when the page is
- * written, checked when it is read.
+ *     no write to the page is under way; in memory it means nothing: it is computed when the page
+ *     is written, checked when it is read.
  *  2. The page number says where the page belongs, so that a page at a wrong place is found out.
  *  3. The log position is that of the checkpoint that wrote the page.
  */

@@ -2,24 +2,24 @@
  * Pages that survive a crash at any moment: transactions over whole pages, one writer at a time,
  * many readers.
  *
- *      begin ──> p3l_page_for_writing ... ──> commit ──────────────> images ────── checkpoint
- * ──────> file private copies of pages      frames into the log    committed, newer than the file
- *                                             one fdatasync
+ *   begin ──> p3l_page_for_writing ──> commit ────────────> images ───── checkpoint ──> file
+ *             private copies           frames into the log  committed,                  log emptied
+ *                                      one fdatasync        newer than the file
  *
  * Invariants:
  *  1. The file holds the store as of the last checkpoint, or pages of the checkpoint that was
- * interrupted; never anything that was not committed.
- *  2. Image of a committed page that is newer than the file's is in memory (`images`) and in the
- * log, until a checkpoint has synced the page. Readers look there first.
+ *     interrupted; never anything that was not committed.
+ *  2. The image of a committed page that is newer than the file's is in memory (`images`) and in
+ *     the log, until a checkpoint has synced the page. Readers look there first.
  *  3. When commit returns P3L_OK, the transaction is on stable storage. When it returns anything
- * else, nothing of it is in the store, now or after a crash, with one exception: P3L_BROKEN, where
- * the disk refused to say.
+ *     else, nothing of it is in the store, now or after a crash, with one exception: P3L_BROKEN,
+ *     where the disk refused to say.
  *  4. After a failed sync nothing is written any more (P3L_BROKEN): the kernel may have dropped
- * what it could not write, and a second sync would succeed without it.
+ *     what it could not write, and a second sync would succeed without it.
  *  5. What a reader sees was committed, but a crash in the same instant may still undo it; the
- * committer is told only after the sync.
+ *     committer is told only after the sync.
  *  6. Page 0 is written like any other page, so the number of pages and the list of free ones are
- * transactional.
+ *     transactional.
  */
 #ifndef P3L_PAGER_H
 #define P3L_PAGER_H

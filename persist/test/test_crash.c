@@ -4,8 +4,8 @@
  * whole or not at all, and the store verifies.
  *
  *   PAGES data pages, each an array of words. Transaction t writes t into random words of some
- * pages, allocates and releases pages now and then. The oracle keeps the words after every
- * transaction.
+ *   pages, allocates and releases pages now and then. The oracle keeps the words after every
+ *   transaction.
  */
 #include <setjmp.h>
 #include <stdarg.h>

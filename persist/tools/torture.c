@@ -2,11 +2,12 @@
  * torture: a writer that is killed at random moments, and an oracle that knows what must be there
  * afterwards.
  *
- *   parent                                    child
- *   fork ───────────────────────────────────> open the store (which recovers)
- *   sleep for a random time                   transaction t: write t into the pages that t chooses;
- * commit read acknowledgements      <── pipe ───── "t is committed" SIGKILL
- * ────────────────────────────────> (dies anywhere) open, check, close; again
+ *   parent                                   child
+ *   fork ──────────────────────────────────> open the store (which recovers)
+ *   sleep for a random time                  transaction t: write t into the pages it chooses;
+ *   read acknowledgements   <──── pipe ───── commit; "t is committed"
+ *   SIGKILL ───────────────────────────────> (dies anywhere)
+ *   open, check, close; again
  *
  * Page 1 holds the number of the last transaction. Every other page holds the number of the last
  * transaction that chose it, in all its words, which follows from that number alone. So the state

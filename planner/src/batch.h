@@ -1,17 +1,21 @@
 /*
  * What batch operators pass to each other: up to BATCH_ROWS rows, by column.
  *
- *              column 0            column 1                     selected
- *        where[]     number[]   where[]                         [1, 3, 4]   nselected = 3
- *  row 0  ·──> page   --          ·──> page                        │
- *  row 1  ·──> page   1750        ·──> hash table                  │   Only selected rows mean
- * anything; a predicate row 2  ...         --          ...                              │ shortens
- * `selected`, it moves no values. row 3  NULL        --          ·──> ...   (SQL NULL) <──────────┘
+ *           column 0              column 1                 selected
+ *           where[]   number[]    where[]                  [1, 3, 4]   nselected = 3
+ *    row 0  ·──> page    --       ·──> page
+ *    row 1  ·──> page   1750      ·──> hash table
+ *    row 2  ·──> page    --       ·──> page
+ *    row 3  NULL         --       ·──> hash table          NULL is SQL's NULL
+ *    row 4  ·──> copy    320      ·──> page
+ *
+ * Only selected rows mean anything; a predicate shortens `selected` and moves no values.
  *
  * A value is *where* it lies: in a pinned heap page, a hash table, a copy. The pointer is to the
  * first byte of the value as a tuple holds it, so that fetch_att() gives its Datum; varlena may
- * have short headers, be compressed or external. Columns whose kind has numbers can be decoded to
- * int64, once per batch and for the selected rows only.
+ * have short headers, be compressed or external. The eight bytes before it can be read: decoders
+ * load words that end where a value ends. Columns whose kind has numbers can be decoded to int64,
+ * once per batch and for the selected rows only.
  */
 #ifndef CCOPT_BATCH_H
 #define CCOPT_BATCH_H
