@@ -51,4 +51,11 @@
 #error "ccopt is made for PostgreSQL 15 to 18"
 #endif
 
+/* GROUP BY without what the planner found to follow from the rest. */
+#if PG_VERSION_NUM >= 160000
+#define GROUP_CLAUSES(root) ((root)->processed_groupClause)
+#else
+#define GROUP_CLAUSES(root) ((root)->parse->groupClause)
+#endif
+
 #endif

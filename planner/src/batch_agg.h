@@ -1,0 +1,44 @@
+/*
+ * BatchAgg: what planning hands to execution, and the spilling that the latter is made with.
+ */
+#ifndef CCOPT_BATCH_AGG_H
+#define CCOPT_BATCH_AGG_H
+
+#include "batch.h"
+#include "nodes/extensible.h"
+
+/*
+ * custom_private of the plan node. Expressions are over the child's target list, with
+ * Var(OUTER_VAR, resno). custom_scan_tlist has the same, as the planner knows them: keys, carried
+ * columns, aggregates, in this order.
+ */
+typedef enum AggPrivate {
+  AGG_PRIVATE_KEYS,       /* List of Var */
+  AGG_PRIVATE_CARRIED,    /* List of Var: not compared, since they follow from the keys */
+  AGG_PRIVATE_AGGREGATES, /* List of Aggref */
+  AGG_PRIVATE_GROUPS,     /* Float: how many are expected */
+  AGG_PRIVATE_LENGTH
+} AggPrivate;
+
+extern Node *batch_agg_create_state(CustomScan *plan);
+
+/* ---- rows whose group has no room ---- */
+
+typedef struct AggSpill AggSpill;
+
+/* `layout`: the columns of the input, of which `columns` are used; `descriptor`: of the slots that
+ * are put. Lives in the current memory context. */
+extern AggSpill *agg_spill_create(const Batch *layout, const Bitmapset *columns,
+                                  TupleDesc descriptor, int npartitions);
+extern void agg_spill_put(AggSpill *spill, TupleTableSlot *slot, uint32 hash);
+/*
+ * The next partition to be aggregated, or NULL when all are done. What was put since the last call
+ * becomes partitions first.
+ */
+extern BatchSource *agg_spill_next(AggSpill *spill);
+/* Whether dividing the partition at hand once more is of no use: its rows have one hash. */
+extern bool agg_spill_is_deep(const AggSpill *spill);
+extern uint64 agg_spill_rows(const AggSpill *spill);
+extern void agg_spill_end(AggSpill *spill);
+
+#endif

@@ -1,0 +1,362 @@
+/*
+ * Groups: looking up a batch.
+ */
+#include "group_table.h"
+
+#include "common/hashfn.h"
+#include "utils/fmgrprotos.h"
+
+#include "decimal.h"
+#include "group_table_internal.h"
+
+/* Beyond this a table does not stay in a usual L2, and its lines are fetched ahead. */
+#define PREFETCH_BYTES (512 * 1024)
+#define CACHE_LINE 64
+
+/* Any constant for NULL, which is its own group. */
+#define NULL_NUMBER UINT64CONST(0x6E756C6C)
+
+static inline uint64 mix(uint64 hash, uint64 number) {
+  hash = (hash ^ number) * UINT64CONST(0x9E3779B97F4A7C15);
+  hash ^= hash >> 32;
+  hash *= UINT64CONST(0xD6E8FEB86659FD93);
+  return hash ^ (hash >> 32);
+}
+
+/* ---- single values ---- */
+
+bool group_key_number(const GroupKey *key, const Batch *batch, int row, int64 *number) {
+  const BatchColumn *column = &batch->columns[key->column];
+
+  if (likely(!batch->odd[row])) {
+    *number = column->number[row];
+    return true;
+  }
+  if (!key->is_decimal) {
+    *number = number_of_datum(key->type, batch_datum(column, row));
+    return true;
+  }
+  return decimal_at_scale(DatumGetNumeric(batch_datum(column, row)), key->scale, number);
+}
+
+static uint64 generic_hash(const GroupKey *key, Datum value) {
+  return DatumGetUInt32(FunctionCall1Coll((FmgrInfo *)&key->hash, key->collation, value));
+}
+
+static bool generic_equal(const GroupKey *key, Datum a, Datum b) {
+  return DatumGetBool(FunctionCall2Coll((FmgrInfo *)&key->equal, key->collation, a, b));
+}
+
+/* ---- hashing ---- */
+
+static void hash_numbers(const GroupKey *key, const Batch *batch, bool first, uint64 *hash) {
+  const BatchColumn *column = &batch->columns[key->column];
+
+  if (!column->has_nulls && batch->nodd == 0) {
+    for (int i = 0; i < batch->nselected; i++) {
+      int row = batch->selected[i];
+      hash[i] = mix(first ? 0 : hash[i], (uint64)column->number[row]);
+    }
+    return;
+  }
+  for (int i = 0; i < batch->nselected; i++) {
+    int row = batch->selected[i];
+    int64 number;
+    uint64 part;
+    if (column->where[row] == NULL)
+      part = NULL_NUMBER;
+    else if (group_key_number(key, batch, row, &number))
+      part = (uint64)number;
+    else
+      part = generic_hash(key, batch_datum(column, row));
+    hash[i] = mix(first ? 0 : hash[i], part);
+  }
+}
+
+/* Short strings, as most keys are, by two overlapping words. */
+static inline uint64 hash_string(const char *data, uint32 size) {
+  uint64 a, b;
+  uint32 c, d;
+
+  if (size >= 8 && size <= 16) {
+    memcpy(&a, data, 8);
+    memcpy(&b, data + size - 8, 8);
+    return mix(mix(size, a), b);
+  }
+  if (size >= 4 && size < 8) {
+    memcpy(&c, data, 4);
+    memcpy(&d, data + size - 4, 4);
+    return mix(size, (uint64)c << 32 | d);
+  }
+  if (size > 16) return hash_bytes_extended((const unsigned char *)data, (int)size, 0);
+  a = size;
+  for (uint32 i = 0; i < size; i++) a = a << 8 | (uint8)data[i];
+  return mix(size, a);
+}
+
+static void hash_strings(GroupKey *key, const Batch *batch, bool first, uint64 *hash) {
+  const BatchColumn *column = &batch->columns[key->column];
+
+  for (int i = 0; i < batch->nselected; i++) {
+    int row = batch->selected[i];
+    const char *value = column->where[row];
+    uint32 size;
+
+    if (value == NULL) {
+      hash[i] = mix(first ? 0 : hash[i], NULL_NUMBER);
+      continue;
+    }
+    if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
+      value = (const char *)pg_detoast_datum_packed((struct varlena *)value);
+    size = VARSIZE_ANY_EXHDR(value);
+    value = VARDATA_ANY(value);
+    if (key->trims)
+      while (size > 0 && value[size - 1] == ' ') size--;
+    key->data[row] = value;
+    key->size[row] = size;
+    hash[i] = mix(first ? 0 : hash[i], hash_string(value, size));
+  }
+}
+
+static void hash_generic(const GroupKey *key, const Batch *batch, bool first, uint64 *hash) {
+  const BatchColumn *column = &batch->columns[key->column];
+
+  for (int i = 0; i < batch->nselected; i++) {
+    int row = batch->selected[i];
+    uint64 part = column->where[row] ? generic_hash(key, batch_datum(column, row)) : NULL_NUMBER;
+    hash[i] = mix(first ? 0 : hash[i], part);
+  }
+}
+
+static void hash_rows(GroupTable *table, const Batch *batch) {
+  uint64 hash[BATCH_ROWS];
+
+  for (int k = 0; k < table->nkeys; k++) {
+    switch (table->keys[k].kind) {
+      case KEY_NUMBER: hash_numbers(&table->keys[k], batch, k == 0, hash); break;
+      case KEY_BYTES: hash_strings(&table->keys[k], batch, k == 0, hash); break;
+      case KEY_GENERIC: hash_generic(&table->keys[k], batch, k == 0, hash); break;
+    }
+  }
+  for (int i = 0; i < batch->nselected; i++) table->hashes[batch->selected[i]] = (uint32)hash[i];
+}
+
+/* ---- comparing ---- */
+
+static bool number_equal(const GroupKey *key, const GroupRecord *group, int cell,
+                         const Batch *batch, int row) {
+  int64 number, stored;
+  bool has_number = group_key_number(key, batch, row, &number);
+
+  if (likely(!(group->odd & (UINT32_C(1) << cell))))
+    return has_number && number == (int64)group->cells[cell];
+  if (has_number)
+    return decimal_at_scale(DatumGetNumeric(group->cells[cell]), key->scale, &stored) &&
+           stored == number;
+  return generic_equal(key, group->cells[cell], batch_datum(&batch->columns[key->column], row));
+}
+
+static bool group_has_keys(const GroupTable *table, const GroupRecord *group, const Batch *batch,
+                           int row) {
+  for (int i = 0; i < table->nkeys; i++) {
+    const GroupKey *key = &table->keys[i];
+    const BatchColumn *column = &batch->columns[key->column];
+    bool is_null = column->where[row] == NULL;
+
+    if (is_null != ((group->nulls & (UINT32_C(1) << i)) != 0)) return false;
+    if (is_null) continue;
+    switch (key->kind) {
+      case KEY_NUMBER:
+        if (!number_equal(key, group, i, batch, row)) return false;
+        break;
+      case KEY_BYTES: {
+        const StoredBytes *stored = (const StoredBytes *)DatumGetPointer(group->cells[i]);
+        if (stored->size != key->size[row] ||
+            memcmp(VARDATA_ANY(stored->value), key->data[row], stored->size) != 0)
+          return false;
+        break;
+      }
+      case KEY_GENERIC:
+        if (!generic_equal(key, group->cells[i], batch_datum(column, row))) return false;
+        break;
+    }
+  }
+  return true;
+}
+
+static inline GroupRecord *find_or_insert(GroupTable *table, const Batch *batch, int row) {
+  const uint32 hash = table->hashes[row];
+  const uint32 mask = table->nslots - 1;
+
+  for (uint32 at = hash & mask;; at = (at + 1) & mask) {
+    const GroupSlot slot = table->slots[at];
+    GroupRecord *group;
+    if (slot.number == 0) return group_table_insert(table, batch, row, hash);
+    if (slot.hash != hash) continue;
+    group = group_at(table, slot.number - 1);
+    if (group_has_keys(table, group, batch, row)) return group;
+  }
+}
+
+/* The same for one key that is a number, in a batch where all rows have one. */
+static inline GroupRecord *find_number(GroupTable *table, const Batch *batch, const int64 *number,
+                                       int row) {
+  const uint32 hash = table->hashes[row];
+  const uint32 mask = table->nslots - 1;
+
+  for (uint32 at = hash & mask;; at = (at + 1) & mask) {
+    const GroupSlot slot = table->slots[at];
+    GroupRecord *group;
+    if (slot.number == 0) return group_table_insert(table, batch, row, hash);
+    if (slot.hash != hash) continue;
+    group = group_at(table, slot.number - 1);
+    if (likely((int64)group->cells[0] == number[row] && (group->nulls | group->odd) == 0))
+      return group;
+    if (group_has_keys(table, group, batch, row)) return group;
+  }
+}
+
+/* ---- a batch ---- */
+
+static void fetch_ahead(const GroupTable *table, const Batch *batch) {
+  const uint32 mask = table->nslots - 1;
+
+  for (int i = 0; i < batch->nselected; i++)
+    __builtin_prefetch(&table->slots[table->hashes[batch->selected[i]] & mask]);
+  for (int i = 0; i < batch->nselected; i++) {
+    const GroupSlot slot = table->slots[table->hashes[batch->selected[i]] & mask];
+    const char *group;
+    if (slot.number == 0) continue;
+    group = (const char *)group_at(table, slot.number - 1);
+    __builtin_prefetch(group, 1);
+    __builtin_prefetch(group + CACHE_LINE, 1);
+  }
+}
+
+static int find_by_hash(GroupTable *table, const Batch *batch, GroupRecord **groups) {
+  int without = 0;
+
+  hash_rows(table, batch);
+  if ((Size)table->nslots * sizeof(GroupSlot) + (Size)table->ngroups * table->size > PREFETCH_BYTES)
+    fetch_ahead(table, batch);
+  if (table->simple && !batch->columns[table->keys[0].column].has_nulls && batch->nodd == 0) {
+    const int64 *number = batch->columns[table->keys[0].column].number;
+    for (int i = 0; i < batch->nselected; i++) {
+      int row = batch->selected[i];
+      groups[row] = find_number(table, batch, number, row);
+      without += groups[row] == NULL;
+    }
+    return without;
+  }
+  for (int i = 0; i < batch->nselected; i++) {
+    int row = batch->selected[i];
+    groups[row] = find_or_insert(table, batch, row);
+    without += groups[row] == NULL;
+  }
+  return without;
+}
+
+/* ---- keys of one byte ---- */
+
+/*
+ * The byte of a key, or one that is no ASCII if the value is anything but one ASCII character.
+ */
+static inline unsigned direct_value(bool is_varlena, const char *value) {
+  if (!is_varlena) return *(const uint8 *)value;
+    /* A one-byte header that says: one byte follows. */
+#ifdef WORDS_BIGENDIAN
+  return VARATT_IS_SHORT(value) && VARSIZE_SHORT(value) == 2 ? (uint8)value[1] : DIRECT_VALUES;
+#else
+  return (uint8)value[0] == (2 << 1 | 1) ? (uint8)value[1] : DIRECT_VALUES;
+#endif
+}
+
+static pg_attribute_always_inline int direct_rows(GroupTable *table, const Batch *batch,
+                                                  GroupRecord **groups, bool has_nulls,
+                                                  uint16 *missed) {
+  const int nkeys = table->nkeys;
+  const char **where = batch->columns[table->keys[0].column].where;
+  const char **where2 = batch->columns[table->keys[nkeys - 1].column].where;
+  const bool is_varlena = table->keys[0].kind == KEY_BYTES;
+  const bool is_varlena2 = table->keys[nkeys - 1].kind == KEY_BYTES;
+  int nmissed = 0;
+
+  for (int i = 0; i < batch->nselected; i++) {
+    int row = batch->selected[i];
+    unsigned first, second = 0;
+    GroupRecord *group = NULL;
+
+    if (!has_nulls || (where[row] && where2[row])) {
+      first = direct_value(is_varlena, where[row]);
+      if (nkeys == 2) second = direct_value(is_varlena2, where2[row]);
+      if (likely((first | second) < DIRECT_VALUES))
+        group = table->direct_groups[second * DIRECT_VALUES + first];
+    }
+    groups[row] = group;
+    missed[nmissed] = (uint16)row;
+    nmissed += group == NULL;
+  }
+  return nmissed;
+}
+
+static void remember_direct(GroupTable *table, const Batch *batch, int row, GroupRecord *group) {
+  unsigned index = 0;
+
+  for (int k = table->nkeys - 1; k >= 0; k--) {
+    const char *value = batch->columns[table->keys[k].column].where[row];
+    unsigned byte = value ? direct_value(table->keys[k].kind == KEY_BYTES, value) : DIRECT_VALUES;
+    if (byte >= DIRECT_VALUES) return;
+    index = index * DIRECT_VALUES + byte;
+  }
+  table->direct_groups[index] = group;
+}
+
+/* Before the selection is made smaller: numbers must be there for all rows. */
+static void decode_keys(const GroupTable *table, Batch *batch) {
+  for (int k = 0; k < table->nkeys; k++)
+    if (table->keys[k].kind == KEY_NUMBER) batch_decode(batch, table->keys[k].column);
+}
+
+static int find_directly(GroupTable *table, Batch *batch, GroupRecord **groups) {
+  bool has_nulls = batch->columns[table->keys[0].column].has_nulls ||
+                   batch->columns[table->keys[table->nkeys - 1].column].has_nulls;
+  uint16 missed[BATCH_ROWS];
+  uint16 *selected = batch->selected;
+  int nselected = batch->nselected;
+  int nmissed = has_nulls ? direct_rows(table, batch, groups, true, missed)
+                          : direct_rows(table, batch, groups, false, missed);
+  int without = 0;
+
+  if (nmissed == 0) return 0;
+  /* The others by hash; numbers of keys were not needed until now. */
+  decode_keys(table, batch);
+  batch->selected = missed;
+  batch->nselected = nmissed;
+  without = find_by_hash(table, batch, groups);
+  batch->selected = selected;
+  batch->nselected = nselected;
+  for (int i = 0; i < nmissed; i++)
+    if (groups[missed[i]]) remember_direct(table, batch, missed[i], groups[missed[i]]);
+  return without;
+}
+
+int group_table_find(GroupTable *table, Batch *batch, GroupRecord **groups) {
+  MemoryContext old;
+  int without;
+
+  /* Whatever core's functions leave behind goes with the next batch. */
+  if (table->scratch == NULL)
+    table->scratch = AllocSetContextCreate(GetMemoryChunkContext(table), "ccopt keys of a batch",
+                                           ALLOCSET_SMALL_SIZES);
+  else
+    MemoryContextReset(table->scratch);
+  old = MemoryContextSwitchTo(table->scratch);
+  if (table->direct) {
+    without = find_directly(table, batch, groups);
+  } else {
+    decode_keys(table, batch);
+    without = find_by_hash(table, batch, groups);
+  }
+  MemoryContextSwitchTo(old);
+  return without;
+}
