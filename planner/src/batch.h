@@ -58,8 +58,7 @@ typedef struct BatchColumn {
   bool has_nulls;     /* false: no selected row is NULL; true: some may be */
   bool decoded;       /* number[] is valid for the selected rows that are neither NULL nor odd */
   int64 *number;      /* [BATCH_ROWS]; NULL until somebody decodes */
-  uint64 magnitude;   /* with decoded: the absolute values, or-ed: an upper bound of bits, for
-                         overflow checks */
+  uint64 magnitude;   /* with decoded: the absolute values, or-ed: how many bits they may have */
 } BatchColumn;
 
 typedef struct Batch {
@@ -80,8 +79,7 @@ typedef struct Batch {
 /* How a type and modifier can be computed with; fills *scale for COLUMN_DECIMAL. */
 extern ColumnKind column_kind(Oid type, int32 typmod, Oid collation, int *scale);
 
-/* Makes a batch with room for ncolumns columns, all vectors but number[] allocated in the current
- * memory context. */
+/* Makes a batch of ncolumns columns in the current memory context; number[] only when needed. */
 extern void batch_init(Batch *batch, int ncolumns);
 /* Tells column `index` its type. */
 extern void batch_column_init(Batch *batch, int index, Oid type, int32 typmod, Oid collation,
@@ -92,8 +90,7 @@ extern void batch_reset(Batch *batch);
 /* Selects rows 0 .. nrows-1. */
 extern void batch_select_all(Batch *batch, int nrows);
 
-/* Decodes a column's selected rows (decode.c); marks odd rows. A column of a kind without numbers
- * is a broken invariant. */
+/* Decodes a column's selected rows (decode.c); marks odd rows. The column's kind has numbers. */
 extern void batch_decode(Batch *batch, int column);
 
 /* The Datum of a value that is not NULL. */
@@ -118,9 +115,8 @@ typedef struct BatchSource BatchSource;
 struct BatchSource {
   Batch *(*next)(BatchSource *source);
   PlanState *node; /* whose rows these are: instrumentation, and ExecReScan for starting again */
-  Batch *batch;   /* the one batch that is filled again and again; its columns' types are known from
-                     the start */
-  int nresnos;    /* length of the node's target list */
+  Batch *batch;    /* filled again and again; its columns' types are known from the start */
+  int nresnos;     /* length of the node's target list */
   int *column_of; /* [nresnos]: the batch's column that holds entry i+1 of the target list, or -1 */
 };
 

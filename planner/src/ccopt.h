@@ -33,8 +33,7 @@ extern bool ccopt_enable_bloom;      /* ccopt.enable_bloom */
 extern int ccopt_buffer;             /* ccopt.buffer, a BufferSetting */
 extern int ccopt_buffer_mode;        /* ccopt.buffer_mode, a BufferMode */
 extern int ccopt_buffer_rows;        /* ccopt.buffer_rows: 0 = by the rule */
-extern bool
-    ccopt_force; /* ccopt.force: batch paths cost nothing, so that they are taken where legal */
+extern bool ccopt_force;             /* ccopt.force: batch paths cost nothing: taken where legal */
 extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must have, or an error */
 
 /* Names of the nodes as EXPLAIN prints them and ccopt.require takes them. */
@@ -52,8 +51,7 @@ extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must ha
  */
 extern void note_refusal(PlannerInfo *root, RelOptInfo *rel, const char *node, const char *reason);
 
-/* Called around each top-level planning; they nest. `end` throws if ccopt.require is not met by the
- * plan. */
+/* Around each top-level planning; they nest. `end` throws if the plan does not meet ccopt.require. */
 extern void reasons_begin(void);
 extern void reasons_end(PlannedStmt *plan);
 /* Planning failed: forget the innermost. */

@@ -2,8 +2,9 @@
  * Predicates on batches: each shortens the selection. They are those that cannot fail and give what
  * core gives:
  *
- *   column < <= = <> >= > constant, column op column (of one kind), BETWEEN, column [NOT] IN
- * (constants), IS [NOT] NULL, [NOT] LIKE with a literal pattern of % only, AND, OR, NOT of these
+ *   column < <= = <> >= > constant, column op column (of one kind), BETWEEN,
+ *   column [NOT] IN (constants), IS [NOT] NULL, [NOT] LIKE with a literal pattern of % only,
+ *   AND, OR, NOT of these
  *
  * for integers, decimals, text and bpchar. A constant is whatever does not change during a scan:
  * literals, parameters, stable functions of them; it is evaluated when the scan begins.
@@ -15,7 +16,6 @@
 
 /* Which column of the batch a Var is, or -1. */
 typedef int (*ColumnOfVar)(const Var *var, void *argument);
-/* At planning there is no batch: the kind that the Var's column will have. */
 typedef struct VectorQual VectorQual;
 
 /* Planning: why `clause` cannot be run on batches, or NULL. */
