@@ -37,11 +37,18 @@ static double ns_per_unit(const CostConstants *constants) {
 static Cost setup_cost(const CostConstants *constants) { return SETUP_NS / ns_per_unit(constants); }
 
 /*
- * What core asks for work that takes it stock_ns, if we do it in batch_ns and have to be cheaper by
- * the margin. Where we are no faster the result is above core's, and core's path is taken.
+ * Where we are not cheaper than core by the margin, something above core's: its path for the same is
+ * taken. Where we are, the margin does not make us dearer, because paths of another kind (an index)
+ * compete as well, and core rather asks too little for these.
  */
+static Cost with_margin(const CostConstants *constants, Cost core, Cost ours) {
+  Cost widened = ours * constants->margin;
+  return widened < core ? ours : widened;
+}
+
+/* What core asks for work that takes it stock_ns, if we do it in batch_ns. */
 static Cost scaled(const CostConstants *constants, Cost core, double batch_ns, double stock_ns) {
-  return core * constants->margin * batch_ns / Max(stock_ns, 1.0);
+  return with_margin(constants, core, core * batch_ns / Max(stock_ns, 1.0));
 }
 
 /* Each predicate sees the rows that the one before it let pass: say half. */
@@ -59,15 +66,45 @@ static double gather_ns(const CostConstants *constants, const Path *child) {
   return takes_batches(child) ? 0 : child->rows * constants->batch_emit;
 }
 
+/*
+ * Core's price for the rows of a scan without predicates, and for the predicates that run on
+ * batches, each shrunk by its own ratio: with one ratio for all, a predicate on numeric (for which
+ * core asks far too little) would make a scan cheaper than it is without.
+ */
+typedef struct ScanPrice {
+  Cost rows;
+  Cost quals;
+} ScanPrice;
+
+static double scan_ratio(const CostConstants *c, int walked) {
+  return (c->batch_row + walked * c->batch_attribute) /
+         (c->stock_row + walked * c->stock_attribute);
+}
+
+static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanPrice core) {
+  double stock_qual_ns = evaluated(work->number_quals) * c->stock_qual +
+                         evaluated(work->text_quals) * 2 * c->stock_qual +
+                         work->decimals * Max(c->stock_numeric - c->stock_qual, 0);
+  double batch_qual_ns = evaluated(work->number_quals) * c->batch_qual +
+                         evaluated(work->text_quals) * c->batch_text_qual +
+                         work->decimals * c->batch_decimal;
+  ScanPrice price;
+
+  /* The more columns, the dearer, whatever the slopes are. */
+  price.rows = core.rows * Max(scan_ratio(c, 0), scan_ratio(c, work->walked));
+  price.quals = stock_qual_ns > 0 ? core.quals * batch_qual_ns / stock_qual_ns : core.quals;
+  return price;
+}
+
 void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, List *row_quals,
                      bool emits_rows, Cost *startup, Cost *total) {
   const CostConstants *c = cost_constants();
-  double pages = rel->pages;
-  double batch_ns;
-  double stock_ns;
-  Cost disk;
-  Cost unchanged; /* what both pay alike: the target list, and predicates left to rows */
+  double page_cost;
+  Cost unchanged; /* what both pay alike: pages, the target list, and predicates left to rows */
+  Cost emitted = 0;
   QualCost row_qual_cost;
+  ScanPrice core;
+  ScanPrice ours;
   Path stock = {0};
 
   note_offer(root, rel, BATCH_SCAN_NAME);
@@ -80,33 +117,20 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
   stock.pathtype = T_SeqScan;
   stock.parent = rel;
   stock.pathtarget = rel->reltarget;
-  /* With enable_seqscan off (up to 17) this has core's penalty, and so have we: ours is one, too.
-   */
+  /* With enable_seqscan off (up to 17) this has core's penalty, and so have we: ours is one, too. */
   cost_seqscan(&stock, root, rel, NULL);
-  {
-    double page_cost;
-    get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
-    disk = page_cost * pages;
-  }
+  get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
   cost_qual_eval(&row_qual_cost, row_quals, root);
-  unchanged = stock.startup_cost + row_qual_cost.per_tuple * rel->tuples +
-              rel->reltarget->cost.per_tuple * stock.rows;
+  core.rows = cpu_tuple_cost * rel->tuples;
+  core.quals = Max(rel->baserestrictcost.per_tuple - row_qual_cost.per_tuple, 0) * rel->tuples;
+  unchanged = stock.total_cost - core.rows - core.quals;
 
-  stock_ns = pages * c->stock_page +
-             rel->tuples * (c->stock_row + work->walked * c->stock_attribute +
-                            evaluated(work->number_quals) * c->stock_qual +
-                            evaluated(work->text_quals) * 2 * c->stock_qual +
-                            work->decimals * Max(c->stock_numeric - c->stock_qual, 0));
-  batch_ns =
-      pages * c->batch_page + rel->tuples * (c->batch_row + work->walked * c->batch_attribute +
-                                             evaluated(work->number_quals) * c->batch_qual +
-                                             evaluated(work->text_quals) * c->batch_text_qual +
-                                             work->decimals * c->batch_decimal);
-  if (emits_rows || row_quals != NIL) batch_ns += rel->rows * c->batch_emit;
-
+  ours = batch_price(c, work, core);
+  if (emits_rows || row_quals != NIL)
+    emitted = cpu_tuple_cost * rel->rows * c->batch_emit / Max(c->stock_row, 1);
   *startup = stock.startup_cost + setup_cost(c);
-  *total = *startup - stock.startup_cost + disk + unchanged +
-           scaled(c, Max(stock.total_cost - disk - unchanged, 0), batch_ns, stock_ns);
+  *total = setup_cost(c) + unchanged +
+           with_margin(c, core.rows + core.quals, ours.rows + ours.quals + emitted);
 }
 
 void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, double groups,

@@ -6,7 +6,10 @@
  * the same work the share of the disk stays as it is, and the processor's share shrinks as the
  * nanoseconds do:
  *
- *     cost(BatchScan) = pages(SeqScan) + processor(SeqScan) * margin * ns(BatchScan) / ns(SeqScan)
+ *     cost(BatchScan) = pages(SeqScan) + rows(SeqScan)  * ns(row, batch)  / ns(row, stock)
+ *                                      + quals(SeqScan) * ns(qual, batch) / ns(qual, stock)
+ *
+ * if that is below core's by the margin, and otherwise more than core's.
  *
  * Not a difference of nanoseconds: core's processor costs are low against what numerics and wide
  * rows take, so that a difference can exceed all that core asks; the scan of a whole table would

@@ -4,8 +4,8 @@
  *     ccopt: orders: BatchScan not used: fewer than 64 pages
  *
  * A plain EXPLAIN has them where the plan still has the node of core's that ours would have
- * replaced: a Seq Scan of that table, an Agg, a Hash Join; a reason that holds for many joins is
- * said once. With VERBOSE all that was noted is printed. Other formats have the same as a group of
+ * replaced: a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds
+ * for many joins is said once. With VERBOSE all that was noted is printed. Other formats have the same as a group of
  * their own beside the plan's, because PostgreSQL 15 to 17 let nobody write into the plan's group
  * once it is open.
  */
@@ -58,17 +58,17 @@ static void print_refusals(List *refusals, ExplainState *es) {
     }
     if (!opened) {
       ExplainOpenGroup("ccopt", NULL, true, es);
-      ExplainOpenGroup("Not-Used", "Not Used", false, es);
+      ExplainOpenGroup("Not-Used", "ccopt", false, es);
       opened = true;
     }
-    ExplainOpenGroup("Node", NULL, true, es);
+    ExplainOpenGroup("Refusal", NULL, true, es);
     ExplainPropertyText("Node", refusal->node, es);
     if (refusal->relation) ExplainPropertyText("Relation", refusal->relation, es);
     ExplainPropertyText("Reason", refusal->reason, es);
-    ExplainCloseGroup("Node", NULL, true, es);
+    ExplainCloseGroup("Refusal", NULL, true, es);
   }
   if (opened) {
-    ExplainCloseGroup("Not-Used", "Not Used", false, es);
+    ExplainCloseGroup("Not-Used", "ccopt", false, es);
     ExplainCloseGroup("ccopt", NULL, true, es);
   }
 }

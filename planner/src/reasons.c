@@ -12,11 +12,15 @@
 #include "parser/parsetree.h"
 #include "utils/memutils.h"
 
+/* Nobody wonders how a table of less than this is read. */
+#define WORTH_TELLING_PAGES 64
+
 /* A refusal or an offer, with what is needed to find its relation in the finished plan. */
 typedef struct Note {
   Refusal refusal;
   bool offer;
   Oid table; /* InvalidOid unless the relation is one table */
+  bool small;
 } Note;
 
 /* One planning; they nest when a function is evaluated while planning. */
@@ -93,6 +97,7 @@ static void note(PlannerInfo *root, RelOptInfo *rel, const char *node, const cha
   new_note->refusal.reason = pstrdup(reason);
   new_note->offer = offer;
   new_note->table = table_of(root, rel);
+  new_note->small = rel != NULL && IS_SIMPLE_REL(rel) && rel->pages < WORTH_TELLING_PAGES;
   new_note->refusal.is_table = rel != NULL && IS_SIMPLE_REL(rel);
   current->notes = lappend(current->notes, new_note);
   MemoryContextSwitchTo(outer);
@@ -200,7 +205,8 @@ static List *judge(List *notes, PlannedStmt *statement) {
     Wanted wanted = {statement, judged->refusal.node, judged->refusal.relation, judged->table};
 
     if (judged->offer && walk_statement(statement, is_our_node, &wanted)) continue;
-    judged->refusal.concerns_plan = walk_statement(statement, is_cores_node, &wanted);
+    judged->refusal.concerns_plan =
+        !judged->small && walk_statement(statement, is_cores_node, &wanted);
     refusals = lappend(refusals, &judged->refusal);
   }
   return refusals;
@@ -215,12 +221,24 @@ static bool reads_table(PlannedStmt *statement) {
   return false;
 }
 
+/* The setting that keeps a node from being thought of at all, or NULL. */
+static const char *switched_off(const char *node) {
+  if (!ccopt_enabled) return "ccopt.enabled";
+  if (strcmp(node, BATCH_SCAN_NAME) == 0 && !ccopt_enable_batch_scan)
+    return "ccopt.enable_batch_scan";
+  if (strcmp(node, BATCH_AGG_NAME) == 0 && !ccopt_enable_batch_agg) return "ccopt.enable_batch_agg";
+  if (strcmp(node, BATCH_JOIN_NAME) == 0 && !ccopt_enable_batch_join)
+    return "ccopt.enable_batch_join";
+  return NULL;
+}
+
 static char *reasons_for(List *refusals, const char *node) {
   StringInfoData text;
   ListCell *cell;
+  const char *setting = switched_off(node);
 
   initStringInfo(&text);
-  if (!ccopt_enabled) appendStringInfoString(&text, "ccopt.enabled is off");
+  if (setting) appendStringInfo(&text, "%s is off", setting);
   foreach (cell, refusals) {
     const Refusal *refusal = lfirst(cell);
     if (strcmp(refusal->node, node) != 0) continue;

@@ -1,0 +1,70 @@
+-- Which path wins, at the built-in constants: shapes, never costs.
+set max_parallel_workers_per_gather = 0;
+set jit = off;
+set ccopt.buffer = off;
+set random_page_cost = 1.1;
+set work_mem = '64MB';
+create table costs_rows (k int primary key, day date not null, v numeric(12,2) not null, a int not null, filler text not null);
+-- Days are all over the table.
+insert into costs_rows
+select i, date '1992-01-01' + (i * 7919 % 2500), i % 5000 / 100.0, i % 50, repeat('x', 40) from generate_series(1, 100000) i;
+create index on costs_rows (day);
+vacuum analyze costs_rows;
+
+-- The node that reads the table.
+create function pg_temp.reads(query text) returns text language plpgsql as $$
+declare
+  line text;
+begin
+  for line in execute 'explain (costs off) ' || query loop
+    if line ~ 'costs_rows' then return substring(line from '(BatchScan|Bitmap Heap Scan|Index Only Scan|Index Scan|Seq Scan)'); end if;
+  end loop;
+end $$;
+create function pg_temp.total_cost(query text) returns float8 language plpgsql as $$
+declare
+  plan json;
+begin
+  execute 'explain (format json) ' || query into plan;
+  return plan #>> '{0,Plan,Total Cost}';
+end $$;
+
+-- Whole tables.
+select pg_temp.reads('select k from costs_rows where a = 3');
+select pg_temp.reads('select k from costs_rows where v < 1 and a <> 4');
+select pg_temp.reads('select k from costs_rows where day < date ''1997-01-01''');
+-- One row, a thousandth, a twenty-fifth by an index: left alone.
+select pg_temp.reads('select v from costs_rows where k = 77');
+select pg_temp.reads('select v from costs_rows where day between date ''1993-01-01'' and date ''1993-01-03''');
+select pg_temp.reads('select sum(v) from costs_rows where day >= date ''1993-01-01'' and day < date ''1993-04-07''');
+-- Order from an index, and a row is enough.
+select pg_temp.reads('select k from costs_rows order by k limit 5');
+-- A margin that nothing reaches.
+set ccopt.margin = 1000;
+select pg_temp.reads('select k from costs_rows where a = 3');
+reset ccopt.margin;
+set enable_seqscan = off;
+select pg_temp.reads('select k from costs_rows where day < date ''1997-01-01''');
+reset enable_seqscan;
+
+-- Below core's for the same, and never below what the pages cost.
+select relpages > 1000 as large from pg_class where relname = 'costs_rows';
+create temp table costs_of as
+select a.attempt,
+       pg_temp.total_cost(a.query) as ours,
+       (set_config('ccopt.enabled', 'off', false), pg_temp.total_cost(a.query))::text as stock,
+       set_config('ccopt.enabled', 'on', false) as restored
+from (values (1, 'select k from costs_rows where a = 3'), (2, 'select k from costs_rows where a = 3 and v > 5'),
+             (3, 'select k from costs_rows where a <> 3 and v > 5 and filler <> ''y''')) as a(attempt, query);
+select attempt, ours >= pages.relpages as pages_paid, ours < substring(stock from ',([0-9.]+)')::float8 as below_stock
+from costs_of, (select relpages from pg_class where relname = 'costs_rows') pages order by attempt;
+-- More to do never costs less.
+select bool_and(more >= less) as monotone from
+  (select ours as more, lag(ours) over (order by attempt) as less from costs_of) c where less is not null;
+
+-- Dearer rows of core's make ours dearer, too: one scale.
+set ccopt.force = off;
+select pg_temp.total_cost('select k from costs_rows where a = 3') as at_default \gset
+set cpu_tuple_cost = 0.1;
+select pg_temp.total_cost('select k from costs_rows where a = 3') > :at_default as follows_settings;
+reset cpu_tuple_cost;
+drop table costs_rows;
