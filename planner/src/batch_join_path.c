@@ -1,0 +1,342 @@
+/*
+ * BatchHashJoin, planning: which joins, with which children, at which cost.
+ */
+#include "batch_join.h"
+
+#include "batch_scan.h"
+#include "costs.h"
+
+#include <math.h>
+
+#include "access/transam.h"
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+
+static const CustomPathMethods batch_join_path_methods = {.CustomName = BATCH_JOIN_NAME,
+                                                          .PlanCustomPath = batch_join_make_plan};
+
+/* A join's clauses, sorted by what we do with them. */
+typedef struct JoinClauses {
+  List *hash;   /* of the keys */
+  List *quals;  /* further conditions of a match */
+  List *others; /* of rows that an outer join has made */
+} JoinClauses;
+
+/* ---- clauses ---- */
+
+static Node *without_relabel(Node *node) {
+  while (node && IsA(node, RelabelType)) node = (Node *)((RelabelType *)node)->arg;
+  return node;
+}
+
+void batch_join_clause_sides(const OpExpr *clause, Node **left, Node **right) {
+  *left = without_relabel(linitial(clause->args));
+  *right = without_relabel(lsecond(clause->args));
+}
+
+int batch_join_find_column(const List *columns, const Node *column) {
+  ListCell *cell;
+
+  foreach (cell, columns) {
+    const Node *other = lfirst(cell);
+
+    if (IsA(other, TargetEntry)) other = (const Node *)((const TargetEntry *)other)->expr;
+    if (nodeTag(other) != nodeTag(column)) continue;
+    if (IsA(column, Var)) {
+      const Var *one = (const Var *)column, *two = (const Var *)other;
+      if (one->varno == two->varno && one->varattno == two->varattno &&
+          one->varlevelsup == two->varlevelsup)
+        return foreach_current_index(cell);
+    } else if (IsA(column, PlaceHolderVar)) {
+      if (((const PlaceHolderVar *)column)->phid == ((const PlaceHolderVar *)other)->phid)
+        return foreach_current_index(cell);
+    } else if (equal(column, other)) {
+      return foreach_current_index(cell);
+    }
+  }
+  return -1;
+}
+
+static bool is_plain_integer(Oid type) {
+  return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/* Is equality of the two columns by this operator the same as equality of their numbers or bytes?
+ */
+static bool comparable(const OpExpr *clause, Node *left, Node *right) {
+  Oid left_type = exprType(left), right_type = exprType(right);
+  Oid left_input, right_input;
+  int left_scale, right_scale;
+  ColumnKind kind = column_kind(left_type, exprTypmod(left), exprCollation(left), &left_scale);
+
+  if (kind != column_kind(right_type, exprTypmod(right), exprCollation(right), &right_scale))
+    return false;
+  op_input_types(clause->opno, &left_input, &right_input);
+  switch (kind) {
+    case COLUMN_INTEGER:
+      /* A relabelled integer (int4 as oid) is another number. */
+      if (left_type != left_input || right_type != right_input) return false;
+      return left_type == right_type ||
+             (is_plain_integer(left_type) && is_plain_integer(right_type));
+    case COLUMN_DECIMAL:
+      return left_scale == right_scale && left_input == NUMERICOID && right_input == NUMERICOID;
+    case COLUMN_TEXT:
+      return left_input == TEXTOID && right_input == TEXTOID &&
+             get_collation_isdeterministic(clause->inputcollid);
+    case COLUMN_BPCHAR:
+      return left_input == BPCHAROID && right_input == BPCHAROID &&
+             get_collation_isdeterministic(clause->inputcollid);
+    default: return false;
+  }
+}
+
+/* Can the rows of both sides find each other by this clause? */
+static bool is_hash_clause(const RestrictInfo *clause, const RelOptInfo *outer,
+                           const RelOptInfo *inner) {
+  const OpExpr *equality = (const OpExpr *)clause->clause;
+  Node *left, *right;
+
+  if (!clause->can_join || !OidIsValid(clause->hashjoinoperator) || !IsA(equality, OpExpr) ||
+      equality->opno >= FirstUnpinnedObjectId)
+    return false;
+  batch_join_clause_sides(equality, &left, &right);
+  if (!comparable(equality, left, right)) return false;
+  if (bms_is_subset(clause->left_relids, outer->relids) &&
+      bms_is_subset(clause->right_relids, inner->relids))
+    return batch_join_find_column(outer->reltarget->exprs, left) >= 0 &&
+           batch_join_find_column(inner->reltarget->exprs, right) >= 0;
+  if (bms_is_subset(clause->right_relids, outer->relids) &&
+      bms_is_subset(clause->left_relids, inner->relids))
+    return batch_join_find_column(outer->reltarget->exprs, right) >= 0 &&
+           batch_join_find_column(inner->reltarget->exprs, left) >= 0;
+  return false;
+}
+
+static const char *sort_clauses(const RelOptInfo *joinrel, const RelOptInfo *outer,
+                                const RelOptInfo *inner, bool is_outer_join, List *restrictions,
+                                JoinClauses *clauses) {
+  ListCell *cell;
+
+  foreach (cell, restrictions) {
+    RestrictInfo *clause = lfirst_node(RestrictInfo, cell);
+
+    if (clause->pseudoconstant) return "a condition without columns decides about the whole join";
+    if (clause->security_level > 0) return "a security barrier orders its conditions";
+    if (contain_volatile_functions((Node *)clause)) return "a condition is volatile";
+    if (is_outer_join && RINFO_IS_PUSHED_DOWN(clause, joinrel->relids))
+      clauses->others = lappend(clauses->others, clause->clause);
+    else if (is_hash_clause(clause, outer, inner))
+      clauses->hash = lappend(clauses->hash, clause->clause);
+    else
+      clauses->quals = lappend(clauses->quals, clause->clause);
+  }
+  if (clauses->hash == NIL)
+    return "no condition equates columns that are integers, decimals or text of one kind";
+  return NULL;
+}
+
+/* ---- columns ---- */
+
+typedef struct ColumnSearch {
+  const RelOptInfo *outer, *inner;
+} ColumnSearch;
+
+/* Is there a column that neither child hands on? Placeholders may also be worked out from theirs.
+ */
+static bool misses_column(Node *node, ColumnSearch *search) {
+  if (node == NULL) return false;
+  if (IsA(node, Var) || IsA(node, PlaceHolderVar)) {
+    if (batch_join_find_column(search->outer->reltarget->exprs, node) >= 0 ||
+        batch_join_find_column(search->inner->reltarget->exprs, node) >= 0)
+      return false;
+    if (IsA(node, Var)) return true;
+  }
+  return expression_tree_walker(node, misses_column, search);
+}
+
+static const char *columns_refusal(const RelOptInfo *joinrel, const RelOptInfo *outer,
+                                   const RelOptInfo *inner, const JoinClauses *clauses) {
+  ColumnSearch search = {outer, inner};
+  ListCell *cell;
+
+  foreach (cell, joinrel->reltarget->exprs)
+    if (batch_join_find_column(outer->reltarget->exprs, lfirst(cell)) < 0 &&
+        batch_join_find_column(inner->reltarget->exprs, lfirst(cell)) < 0)
+      return "an expression has to be computed by the join";
+  if (misses_column((Node *)clauses->quals, &search) ||
+      misses_column((Node *)clauses->others, &search))
+    return "a condition needs a column that its sides do not have";
+  return NULL;
+}
+
+/* ---- what is around and below ---- */
+
+/* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
+static const char *any_statement_refusal(const PlannerInfo *root) {
+  const char *reason = NULL;
+
+  for (; root != NULL && reason == NULL; root = root->parent_root) reason = statement_refusal(root);
+  return reason;
+}
+
+/* Rows are read ahead, so that whatever has effects would have more of them. */
+static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
+  int relid = -1;
+
+  while ((relid = bms_next_member(relids, relid)) >= 0) {
+    const RelOptInfo *rel = root->simple_rel_array[relid];
+    const RangeTblEntry *entry = root->simple_rte_array[relid];
+
+    if (rel == NULL) continue;
+    if (contain_volatile_functions((Node *)rel->baserestrictinfo) ||
+        contain_volatile_functions((Node *)rel->reltarget->exprs))
+      return "a condition of its tables is volatile";
+    if ((entry->rtekind == RTE_SUBQUERY && contain_volatile_functions((Node *)entry->subquery)) ||
+        (entry->rtekind == RTE_FUNCTION && contain_volatile_functions((Node *)entry->functions)))
+      return "a subquery or function it reads is volatile";
+  }
+  return NULL;
+}
+
+/*
+ * A child's path at the price it has for us, who take batches. NULL: there is none without
+ * parameters.
+ */
+static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
+  Path *cheapest = rel->cheapest_total_path;
+  Path *scan = NULL;
+
+  if (cheapest == NULL || PATH_REQ_OUTER(cheapest) != NULL) return NULL;
+  if (IsA(cheapest, CustomPath) && ((CustomPath *)cheapest)->methods == &batch_join_path_methods) {
+    CustomPath *join = makeNode(CustomPath);
+
+    *join = *(CustomPath *)cheapest;
+    join->path.startup_cost = floatVal(list_nth(join->custom_private, JOIN_PATH_BATCH_STARTUP));
+    join->path.total_cost = floatVal(list_nth(join->custom_private, JOIN_PATH_BATCH_TOTAL));
+    return &join->path;
+  }
+  if (IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && ccopt_enable_batch_scan)
+    scan = batch_scan_path(root, rel, false);
+  if (scan != NULL && (ccopt_force || scan->total_cost < cheapest->total_cost)) return scan;
+  return cheapest;
+}
+
+/* ---- the path ---- */
+
+/* Beyond this many times hash_mem, core's join is left alone: it keeps a part of the table in
+ * memory, ours writes all of both sides. */
+#define SPILL_FACTOR 8
+
+static Size row_bytes(const RelOptInfo *rel, int nkeys) {
+  return MAXALIGN(sizeof(JoinRow) + sizeof(int64) * nkeys + rel->reltarget->width) +
+         sizeof(uint64) * 3 / 2;
+}
+
+static Cost spill_cost(const Path *outer, const Path *inner, double inner_bytes) {
+  double pages = ceil(inner_bytes / BLCKSZ);
+  double outer_pages = ceil(outer->rows * (MAXALIGN(outer->pathtarget->width) + 32) / BLCKSZ);
+  return 2 * seq_page_cost * (pages + outer_pages);
+}
+
+static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind, Path *outer,
+                          Path *inner, const JoinClauses *clauses, bool inner_unique) {
+  CustomPath *path = makeNode(CustomPath);
+  JoinWork work = {.entry = row_bytes(inner->parent, list_length(clauses->hash)),
+                   .keys = list_length(clauses->hash)};
+  double inner_bytes = inner->rows * work.entry;
+  double limit = get_hash_memory_limit();
+  /* A unique inner side tells how many outer rows find a partner. */
+  bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->rows;
+  Cost batch_startup, batch_total, spill = 0;
+  ListCell *cell;
+
+  if (inner_bytes > limit * SPILL_FACTOR && !ccopt_force) {
+    note_refusal(root, joinrel, BATCH_JOIN_NAME, "its hash table would be far beyond hash_mem");
+    return;
+  }
+  foreach (cell, clauses->quals) work.row_quals += vector_qual_refusal(lfirst(cell)) != NULL;
+
+  path->path.pathtype = T_CustomScan;
+  path->path.parent = joinrel;
+  path->path.pathtarget = joinrel->reltarget;
+  path->path.rows = joinrel->rows;
+  path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+  path->methods = &batch_join_path_methods;
+  path->custom_paths = list_make2(outer, inner);
+  if (inner_bytes > limit) spill = spill_cost(outer, inner, inner_bytes);
+  if (ccopt_force) {
+    /* Nothing, but the smaller table is the better one. */
+    path->path.startup_cost = batch_startup = 0;
+    path->path.total_cost = batch_total = inner->rows * 1e-9;
+  } else {
+    cost_batch_join(root, outer, inner, &work, joinrel->rows, true, &path->path.startup_cost,
+                    &path->path.total_cost);
+    cost_batch_join(root, outer, inner, &work, joinrel->rows, false, &batch_startup, &batch_total);
+    path->path.startup_cost += spill;
+    path->path.total_cost += spill;
+    batch_startup += spill;
+    batch_total += spill;
+  }
+
+  path->custom_private = list_make5(makeInteger(kind), makeInteger(inner_unique),
+                                    makeInteger(filters), joinrel->reltarget->exprs, clauses->hash);
+  path->custom_private = lappend(path->custom_private, clauses->quals);
+  path->custom_private = lappend(path->custom_private, clauses->others);
+  path->custom_private = lappend(path->custom_private, makeFloat(psprintf("%.17g", batch_startup)));
+  path->custom_private = lappend(path->custom_private, makeFloat(psprintf("%.17g", batch_total)));
+  add_path(joinrel, &path->path);
+}
+
+/* What core's join types are here; false: core's variants of a semi join, which make one side
+ * unique first. */
+static bool kind_of(JoinType type, BatchJoinKind *kind) {
+  switch (type) {
+    case JOIN_INNER: *kind = BATCH_JOIN_INNER; return true;
+    case JOIN_LEFT: *kind = BATCH_JOIN_LEFT; return true;
+    case JOIN_RIGHT: *kind = BATCH_JOIN_RIGHT; return true;
+    case JOIN_FULL: *kind = BATCH_JOIN_FULL; return true;
+    case JOIN_SEMI: *kind = BATCH_JOIN_SEMI; return true;
+    case JOIN_ANTI: *kind = BATCH_JOIN_ANTI; return true;
+    default: return false;
+  }
+}
+
+void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+                          RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra) {
+  BatchJoinKind kind;
+  JoinClauses clauses = {NIL, NIL, NIL};
+  const char *reason;
+  Path *outer = NULL, *inner = NULL;
+
+  if (!kind_of(jointype, &kind)) return;
+  reason = any_statement_refusal(root);
+  if (reason == NULL)
+    reason = sort_clauses(joinrel, outerrel, innerrel, IS_OUTER_JOIN(jointype), extra->restrictlist,
+                          &clauses);
+  if (reason == NULL) reason = columns_refusal(joinrel, outerrel, innerrel, &clauses);
+  if (reason == NULL) reason = volatile_refusal(root, joinrel->relids);
+  if (reason == NULL) {
+    outer = child_path(root, outerrel);
+    inner = child_path(root, innerrel);
+    if (outer == NULL || inner == NULL) reason = "one side depends on values of the other";
+  }
+  if (reason != NULL) {
+    note_refusal(root, joinrel, BATCH_JOIN_NAME, reason);
+    return;
+  }
+  add_join_path(root, joinrel, kind, outer, inner, &clauses, extra->inner_unique);
+  /* The side that is asked for may be the smaller one: then it is hashed, and the other probes. */
+  if (kind == BATCH_JOIN_SEMI)
+    add_join_path(root, joinrel, BATCH_JOIN_RIGHT_SEMI, inner, outer, &clauses, false);
+  if (kind == BATCH_JOIN_ANTI)
+    add_join_path(root, joinrel, BATCH_JOIN_RIGHT_ANTI, inner, outer, &clauses, false);
+}
+
+void batch_join_register(void) { RegisterCustomScanMethods(&batch_join_scan_methods); }

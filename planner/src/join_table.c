@@ -1,0 +1,291 @@
+/*
+ * The hash table: memory, buckets, probing.
+ *
+ * Build: rows are packed one after the other while they come, and put into buckets at the end, when
+ * their number is known. Probe: a whole batch of keys at a time and in stages, so that each stage's
+ * memory accesses are independent of each other and were asked for in the stage before.
+ */
+#include "join_table.h"
+
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+
+/* ---- memory ---- */
+
+struct JoinChunk {
+  JoinChunk *next;
+  Size size; /* of data */
+  Size filled;
+  char data[FLEXIBLE_ARRAY_MEMBER];
+};
+
+/* From what fits the smallest work_mem to what makes their number of no account. */
+#define FIRST_CHUNK ((Size)8 * 1024)
+#define LARGEST_CHUNK ((Size)1024 * 1024)
+
+/* A bucket has 48 bits for a pointer: all that user space gets unless it asks for more. */
+#define POINTER_BITS 48
+#define POINTER_MASK ((UINT64CONST(1) << POINTER_BITS) - 1)
+StaticAssertDecl(sizeof(void *) == 8, "a bucket holds tags and a pointer in 64 bits");
+
+JoinTable *join_table_create(const RowLayout *layout) {
+  JoinTable *table = palloc0(sizeof(*table));
+
+  table->layout = layout;
+  table->memory =
+      AllocSetContextCreate(CurrentMemoryContext, "BatchHashJoin table", ALLOCSET_DEFAULT_SIZES);
+  return table;
+}
+
+void join_table_clear(JoinTable *table) {
+  JoinChunk *kept = table->first;
+
+  /* Scratch tables are cleared for every batch: their one chunk stays. */
+  if (kept != NULL && kept->next == NULL && table->buckets == NULL) {
+    kept->filled = 0;
+    table->last = kept;
+  } else {
+    MemoryContextReset(table->memory);
+    table->first = table->last = NULL;
+    table->buckets = NULL;
+    table->used = 0;
+  }
+  table->nrows = table->nlinked = 0;
+}
+
+static void add_chunk(JoinTable *table, uint32 needed) {
+  Size size = table->last ? Min(table->last->size * 2, LARGEST_CHUNK) : FIRST_CHUNK;
+  JoinChunk *chunk;
+
+  size = Max(size, needed);
+  chunk = MemoryContextAllocHuge(table->memory, offsetof(JoinChunk, data) + size);
+  if (((uint64)(uintptr_t)chunk + size) >> POINTER_BITS)
+    ereport(ERROR, (errmsg("memory beyond 48 bits of address cannot hold a BatchHashJoin"),
+                    errhint("Set ccopt.enable_batch_join to off.")));
+  chunk->next = NULL;
+  chunk->size = size;
+  chunk->filled = 0;
+  if (table->last)
+    table->last->next = chunk;
+  else
+    table->first = chunk;
+  table->last = chunk;
+  table->used += size;
+}
+
+JoinRow *join_table_room(JoinTable *table, uint32 size) {
+  JoinRow *row;
+
+  Assert(size % 8 == 0 && table->buckets == NULL);
+  if (table->last == NULL || table->last->size - table->last->filled < size) add_chunk(table, size);
+  row = (JoinRow *)(table->last->data + table->last->filled);
+  table->last->filled += size;
+  table->nrows++;
+  return row;
+}
+
+void join_row_scan_begin(JoinRowScan *scan, const JoinTable *table) {
+  scan->chunk = table->first;
+  scan->offset = 0;
+}
+
+JoinRow *join_row_scan_next(JoinRowScan *scan) {
+  JoinRow *row;
+
+  while (scan->chunk != NULL && scan->offset == scan->chunk->filled) {
+    scan->chunk = scan->chunk->next;
+    scan->offset = 0;
+  }
+  if (scan->chunk == NULL) return NULL;
+  row = (JoinRow *)(scan->chunk->data + scan->offset);
+  scan->offset += join_row_size(row);
+  return row;
+}
+
+/* ---- buckets ---- */
+
+static uint64 bucket_count(const JoinTable *table) {
+  return pg_nextpower2_64(Max(table->nlinked, 16));
+}
+
+Size join_table_memory(const JoinTable *table) {
+  return table->used + bucket_count(table) * sizeof(*table->buckets);
+}
+
+/* Two of the sixteen tags. Other bits than those that choose the bucket or a partition. */
+static inline uint64 tags_of(uint32 hash) {
+  uint32 bits = hash * 0x85EBCA77u;
+  return (UINT64CONST(1) << POINTER_BITS << (bits >> 28)) |
+         (UINT64CONST(1) << POINTER_BITS << (bits >> 24 & 15));
+}
+
+/* How far ahead of its use a bucket is asked for: about what a memory access takes. */
+#define LINK_AHEAD 32
+
+void join_table_link(JoinTable *table) {
+  uint64 count = Min(bucket_count(table), UINT64CONST(1) << 31);
+  JoinRowScan scan;
+  JoinRow *row, *ahead[LINK_AHEAD];
+  int64 taken = 0, waiting = 0;
+
+  table->mask = (uint32)(count - 1);
+  table->buckets = MemoryContextAllocExtended(table->memory, count * sizeof(*table->buckets),
+                                              MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+  table->peak = Max(table->peak, table->used + count * sizeof(*table->buckets));
+
+  join_row_scan_begin(&scan, table);
+  do {
+    row = join_row_scan_next(&scan);
+    if (row != NULL) {
+      if (row->size & ROW_KEY_IS_NULL) continue;
+      __builtin_prefetch(&table->buckets[row->hash & table->mask], 1);
+    }
+    if (taken - waiting == LINK_AHEAD || (row == NULL && taken > waiting)) {
+      JoinRow *link = ahead[waiting++ % LINK_AHEAD];
+      uint64 *bucket = &table->buckets[link->hash & table->mask];
+
+      link->next = (JoinRow *)(uintptr_t)(*bucket & POINTER_MASK);
+      *bucket = (*bucket & ~POINTER_MASK) | tags_of(link->hash) | (uint64)(uintptr_t)link;
+    }
+    if (row != NULL) ahead[taken++ % LINK_AHEAD] = row;
+  } while (row != NULL || taken > waiting);
+}
+
+void join_table_forget_matches(JoinTable *table) {
+  JoinRowScan scan;
+  JoinRow *row;
+
+  join_row_scan_begin(&scan, table);
+  while ((row = join_row_scan_next(&scan)) != NULL) row->size &= ~ROW_MATCHED;
+}
+
+/* ---- probing ---- */
+
+JoinProbe *join_probe_create(void) {
+  JoinProbe *probe = palloc0(sizeof(*probe));
+
+  probe->outer = palloc(sizeof(*probe->outer) * BATCH_ROWS);
+  probe->inner = palloc(sizeof(*probe->inner) * BATCH_ROWS);
+  probe->active = palloc(sizeof(*probe->active) * BATCH_ROWS);
+  probe->at = palloc(sizeof(*probe->at) * BATCH_ROWS);
+  return probe;
+}
+
+void join_probe_begin(JoinProbe *probe, const JoinTable *table, const KeyVector *keys,
+                      const uint8 *marked) {
+  const uint32 *hash = keys->hash;
+  const uint64 *buckets = table->buckets;
+  uint32 mask = table->mask;
+  int n = 0;
+
+  probe->keys = keys;
+  probe->npairs = 0;
+  probe->position = probe->kept = probe->nactive = 0;
+  if (table->nlinked == 0) return;
+  for (int i = 0; i < keys->n; i++) __builtin_prefetch(&buckets[hash[keys->rows[i]] & mask]);
+  for (int i = 0; i < keys->n; i++) {
+    uint16 row = keys->rows[i];
+    uint64 bucket = buckets[hash[row] & mask];
+    uint64 tags = tags_of(hash[row]);
+    JoinRow *first = (JoinRow *)(uintptr_t)(bucket & POINTER_MASK);
+
+    probe->active[n] = row;
+    probe->at[n] = first;
+    __builtin_prefetch(first);
+    n += (bucket & tags) == tags;
+  }
+  if (marked != NULL) {
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+      probe->active[left] = probe->active[i];
+      probe->at[left] = probe->at[i];
+      left += !marked[probe->active[i]];
+    }
+    n = left;
+  }
+  probe->nactive = n;
+}
+
+static bool same_keys(const JoinTable *table, const KeyVector *keys, uint16 row,
+                      const JoinRow *packed) {
+  const RowLayout *layout = table->layout;
+
+  if (packed->hash != keys->hash[row]) return false;
+  for (int k = 0; k < layout->nkeys; k++) {
+    const char *stored = (const char *)packed + layout->key_offset[k];
+
+    if (!layout->keys[k].is_text) {
+      if (*(const int64 *)stored != keys->number[k][row]) return false;
+    } else {
+      KeyBytes theirs =
+          key_bytes((const char *)packed + *(const uint32 *)stored, layout->keys[k].blank_padded);
+      KeyBytes ours = keys->bytes[k][row];
+      if (theirs.length != ours.length || memcmp(theirs.data, ours.data, ours.length) != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+/*
+ * One step along the chains of all active rows, again and again, until there are as many pairs as a
+ * batch has rows. `one_number` and `mode` are constants at each call.
+ */
+static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinTable *table,
+                                                   ProbeMode mode, const uint8 *marked,
+                                                   bool one_number) {
+  const KeyVector *keys = probe->keys;
+  const int64 *number = one_number ? keys->number[0] : NULL;
+  uint16 *active = probe->active;
+  JoinRow **at = probe->at;
+  int npairs = 0, kept = probe->kept, position = probe->position, nactive = probe->nactive;
+
+  while (nactive > 0) {
+    for (; position < nactive; position++) {
+      uint16 row = active[position];
+      JoinRow *packed = at[position];
+      JoinRow *next;
+      bool equal;
+
+      if (npairs == BATCH_ROWS) goto full;
+      if (mode == PROBE_NEW_OUTER_ROWS && marked[row]) continue;
+      if (one_number)
+        equal = *(const int64 *)(packed + 1) == number[row];
+      else
+        equal = same_keys(table, keys, row, packed);
+      if (mode == PROBE_NEW_INNER_ROWS) equal = equal && !(packed->size & ROW_MATCHED);
+      probe->outer[npairs] = row;
+      probe->inner[npairs] = packed;
+      npairs += equal;
+      if (mode == PROBE_FIRST && equal) continue;
+      next = packed->next;
+      __builtin_prefetch(next);
+      active[kept] = row;
+      at[kept] = next;
+      kept += next != NULL;
+    }
+    nactive = kept;
+    kept = position = 0;
+  }
+full:
+  probe->npairs = npairs;
+  probe->nactive = nactive;
+  probe->position = position;
+  probe->kept = kept;
+  return npairs > 0;
+}
+
+bool join_probe_next(JoinProbe *probe, const JoinTable *table, ProbeMode mode,
+                     const uint8 *marked) {
+  const RowLayout *layout = table->layout;
+  bool one_number = layout->nkeys == 1 && !layout->keys[0].is_text;
+
+  if (one_number) {
+    switch (mode) {
+      case PROBE_ALL: return walk_chains(probe, table, PROBE_ALL, marked, true);
+      case PROBE_FIRST: return walk_chains(probe, table, PROBE_FIRST, marked, true);
+      default: return walk_chains(probe, table, mode, marked, true);
+    }
+  }
+  return walk_chains(probe, table, mode, marked, false);
+}
