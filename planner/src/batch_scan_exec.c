@@ -5,6 +5,7 @@
 #include "batch_scan_exec.h"
 
 #include "access/table.h"
+#include "miscadmin.h"
 #include "access/tableam.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -22,6 +23,14 @@ typedef struct Visitor {
   void *state;
   struct Visitor *next;
 } Visitor;
+
+/* How a column's value becomes an attribute of a slot. */
+typedef struct Attribute {
+  const BatchColumn *column;
+  const char **where;
+  int index;    /* in the slot's arrays */
+  int16 length; /* of a value in place: 1, 2, 4, 8; 0: by reference */
+} Attribute;
 
 typedef struct BatchScanState {
   CustomScanState css;
@@ -46,6 +55,9 @@ typedef struct BatchScanState {
   bool plain;
   int nresult;
   int *result_columns; /* the batch's column of each target entry */
+  int nattributes;
+  Attribute *attributes; /* of the result slot if `plain`, else of the scan slot */
+  bool with_nulls;       /* the current batch has some */
 
   /* for EXPLAIN */
   uint64 batches, rows, filtered, odd_rows, visitor_filtered;
@@ -92,7 +104,6 @@ static void make_batch(BatchScanState *state, CustomScan *plan) {
                       attribute->attcollation, attno);
     state->last_attno = attno;
   }
-  state->walk = walk_create(descriptor, &state->batch);
 }
 
 /* Which column each entry of the target list is; false if one is an expression. */
@@ -111,6 +122,20 @@ static bool match_target_list(BatchScanState *state, List *target_list) {
     plain &= state->result_columns[index] >= 0;
   }
   return plain;
+}
+
+/* Where rows that are handed out go. */
+static void make_attributes(BatchScanState *state) {
+  state->nattributes = state->plain ? state->nresult : state->batch.ncolumns;
+  state->attributes = palloc(sizeof(*state->attributes) * Max(state->nattributes, 1));
+  for (int i = 0; i < state->nattributes; i++) {
+    int index = state->plain ? state->result_columns[i] : i;
+    const BatchColumn *column = &state->batch.columns[index];
+    state->attributes[i] = (Attribute){.column = column,
+                                       .where = column->where,
+                                       .index = state->plain ? i : column->slot_attno - 1,
+                                       .length = column->by_value ? column->length : 0};
+  }
 }
 
 static Batch *next_batch(BatchScanState *state);
@@ -137,8 +162,11 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
     for (int member = -1; (member = bms_next_member(columns, member)) >= 0;)
       state->qual_attno = Max(state->qual_attno, state->batch.columns[member].slot_attno);
   }
+  state->walk =
+      walk_create(RelationGetDescr(node->ss.ss_currentRelation), &state->batch, state->qual_attno);
   state->plain =
       match_target_list(state, plan->scan.plan.targetlist) && plan->scan.plan.qual == NIL;
+  make_attributes(state);
   state->last_visitor = &state->visitors;
   state->source = (BatchSource){.next = source_next,
                                 .node = &node->ss.ps,
@@ -215,40 +243,54 @@ static BatchSource *batch_scan_source(CustomScanState *node) {
 /* The next row's place in the current batch, or -1. */
 static inline int next_row(BatchScanState *state) {
   if (unlikely(state->current == NULL || state->next >= state->current->nselected)) {
+    CHECK_FOR_INTERRUPTS();
     state->current = next_batch(state);
     state->next = 0;
     if (state->current == NULL) return -1;
+    state->with_nulls = false;
+    for (int i = 0; i < state->nattributes; i++)
+      state->with_nulls |= state->attributes[i].column->has_nulls;
   }
   return state->current->selected[state->next++];
+}
+
+/* Fills the slot with a row: as batch_store_slot() does, for the few attributes that are needed. */
+static pg_attribute_always_inline void store_row(const BatchScanState *state, int row,
+                                                 TupleTableSlot *slot) {
+  const Attribute *attribute = state->attributes, *end = attribute + state->nattributes;
+  Datum *values = slot->tts_values;
+  bool *isnull = slot->tts_isnull;
+  const bool with_nulls = state->with_nulls;
+
+  for (; attribute < end; attribute++) {
+    const char *value = attribute->where[row];
+    int index = attribute->index;
+    isnull[index] = false;
+    if (with_nulls && value == NULL) {
+      isnull[index] = true;
+      continue;
+    }
+    switch (attribute->length) {
+      case 0: values[index] = PointerGetDatum(value); break;
+      case sizeof(int32): values[index] = Int32GetDatum(*(const int32 *)value); break;
+      case sizeof(int64): values[index] = Int64GetDatum(*(const int64 *)value); break;
+      default: values[index] = fetch_att(value, true, attribute->length);
+    }
+  }
+  /* What ExecClearTuple() and ExecStoreVirtualTuple() leave behind; a virtual slot that owns nothing
+   * has nothing to free. */
+  if (unlikely(TTS_SHOULDFREE(slot))) ExecClearTuple(slot);
+  slot->tts_flags &= ~TTS_FLAG_EMPTY;
+  slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
 }
 
 static TupleTableSlot *exec_plain(BatchScanState *state) {
   TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
   int row = next_row(state);
-  const int *columns = state->result_columns;
 
-  ExecClearTuple(slot);
-  if (row < 0) return NULL;
-  for (int i = 0; i < state->nresult; i++) {
-    const BatchColumn *column = &state->batch.columns[columns[i]];
-    const char *value = column->where[row];
-    slot->tts_isnull[i] = value == NULL;
-    if (likely(value != NULL))
-      slot->tts_values[i] = fetch_att(value, column->by_value, column->length);
-  }
-  return ExecStoreVirtualTuple(slot);
-}
-
-static void fill_scan_slot(const Batch *batch, int row, TupleTableSlot *slot) {
-  ExecClearTuple(slot);
-  for (int i = 0; i < batch->ncolumns; i++) {
-    const BatchColumn *column = &batch->columns[i];
-    const char *value = column->where[row];
-    slot->tts_isnull[column->slot_attno - 1] = value == NULL;
-    if (likely(value != NULL))
-      slot->tts_values[column->slot_attno - 1] = fetch_att(value, column->by_value, column->length);
-  }
-  ExecStoreVirtualTuple(slot);
+  if (unlikely(row < 0)) return ExecClearTuple(slot);
+  store_row(state, row, slot);
+  return slot;
 }
 
 static TupleTableSlot *exec_batch_scan(CustomScanState *node) {
@@ -259,18 +301,20 @@ static TupleTableSlot *exec_batch_scan(CustomScanState *node) {
   if (state->plain) return exec_plain(state);
   for (;;) {
     int row;
-    CHECK_FOR_INTERRUPTS();
     ResetExprContext(context);
     row = next_row(state);
-    if (row < 0) return NULL;
-    fill_scan_slot(&state->batch, row, slot);
+    if (row < 0) break;
+    store_row(state, row, slot);
     context->ecxt_scantuple = slot;
     if (node->ss.ps.qual && !ExecQual(node->ss.ps.qual, context)) {
       InstrCountFiltered1(node, 1);
+      CHECK_FOR_INTERRUPTS();
       continue;
     }
     return node->ss.ps.ps_ProjInfo ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
   }
+  ExecClearTuple(slot);
+  return node->ss.ps.ps_ProjInfo ? ExecClearTuple(node->ss.ps.ps_ResultTupleSlot) : slot;
 }
 
 /* ---- again, and the end ---- */

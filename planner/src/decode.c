@@ -185,13 +185,54 @@ static const uint64 inverse_of_five[] = {1, UINT64CONST(0xCCCCCCCCCCCCCCCD),
                                          UINT64CONST(0x1CAC083126E978D5)};
 
 /*
- * The usual numeric without a branch: one-byte header, short form, at most four digits. Its digits
- * are the last words of the value, so one load of eight bytes that ends where the value ends has
- * them all (and some bytes of what lies before: a value in a tuple is never the first thing on its
- * page). They are moved so that each of the word's four lanes has a fixed weight, and three
- * multiplications make a number of the lanes. Returns false if some value was of another form; then
- * nothing is known.
+ * The usual numeric, without a branch: one-byte header, short form, the column's scale, at most four
+ * digits with the zeros left out behind them. Eight bytes are loaded from where the digits would
+ * start if there were four up to the scale, and those that are none are masked; so each of the
+ * word's four lanes has a fixed weight, and two products make a number of the lanes. Where that is,
+ * and the mask, depends on weight and number of digits only: a table has it.
+ *
+ * The load may begin before the value and end behind it, by less than eight bytes. A value in a
+ * tuple lies within its page, with the tuple's header before it; what is behind the last page of
+ * the pool, or around an allocated value, is mapped, too.
  */
+typedef struct DigitLanes {
+  uint64 mask;
+  int32 offset; /* from the value's first byte */
+  uint32 wrong; /* not 0: no such value has four lanes */
+} DigitLanes;
+
+/* By digits after the point in groups of four (up to DECIMAL_MAX_SCALE), weight and size. */
+#define LANE_WEIGHTS 128
+#define LANE_SIZES 8
+static DigitLanes digit_lanes[3][LANE_WEIGHTS * LANE_SIZES];
+static bool digit_lanes_made = false;
+
+/* A value's first four bytes, little end first: its size with the mark of a one-byte header, and the
+ * numeric's header. */
+#define FIRST_SIZE_SHIFT 2 /* the size is 3, 5 .. 11: its upper bits are 1 + digits */
+#define FIRST_FIXED_BITS 0xE3
+#define FIRST_ONE_BYTE_HEADER 0x03
+#define FIRST_HEADER_SHIFT 8
+
+static void make_digit_lanes(void) {
+  for (int fraction = 0; fraction < (int)lengthof(digit_lanes); fraction++)
+    for (int i = 0; i < LANE_WEIGHTS * LANE_SIZES; i++) {
+      DigitLanes *lanes = &digit_lanes[fraction][i];
+      int weight = (i / LANE_SIZES ^ 0x40) - 0x40;
+      int ndigits = i % LANE_SIZES - 1;
+      int used = weight + 1 + fraction; /* lanes from the first digit to the scale */
+
+      *lanes = (DigitLanes){0, 0, 1};
+      if (used < 1 || used > 4 || ndigits < 0 || ndigits > used) continue;
+      lanes->wrong = 0;
+      lanes->offset = 3 - 2 * (4 - used);
+      for (int digit = 0; digit < ndigits; digit++)
+        lanes->mask |= UINT64CONST(0xFFFF) << (4 - used + digit) * 16;
+    }
+  digit_lanes_made = true;
+}
+
+/* Returns false if some value was of another form; then nothing is known. */
 static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column,
                                                              const uint16 *list, int n,
                                                              bool has_nulls, uint64 *magnitudes) {
@@ -200,47 +241,43 @@ static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column
   const int fraction = (column->scale + DIGIT_DECIMALS - 1) / DIGIT_DECIMALS;
   const int excess = fraction * DIGIT_DECIMALS - column->scale;
   const uint64 inverse = inverse_of_five[excess];
-  const uint64 unit = powers_of_ten[excess];
-  const uint16 form_and_scale = FORM_SHORT | column->scale << SHORT_SCALE_SHIFT;
+  const DigitLanes *table = digit_lanes[fraction];
+  const uint32 fixed_mask =
+      (uint32)(FORM_MASK | SHORT_SCALE_MASK) << FIRST_HEADER_SHIFT | FIRST_FIXED_BITS;
+  const uint32 fixed = (uint32)(FORM_SHORT | column->scale << SHORT_SCALE_SHIFT)
+                           << FIRST_HEADER_SHIFT |
+                       FIRST_ONE_BYTE_HEADER;
   uint64 magnitude = 0;
-  uint64 wrong = 0;
+  uint32 wrong = 0;
 
   for (int i = 0; i < n; i++) {
     int row = list ? list[i] : i;
     const char *value = where[row];
-    uint8 first;
-    uint16 header;
-    int size, ndigits, weight, lanes, zeros;
-    uint64 digits, pairs, number_and_excess, result, sign;
+    const DigitLanes *lanes;
+    uint32 first;
+    uint64 digits, pairs, result;
+    int64 sign;
 
     if (has_nulls && value == NULL) {
       number[row] = 0;
       continue;
     }
-    first = *(const uint8 *)value;
-    memcpy(&header, value + 1, sizeof(header));
-    /* 0 of what has no one-byte header: nothing behind the value may be touched. */
-    size = (first >> 1) & -(first & 1);
-    memcpy(&digits, value + size - sizeof(digits), sizeof(digits));
-    ndigits = (size - 3) >> 1;
-    weight = (int)((header & 0x7F) ^ 0x40) - 0x40;
-    lanes = weight + fraction + 1; /* the value's lanes: digits and zeros after them */
-    zeros = lanes - ndigits;
-    /* One-byte header that is no toast pointer, short form, the column's scale, lanes in 1 .. 4,
-     * zeros not negative. Zero has no digits, and what its lanes hold is masked. */
-    wrong |= (uint64)((header & (FORM_MASK | SHORT_SCALE_MASK)) ^ form_and_scale) |
-             (uint64)((unsigned)(lanes - 1) > 3) | (uint64)((unsigned)zeros > 3) |
-             (uint64)((unsigned)(size - 3) > 8);
-    digits = digits >> ((zeros * 16) & 63) & ~UINT64CONST(0) << (((4 - lanes) * 16) & 63);
+    memcpy(&first, value, sizeof(first));
+    wrong |= (first & fixed_mask) ^ fixed;
+    lanes = &table[(first >> (FIRST_HEADER_SHIFT - 3) & (LANE_WEIGHTS - 1) * LANE_SIZES) |
+                   (first >> FIRST_SIZE_SHIFT & (LANE_SIZES - 1))];
+    wrong |= lanes->wrong;
+    memcpy(&digits, value + lanes->offset, sizeof(digits));
+    digits &= lanes->mask;
     pairs = (digits & UINT64CONST(0x0000FFFF0000FFFF)) * DIGIT_BASE +
             (digits >> 16 & UINT64CONST(0x0000FFFF0000FFFF));
-    number_and_excess = (pairs & 0xFFFFFFFF) * (DIGIT_BASE * DIGIT_BASE) + (pairs >> 32);
-    result = (number_and_excess >> excess) * inverse;
-    /* Digits behind the scale: the column's type forbids them, but what is stored counts. */
-    wrong |= result * unit ^ number_and_excess;
+    /* Digits are never stored behind the scale, so the division leaves nothing. */
+    result =
+        (((pairs & 0xFFFFFFFF) * (DIGIT_BASE * DIGIT_BASE) + (pairs >> 32)) >> excess) * inverse;
     magnitude |= result;
-    sign = (uint64)0 - (uint64)((header & SHORT_NEGATIVE) != 0);
-    number[row] = (int64)((result ^ sign) - sign);
+    /* All ones if negative. */
+    sign = (int32)(first << (31 - FIRST_HEADER_SHIFT - 13)) >> 31;
+    number[row] = ((int64)result ^ sign) - sign;
   }
   *magnitudes = magnitude;
   return wrong == 0;
@@ -270,6 +307,7 @@ void batch_decode(Batch *batch, int index) {
     case COLUMN_DECIMAL: {
       bool decoded = false;
 #ifndef WORDS_BIGENDIAN
+      if (unlikely(!digit_lanes_made)) make_digit_lanes();
       if (column->has_nulls)
         decoded = decode_short_decimals(column, batch->selected, n, true, &column->magnitude);
       else if (list == NULL)

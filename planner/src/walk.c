@@ -42,53 +42,120 @@ static const char *missing_value(TupleDesc descriptor, int index) {
   return copy;
 }
 
-Walk *walk_create(TupleDesc descriptor, const Batch *batch) {
+/* Sizes by the first byte, of values with a one-byte header; 0: look closer. */
+static uint8 short_sizes[256];
+
+static void make_short_sizes(void) {
+  for (int first = 0; first < (int)lengthof(short_sizes); first++) {
+    char byte = (char)first;
+    short_sizes[first] = VARATT_IS_1B(&byte) && !VARATT_IS_1B_E(&byte) ? VARSIZE_1B(&byte) : 0;
+  }
+}
+
+/* ---- steps ---- */
+
+/* Adds the step of attribute `index` and of as many behind it as go with it; returns the next. */
+static int add_variable_step(Walk *walk, const Batch *batch, int index, int start, int stop) {
+  WalkStep *step = &walk->steps[walk->nsteps++];
+  int length = walk->attributes[index].length;
+  int first_alignment = walk->attributes[index].alignment;
+  int offset = 0;
+
+  *step = (WalkStep){.kind = length > 0     ? STEP_FIXED
+                             : length == -1 ? STEP_VARLENA
+                                            : STEP_CSTRING,
+                     .start = start};
+  for (; index < walk->nattributes && step->n < WALK_STEP_ATTRIBUTES; index++) {
+    const WalkAttribute *attribute = &walk->attributes[index];
+    const char **where = attribute->column >= 0 ? batch->columns[attribute->column].where : NULL;
+
+    if (index == stop && step->last > 0) break;
+    if (step->last > 0 && (step->kind == STEP_CSTRING || (attribute->length > 0) != (length > 0) ||
+                           attribute->length == -2 || attribute->alignment > first_alignment))
+      break;
+    step->last = index + 1;
+    if (step->kind == STEP_FIXED) {
+      offset = TYPEALIGN(attribute->alignment, offset);
+      step->alignment[0] = first_alignment;
+      if (where) {
+        step->where[step->n] = where;
+        step->offset[step->n++] = offset;
+      }
+      offset += attribute->length;
+    } else {
+      step->where[step->n] = where ? where : walk->unwanted;
+      step->alignment[step->n++] = attribute->alignment;
+    }
+  }
+  step->length = offset;
+  return index;
+}
+
+/* Fixed attributes before all others need no cursor. */
+static void make_steps(Walk *walk, const Batch *batch, int stop) {
+  int offset = 0, index = 0;
+
+  walk->steps = palloc0(sizeof(*walk->steps) * Max(walk->nattributes, 1));
+  for (; index < walk->nattributes; index++) {
+    const WalkAttribute *attribute = &walk->attributes[index];
+    /* A varlena with a short header is not aligned: only one that stands right anyway has one
+     * place, and then only if nothing follows it. */
+    bool constant = attribute->length > 0 || (index + 1 == walk->nattributes &&
+                                              TYPEALIGN(attribute->alignment, offset) == offset);
+    if (!constant) break;
+    if (attribute->length > 0) offset = TYPEALIGN(attribute->alignment, offset);
+    if (attribute->column >= 0) {
+      WalkStep *step = &walk->steps[walk->nsteps++];
+      *step = (WalkStep){.kind = STEP_CONSTANT, .last = index + 1, .start = offset, .n = 1};
+      step->where[0] = batch->columns[attribute->column].where;
+    }
+    offset += attribute->length;
+  }
+  while (index < walk->nattributes) {
+    index = add_variable_step(walk, batch, index, offset, stop);
+    offset = 0;
+  }
+}
+
+Walk *walk_create(TupleDesc descriptor, const Batch *batch, int stop) {
   Walk *walk = palloc0(sizeof(*walk));
-  int32 offset = 0; /* of the next attribute, while that is the same in every row; then -1 */
 
   for (int i = 0; i < batch->ncolumns; i++)
     walk->nattributes = Max(walk->nattributes, batch->columns[i].slot_attno);
   walk->attributes = palloc0(sizeof(*walk->attributes) * Max(walk->nattributes, 1));
   for (int i = 0; i < walk->nattributes; i++) {
-    Form_pg_attribute from = TupleDescAttr(descriptor, i);
-    WalkAttribute *to = &walk->attributes[i];
-
-    to->length = from->attlen;
-    to->alignment = alignment_of(from->attalign);
-    to->column = -1;
-    to->missing = missing_value(descriptor, i);
-    to->offset = -1;
-    if (offset < 0) continue;
-    if (from->attlen > 0) {
-      to->offset = TYPEALIGN(to->alignment, offset);
-      offset = to->offset + from->attlen;
-    } else {
-      /* A varlena with a short header is not aligned: only one that stands right anyway has one
-       * place. */
-      if (from->attlen == -2 || TYPEALIGN(to->alignment, offset) == offset) to->offset = offset;
-      offset = -1;
-    }
+    Form_pg_attribute attribute = TupleDescAttr(descriptor, i);
+    walk->attributes[i] = (WalkAttribute){.length = attribute->attlen,
+                                          .alignment = alignment_of(attribute->attalign),
+                                          .column = -1,
+                                          .missing = missing_value(descriptor, i)};
   }
   for (int i = 0; i < batch->ncolumns; i++)
     walk->attributes[batch->columns[i].slot_attno - 1].column = i;
+  make_steps(walk, batch, stop);
+  if (short_sizes[3] == 0) make_short_sizes();
   return walk;
 }
 
 void walk_begin(Walk *walk, Batch *batch, int nrows) {
+  const int wanted = walk->nattributes;
   uint16 infomask = 0;
+  bool short_of = false;
 
   batch_select_all(batch, nrows);
   walk->next = 0;
   walk->irregular = false;
-  if (walk->nattributes == 0) return;
+  if (wanted == 0) return;
   for (int row = 0; row < nrows; row++) {
     HeapTupleHeader header = walk->headers[row];
     infomask |= header->t_infomask;
-    walk->irregular |= HeapTupleHeaderGetNatts(header) < walk->nattributes;
+    short_of |= HeapTupleHeaderGetNatts(header) < wanted;
     walk->cursors[row] = (const char *)header + header->t_hoff;
   }
-  walk->irregular |= (infomask & HEAP_HASNULL) != 0;
+  walk->irregular = short_of || (infomask & HEAP_HASNULL) != 0;
 }
+
+/* ---- walking ---- */
 
 /* Pages are aligned, and so are rows on them: an address is aligned as its offset is. */
 static inline const char *aligned(const char *address, uintptr_t alignment) {
@@ -100,66 +167,137 @@ static inline const char *varlena_start(const char *address, uintptr_t alignment
   return unlikely(*address == 0) ? aligned(address, alignment) : address;
 }
 
-static inline Size varlena_size(const char *address) {
-  if (likely(VARATT_IS_1B(address) && !VARATT_IS_1B_E(address))) return VARSIZE_1B(address);
-  return VARSIZE_ANY(address);
+/* The varlena at a cursor: where it starts; the cursor is moved behind it. */
+static pg_attribute_always_inline const char *take_varlena(const char **cursor,
+                                                           uintptr_t alignment) {
+  const char *value = *cursor;
+  Size size = short_sizes[*(const uint8 *)value];
+  if (unlikely(size == 0)) {
+    value = varlena_start(value, alignment);
+    size = VARSIZE_ANY(value);
+  }
+  *cursor = value + size;
+  return value;
 }
 
 /* One loop for all rows and one for the selected ones: the first needs no list. */
-#define FOR_SELECTED(batch, body)             \
-  do {                                        \
-    int n = (batch)->nselected;               \
-    if (n == (batch)->nrows) {                \
-      for (int row = 0; row < n; row++) body  \
-    } else {                                  \
-      const uint16 *list = (batch)->selected; \
-      for (int i = 0; i < n; i++) {           \
-        int row = list[i];                    \
-        body                                  \
-      }                                       \
-    }                                         \
+#define FOR_SELECTED(batch, body)                    \
+  do {                                               \
+    int nselected = (batch)->nselected;              \
+    if (nselected == (batch)->nrows) {               \
+      for (int row = 0; row < nselected; row++) body \
+    } else {                                         \
+      const uint16 *list = (batch)->selected;        \
+      for (int i = 0; i < nselected; i++) {          \
+        int row = list[i];                           \
+        body                                         \
+      }                                              \
+    }                                                \
   } while (0)
 
-/* The rows' attribute follows attributes of varying length; no row has NULLs. */
-static void step_regular(Walk *walk, Batch *batch, const WalkAttribute *attribute) {
+static void step_constant(Walk *walk, const Batch *batch, const WalkStep *step) {
   const char **cursors = walk->cursors;
-  const uintptr_t alignment = attribute->alignment;
-  const int length = attribute->length;
-  const char **where = attribute->column >= 0 ? batch->columns[attribute->column].where : NULL;
-
-  if (length > 0) {
-    if (where)
-      FOR_SELECTED(batch, {
-        const char *value = aligned(cursors[row], alignment);
-        where[row] = value;
-        cursors[row] = value + length;
-      });
-    else
-      FOR_SELECTED(batch, { cursors[row] = aligned(cursors[row], alignment) + length; });
-  } else if (length == -1) {
-    if (where)
-      FOR_SELECTED(batch, {
-        const char *value = varlena_start(cursors[row], alignment);
-        where[row] = value;
-        cursors[row] = value + varlena_size(value);
-      });
-    else
-      FOR_SELECTED(batch, {
-        const char *value = varlena_start(cursors[row], alignment);
-        cursors[row] = value + varlena_size(value);
-      });
-  } else
-    FOR_SELECTED(batch, {
-      const char *value = cursors[row];
-      if (where) where[row] = value;
-      cursors[row] = value + strlen(value) + 1;
-    });
+  const char **where = step->where[0];
+  const int offset = step->start;
+  FOR_SELECTED(batch, { where[row] = cursors[row] + offset; });
 }
 
-/* The same for rows that may have NULLs and may be older than the attribute. */
+/* `n` is a constant where this is inlined. */
+static pg_attribute_always_inline void step_fixed(Walk *walk, const Batch *batch,
+                                                  const WalkStep *step, int n) {
+  const char **cursors = walk->cursors;
+  const char **where0 = step->where[0], **where1 = step->where[1];
+  const char **where2 = step->where[2], **where3 = step->where[3];
+  const int offset0 = step->offset[0], offset1 = step->offset[1];
+  const int offset2 = step->offset[2], offset3 = step->offset[3];
+  const uintptr_t alignment = step->alignment[0];
+  const int start = step->start, length = step->length;
+
+  FOR_SELECTED(batch, {
+    const char *first = aligned(cursors[row] + start, alignment);
+    if (n > 0) where0[row] = first + offset0;
+    if (n > 1) where1[row] = first + offset1;
+    if (n > 2) where2[row] = first + offset2;
+    if (n > 3) where3[row] = first + offset3;
+    cursors[row] = first + length;
+  });
+}
+
+static pg_attribute_always_inline void step_varlena(Walk *walk, const Batch *batch,
+                                                    const WalkStep *step, int n) {
+  const char **cursors = walk->cursors;
+  const char **where0 = step->where[0], **where1 = step->where[1];
+  const char **where2 = step->where[2], **where3 = step->where[3];
+  const uintptr_t alignment0 = step->alignment[0], alignment1 = step->alignment[1];
+  const uintptr_t alignment2 = step->alignment[2], alignment3 = step->alignment[3];
+  const int start = step->start;
+
+  FOR_SELECTED(batch, {
+    const char *cursor = cursors[row] + start;
+    where0[row] = take_varlena(&cursor, alignment0);
+    if (n > 1) where1[row] = take_varlena(&cursor, alignment1);
+    if (n > 2) where2[row] = take_varlena(&cursor, alignment2);
+    if (n > 3) where3[row] = take_varlena(&cursor, alignment3);
+    cursors[row] = cursor;
+  });
+}
+
+/* The last attribute of all: nobody needs to know where it ends. */
+static void step_last_varlena(Walk *walk, const Batch *batch, const WalkStep *step) {
+  const char **cursors = walk->cursors;
+  const char **where = step->where[0];
+  const uintptr_t alignment = step->alignment[0];
+  const int start = step->start;
+  FOR_SELECTED(batch, { where[row] = varlena_start(cursors[row] + start, alignment); });
+}
+
+static void step_cstring(Walk *walk, const Batch *batch, const WalkStep *step) {
+  const char **cursors = walk->cursors;
+  const char **where = step->where[0];
+  const int start = step->start;
+  FOR_SELECTED(batch, {
+    const char *value = cursors[row] + start;
+    where[row] = value;
+    cursors[row] = value + strlen(value) + 1;
+  });
+}
+
+static void take_step(Walk *walk, const Batch *batch, const WalkStep *step) {
+  switch (step->kind) {
+    case STEP_CONSTANT: step_constant(walk, batch, step); break;
+    case STEP_FIXED:
+      switch (step->n) {
+        case 0: step_fixed(walk, batch, step, 0); break;
+        case 1: step_fixed(walk, batch, step, 1); break;
+        case 2: step_fixed(walk, batch, step, 2); break;
+        case 3: step_fixed(walk, batch, step, 3); break;
+        default: step_fixed(walk, batch, step, 4); break;
+      }
+      break;
+    case STEP_VARLENA:
+      switch (step->n) {
+        case 1:
+          if (step->last == walk->nattributes)
+            step_last_varlena(walk, batch, step);
+          else
+            step_varlena(walk, batch, step, 1);
+          break;
+        case 2: step_varlena(walk, batch, step, 2); break;
+        case 3: step_varlena(walk, batch, step, 3); break;
+        default: step_varlena(walk, batch, step, 4); break;
+      }
+      break;
+    case STEP_CSTRING: step_cstring(walk, batch, step); break;
+  }
+}
+
+/* One attribute of rows that may have NULLs and may be older than the attribute. */
 static void step_irregular(Walk *walk, Batch *batch, int index) {
   const WalkAttribute *attribute = &walk->attributes[index];
   BatchColumn *column = attribute->column >= 0 ? &batch->columns[attribute->column] : NULL;
+  const char **where = column ? column->where : walk->unwanted;
+  const uintptr_t alignment = attribute->alignment;
+  const int length = attribute->length;
   bool has_nulls = false;
 
   FOR_SELECTED(batch, {
@@ -169,63 +307,29 @@ static void step_irregular(Walk *walk, Batch *batch, int index) {
       value = attribute->missing;
     else if ((header->t_infomask & HEAP_HASNULL) && att_isnull(index, header->t_bits))
       value = NULL;
-    else {
-      const char *start = walk->cursors[row];
-      value = attribute->length == -1 ? varlena_start(start, attribute->alignment)
-              : attribute->length > 0 ? aligned(start, attribute->alignment)
-                                      : start;
-      walk->cursors[row] = value + (attribute->length == -1 ? varlena_size(value)
-                                    : attribute->length > 0 ? (Size)attribute->length
-                                                            : strlen(value) + 1);
+    else if (length == -1)
+      value = take_varlena(&walk->cursors[row], alignment);
+    else if (length > 0) {
+      value = aligned(walk->cursors[row], alignment);
+      walk->cursors[row] = value + length;
+    } else {
+      value = walk->cursors[row];
+      walk->cursors[row] = value + strlen(value) + 1;
     }
-    if (column) column->where[row] = value;
+    where[row] = value;
     has_nulls |= value == NULL;
   });
   if (column) column->has_nulls = has_nulls;
 }
 
-/* Attributes of constant offset need no walk; the last of them leaves the cursors behind it. */
-static void step_constant(Walk *walk, Batch *batch, int index) {
-  const WalkAttribute *attribute = &walk->attributes[index];
-  bool last = index + 1 == walk->nattributes || walk->attributes[index + 1].offset < 0;
-  const int offset = attribute->offset;
-
-  if (attribute->column >= 0) {
-    const char **where = batch->columns[attribute->column].where;
-    if (last && attribute->length == -1) {
-      FOR_SELECTED(batch, {
-        const char *value = walk->cursors[row] + offset;
-        where[row] = value;
-        walk->cursors[row] = value + varlena_size(value);
-      });
-      return;
-    }
-    FOR_SELECTED(batch, { where[row] = walk->cursors[row] + offset; });
-  }
-  if (!last) return;
-  if (attribute->length > 0)
-    FOR_SELECTED(batch, { walk->cursors[row] += offset + attribute->length; });
-  else if (attribute->length == -1)
-    FOR_SELECTED(batch, {
-      const char *value = walk->cursors[row] + offset;
-      walk->cursors[row] = value + varlena_size(value);
-    });
-  else
-    FOR_SELECTED(batch, {
-      const char *value = walk->cursors[row] + offset;
-      walk->cursors[row] = value + strlen(value) + 1;
-    });
-}
-
 void walk_to(Walk *walk, Batch *batch, int attno) {
   Assert(attno <= walk->nattributes);
-  for (; walk->next < attno; walk->next++) {
-    const WalkAttribute *attribute = &walk->attributes[walk->next];
-    if (walk->irregular)
-      step_irregular(walk, batch, walk->next);
-    else if (attribute->offset >= 0)
-      step_constant(walk, batch, walk->next);
-    else
-      step_regular(walk, batch, attribute);
+  if (walk->irregular) {
+    while (walk->next < attno) step_irregular(walk, batch, walk->next++);
+    return;
   }
+  /* The step that finds `attno` may find some behind it, too. */
+  while (walk->next < walk->nsteps &&
+         (walk->next == 0 ? 0 : walk->steps[walk->next - 1].last) < attno)
+    take_step(walk, batch, &walk->steps[walk->next++]);
 }
