@@ -74,8 +74,14 @@ static bool is_null_constant(const Node *node) {
 
 /* ---- planning ---- */
 
-static const char *value_refusal(const Node *value) {
-  return is_null_constant(value) ? NULL : vector_expression_refusal(value);
+/* To count a value, only whether it is NULL matters. */
+static bool is_only_counted(const Node *value, TransitionKind kind) {
+  return kind == TRANSITION_COUNT && (IsA(value, Var) || IsA(value, Const));
+}
+
+static const char *value_refusal(const Node *value, TransitionKind kind) {
+  if (is_null_constant(value) || is_only_counted(value, kind)) return NULL;
+  return vector_expression_refusal(value);
 }
 
 static const char *argument_refusal(const Node *argument, TransitionKind kind) {
@@ -83,11 +89,7 @@ static const char *argument_refusal(const Node *argument, TransitionKind kind) {
   ListCell *cell;
   const char *reason;
 
-  /* Only whether it is NULL matters. */
-  if (kind == TRANSITION_COUNT && IsA(argument, Var)) return NULL;
-  if (kind == TRANSITION_COUNT && IsA(argument, Const))
-    return ((const Const *)argument)->constisnull ? "count of NULL" : NULL;
-  if (!IsA(argument, CaseExpr)) return vector_expression_refusal(argument);
+  if (!IsA(argument, CaseExpr)) return value_refusal(argument, kind);
 
   if (expression->arg != NULL) return "CASE with an operand";
   /* Ties between values of different display scales are decided by the order of rows. */
@@ -96,10 +98,10 @@ static const char *argument_refusal(const Node *argument, TransitionKind kind) {
   foreach (cell, expression->args) {
     const CaseWhen *when = lfirst_node(CaseWhen, cell);
     reason = vector_qual_refusal((Node *)when->expr);
-    if (reason == NULL) reason = value_refusal((Node *)when->result);
+    if (reason == NULL) reason = value_refusal((Node *)when->result, kind);
     if (reason) return reason;
   }
-  return expression->defresult ? value_refusal((Node *)expression->defresult) : NULL;
+  return expression->defresult ? value_refusal((Node *)expression->defresult, kind) : NULL;
 }
 
 static const char *function_refusal(Oid function) {
@@ -172,7 +174,8 @@ static Transition transition_of(const Aggref *aggregate, TransitionKind kind) {
 
   transition.argument = argument_of(aggregate);
   /* count(1) is count(*) */
-  if (kind == TRANSITION_COUNT && transition.argument && IsA(transition.argument, Const))
+  if (kind == TRANSITION_COUNT && transition.argument && IsA(transition.argument, Const) &&
+      !is_null_constant(transition.argument))
     transition.argument = NULL;
   transition.filter_clauses = make_ands_implicit(aggregate->aggfilter);
   if (transition.argument) {
@@ -249,10 +252,12 @@ static void bind_arm(Transitions *transitions, const Transition *transition, Tra
   }
   arm->node = -1;
   if (arm->value == NULL) return;
-  if (transition->kind == TRANSITION_COUNT && IsA(arm->value, Var))
-    arm->columns = bms_make_singleton(column_of((Var *)arm->value, argument));
-  else if (!is_null_constant(arm->value))
+  arm->is_null = is_null_constant(arm->value);
+  if (arm->is_null) return;
+  if (!is_only_counted(arm->value, transition->kind))
     arm->node = vector_expression_add(transitions->expressions, batch, arm->value);
+  else if (IsA(arm->value, Var))
+    arm->columns = bms_make_singleton(column_of((Var *)arm->value, argument));
 }
 
 Transitions *transitions_create(PlanState *parent, Batch *batch, List *aggregates,

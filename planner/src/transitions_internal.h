@@ -44,6 +44,7 @@ typedef struct TransitionArm {
   VectorQual *when;
   bool never; /* the condition cannot be true: a NULL constant */
   Node *value;
+  bool is_null;       /* the value is NULL */
   int node;           /* of the expressions; -1: nothing is computed, only counted */
   Bitmapset *columns; /* with node -1: rows where one is NULL do not count */
 } TransitionArm;

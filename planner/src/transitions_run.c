@@ -268,7 +268,7 @@ static void advance_arm(const Advance *advance, const Transition *transition,
     value = vector_expression_result(advance->transitions->expressions, arm->node);
   } else {
     value.columns = arm->columns;
-    value.is_null = arm->value && arm->columns == NULL;
+    value.is_null = arm->is_null;
   }
   if (value.is_null) {
     if (!transition->filter) add_missing(advance, transition, rows, n, 1);
