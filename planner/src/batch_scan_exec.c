@@ -13,6 +13,7 @@
 #include "access/sysattr.h"
 #include "page_reader.h"
 #include "qual.h"
+#include "stats.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
@@ -31,6 +32,9 @@ typedef struct Attribute {
   int index;    /* in the slot's arrays */
   int16 length; /* of a value in place: 1, 2, 4, 8; 0: by reference */
 } Attribute;
+/* Attributes in order of these, so that each kind has a loop of its own. */
+typedef enum AttributeKind { BY_REFERENCE, IN_FOUR_BYTES, IN_EIGHT_BYTES, IN_OTHER } AttributeKind;
+#define ATTRIBUTE_KINDS (IN_OTHER + 1)
 
 typedef struct BatchScanState {
   CustomScanState css;
@@ -56,11 +60,12 @@ typedef struct BatchScanState {
   int nresult;
   int *result_columns; /* the batch's column of each target entry */
   int nattributes;
-  Attribute *attributes; /* of the result slot if `plain`, else of the scan slot */
-  bool with_nulls;       /* the current batch has some */
+  Attribute *attributes;               /* of the result slot if `plain`, else of the scan slot */
+  int attributes_end[ATTRIBUTE_KINDS]; /* behind the last of a kind */
+  bool with_nulls;                     /* the current batch has some */
 
-  /* for EXPLAIN */
-  uint64 batches, rows, filtered, odd_rows, visitor_filtered;
+  NodeCounts counts;                 /* for ccopt_stats and EXPLAIN */
+  uint64 filtered, visitor_filtered; /* rows that predicates and visitors took out */
 } BatchScanState;
 
 Node *batch_scan_create_state(CustomScan *plan) {
@@ -124,22 +129,35 @@ static bool match_target_list(BatchScanState *state, List *target_list) {
   return plain;
 }
 
+static AttributeKind attribute_kind(const BatchColumn *column) {
+  if (!column->by_value) return BY_REFERENCE;
+  if (column->length == sizeof(int32)) return IN_FOUR_BYTES;
+  return column->length == sizeof(int64) ? IN_EIGHT_BYTES : IN_OTHER;
+}
+
 /* Where rows that are handed out go. */
 static void make_attributes(BatchScanState *state) {
-  state->nattributes = state->plain ? state->nresult : state->batch.ncolumns;
-  state->attributes = palloc(sizeof(*state->attributes) * Max(state->nattributes, 1));
-  for (int i = 0; i < state->nattributes; i++) {
-    int index = state->plain ? state->result_columns[i] : i;
-    const BatchColumn *column = &state->batch.columns[index];
-    state->attributes[i] = (Attribute){.column = column,
-                                       .where = column->where,
-                                       .index = state->plain ? i : column->slot_attno - 1,
-                                       .length = column->by_value ? column->length : 0};
+  int ntargets = state->plain ? state->nresult : state->batch.ncolumns;
+
+  state->attributes = palloc(sizeof(*state->attributes) * Max(ntargets, 1));
+  for (int kind = 0; kind < ATTRIBUTE_KINDS; kind++) {
+    for (int i = 0; i < ntargets; i++) {
+      const BatchColumn *column =
+          &state->batch.columns[state->plain ? state->result_columns[i] : i];
+      if (attribute_kind(column) != (AttributeKind)kind) continue;
+      state->attributes[state->nattributes++] =
+          (Attribute){.column = column,
+                      .where = column->where,
+                      .index = state->plain ? i : column->slot_attno - 1,
+                      .length = column->length};
+    }
+    state->attributes_end[kind] = state->nattributes;
   }
 }
 
 static Batch *next_batch(BatchScanState *state);
 static TupleTableSlot *exec_batch_scan(CustomScanState *node);
+static TupleTableSlot *exec_plain(PlanState *node);
 
 static TupleTableSlot *exec_proc_node(PlanState *node) {
   return exec_batch_scan((CustomScanState *)node);
@@ -178,7 +196,7 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
   memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
          sizeof(bool) * node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
   /* One call less for each row. */
-  node->ss.ps.ExecProcNode = exec_proc_node;
+  node->ss.ps.ExecProcNode = state->plain ? exec_plain : exec_proc_node;
 }
 
 /* ---- batches ---- */
@@ -213,13 +231,13 @@ static Batch *next_batch(BatchScanState *state) {
       break;
     }
     walk_begin(state->walk, batch, nrows);
-    state->batches++;
-    state->rows += nrows;
+    state->counts.batches++;
+    state->counts.rows_in += nrows;
     if (state->qual) {
       walk_to(state->walk, batch, state->qual_attno);
       vector_qual_run(state->qual, batch, slot, context);
       state->filtered += nrows - batch->nselected;
-      if (batch->nodd > 0) state->odd_rows += batch->nodd;
+      state->counts.odd_rows += batch->nodd;
       if (batch->nselected == 0) continue;
     }
     walk_to(state->walk, batch, state->last_attno);
@@ -228,6 +246,7 @@ static Batch *next_batch(BatchScanState *state) {
          visitor = visitor->next)
       visitor->visit(visitor->state, batch);
     state->visitor_filtered += left - batch->nselected;
+    state->counts.rows_out += batch->nselected;
     if (batch->nselected > 0) return batch;
   }
   return NULL;
@@ -240,43 +259,65 @@ static BatchSource *batch_scan_source(CustomScanState *node) {
 
 /* ---- rows ---- */
 
+/* Which slot rows go to. */
+static TupleTableSlot *row_slot(const BatchScanState *state) {
+  return state->plain ? state->css.ss.ps.ps_ResultTupleSlot : state->css.ss.ss_ScanTupleSlot;
+}
+
+/* The batch after the current one; false at the end. */
+static bool take_batch(BatchScanState *state) {
+  bool *isnull = row_slot(state)->tts_isnull;
+
+  CHECK_FOR_INTERRUPTS();
+  state->current = next_batch(state);
+  state->next = 0;
+  if (state->current == NULL) return false;
+  state->with_nulls = false;
+  for (int i = 0; i < state->nattributes; i++) {
+    state->with_nulls |= state->attributes[i].column->has_nulls;
+    isnull[state->attributes[i].index] = false;
+  }
+  return true;
+}
+
 /* The next row's place in the current batch, or -1. */
 static inline int next_row(BatchScanState *state) {
-  if (unlikely(state->current == NULL || state->next >= state->current->nselected)) {
-    CHECK_FOR_INTERRUPTS();
-    state->current = next_batch(state);
-    state->next = 0;
-    if (state->current == NULL) return -1;
-    state->with_nulls = false;
-    for (int i = 0; i < state->nattributes; i++)
-      state->with_nulls |= state->attributes[i].column->has_nulls;
-  }
+  if (unlikely(state->current == NULL || state->next >= state->current->nselected) &&
+      !take_batch(state))
+    return -1;
   return state->current->selected[state->next++];
+}
+
+static pg_noinline void store_with_nulls(const BatchScanState *state, int row,
+                                         TupleTableSlot *slot) {
+  for (int i = 0; i < state->nattributes; i++) {
+    const Attribute *attribute = &state->attributes[i];
+    const char *value = attribute->where[row];
+    slot->tts_isnull[attribute->index] = value == NULL;
+    if (value != NULL)
+      slot->tts_values[attribute->index] =
+          fetch_att(value, attribute->column->by_value, attribute->length);
+  }
 }
 
 /* Fills the slot with a row: as batch_store_slot() does, for the few attributes that are needed. */
 static pg_attribute_always_inline void store_row(const BatchScanState *state, int row,
                                                  TupleTableSlot *slot) {
-  const Attribute *attribute = state->attributes, *end = attribute + state->nattributes;
-  Datum *values = slot->tts_values;
-  bool *isnull = slot->tts_isnull;
-  const bool with_nulls = state->with_nulls;
-
-  for (; attribute < end; attribute++) {
-    const char *value = attribute->where[row];
-    int index = attribute->index;
-    isnull[index] = false;
-    if (with_nulls && value == NULL) {
-      isnull[index] = true;
-      continue;
-    }
-    switch (attribute->length) {
-      case 0: values[index] = PointerGetDatum(value); break;
-      case sizeof(int32): values[index] = Int32GetDatum(*(const int32 *)value); break;
-      case sizeof(int64): values[index] = Int64GetDatum(*(const int64 *)value); break;
-      default: values[index] = fetch_att(value, true, attribute->length);
-    }
-  }
+  if (likely(!state->with_nulls)) {
+    const Attribute *attributes = state->attributes;
+    const int *end = state->attributes_end;
+    Datum *values = slot->tts_values;
+    int i = 0;
+    for (; i < end[BY_REFERENCE]; i++)
+      values[attributes[i].index] = PointerGetDatum(attributes[i].where[row]);
+    for (; i < end[IN_FOUR_BYTES]; i++)
+      values[attributes[i].index] = Int32GetDatum(*(const int32 *)attributes[i].where[row]);
+    for (; i < end[IN_EIGHT_BYTES]; i++)
+      values[attributes[i].index] = Int64GetDatum(*(const int64 *)attributes[i].where[row]);
+    for (; i < end[IN_OTHER]; i++)
+      values[attributes[i].index] = fetch_att(attributes[i].where[row], true, attributes[i].length);
+  } else
+    store_with_nulls(state, row, slot);
   /* What ExecClearTuple() and ExecStoreVirtualTuple() leave behind; a virtual slot that owns nothing
    * has nothing to free. */
   if (unlikely(TTS_SHOULDFREE(slot))) ExecClearTuple(slot);
@@ -284,8 +325,10 @@ static pg_attribute_always_inline void store_row(const BatchScanState *state, in
   slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
 }
 
-static TupleTableSlot *exec_plain(BatchScanState *state) {
-  TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+/* ExecProcNode of a scan that only hands out columns. */
+static TupleTableSlot *exec_plain(PlanState *node) {
+  BatchScanState *state = (BatchScanState *)node;
+  TupleTableSlot *slot = node->ps_ResultTupleSlot;
   int row = next_row(state);
 
   if (unlikely(row < 0)) return ExecClearTuple(slot);
@@ -298,7 +341,7 @@ static TupleTableSlot *exec_batch_scan(CustomScanState *node) {
   ExprContext *context = node->ss.ps.ps_ExprContext;
   TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
-  if (state->plain) return exec_plain(state);
+  if (state->plain) return exec_plain(&node->ss.ps);
   for (;;) {
     int row;
     ResetExprContext(context);
@@ -332,6 +375,7 @@ static void end_batch_scan(CustomScanState *node) {
   BatchScanState *state = (BatchScanState *)node;
   if (state->opened) page_reader_close(&state->reader);
   state->opened = false;
+  stats_add(STATS_BATCH_SCAN, &state->counts);
 }
 
 /* ---- doors for other operators ---- */
@@ -375,9 +419,9 @@ static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainSt
     ExplainPropertyUInteger("Rows Removed by Vector Filter", NULL, state->filtered, es);
   if (state->visitors)
     ExplainPropertyUInteger("Rows Removed by Visitors", NULL, state->visitor_filtered, es);
-  ExplainPropertyUInteger("Batches", NULL, state->batches, es);
-  if (state->odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-    ExplainPropertyUInteger("Odd Rows", NULL, state->odd_rows, es);
+  ExplainPropertyUInteger("Batches", NULL, state->counts.batches, es);
+  if (state->counts.odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+    ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
 }
 
 const BatchExecMethods batch_scan_exec_methods = {.base = {.CustomName = BATCH_SCAN_NAME,

@@ -182,6 +182,7 @@ Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows) {
   path->methods = &path_methods;
   cost_batch_scan(root, rel, &work, row_quals, emits_rows, &path->path.startup_cost,
                   &path->path.total_cost);
+  set_disabled_nodes(&path->path, enable_seqscan || ccopt_force ? 0 : 1);
   if (ccopt_force) path->path.startup_cost = path->path.total_cost = 0;
   return &path->path;
 }

@@ -43,8 +43,10 @@
  * input's. */
 #if PG_VERSION_NUM >= 180000
 #define CCOPT_DISABLED_NODES(path) (path)->disabled_nodes,
+#define set_disabled_nodes(path, n) ((path)->disabled_nodes = (n))
 #else
 #define CCOPT_DISABLED_NODES(path)
+#define set_disabled_nodes(path, n) ((void)0)
 #endif
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
