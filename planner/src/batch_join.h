@@ -19,6 +19,7 @@
 #include "ccopt.h"
 #include "join_table.h"
 #include "qual.h"
+#include "stats.h"
 
 typedef enum BatchJoinKind {
   BATCH_JOIN_INNER,
@@ -114,7 +115,6 @@ typedef struct BatchJoinState {
   BatchSource source;  /* what we are to our parent */
   Batch out;           /* column i is entry i+1 of custom_scan_tlist */
   JoinColumn *columns;
-  bool *plain_target; /* not used while NULL: see batch_join_exec.c */
 
   BatchJoinKind kind;
   const BatchJoinTraits *traits;
@@ -131,8 +131,9 @@ typedef struct BatchJoinState {
   KeyFilter *filter; /* in the scan below the outer side, or NULL */
   JoinSpill *spill;  /* both sides are in files, or NULL */
   Size memory_limit;
-  int64 inner_rows;
-  int partitions; /* the most, for EXPLAIN */
+  int64 inner_rows;  /* of the present table */
+  NodeCounts counts; /* for ccopt_stats */
+  int partitions;    /* the most, for EXPLAIN */
   Size peak;
 
   List *hash_clauses, *join_quals; /* for EXPLAIN */

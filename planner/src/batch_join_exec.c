@@ -233,6 +233,8 @@ static void build(BatchJoinState *state) {
     key_vector_fill(state->inner_vector, batch);
     join_table_add(state->table, batch, state->inner_vector, state->traits->fill_inner);
     state->inner_rows += batch->nselected;
+    state->counts.batches++;
+    state->counts.rows_in += batch->nselected;
     if (state->spill == NULL && join_table_memory(state->table) > state->memory_limit)
       join_spill_begin(state);
     else if (state->spill != NULL)
@@ -276,6 +278,8 @@ static bool start(BatchJoinState *state) {
     state->batch_pending = false;
     for (; batch != NULL; batch = batch_source_next(state->outer)) {
       CHECK_FOR_INTERRUPTS();
+      state->counts.batches++;
+      state->counts.rows_in += batch->nselected;
       join_spill_outer(state, batch);
     }
   }
@@ -291,13 +295,14 @@ static bool fetch_outer(BatchJoinState *state) {
   state->batch_pending = false;
   if (state->batch == NULL) return false;
   state->outer_seen = true;
+  state->counts.batches++;
+  state->counts.rows_in += state->batch->nselected;
   key_vector_fill(state->outer_vector, state->batch);
   return true;
 }
 
-static Batch *next_batch(BatchSource *source) {
-  BatchJoinState *state = (BatchJoinState *)source->node;
-
+/* Goes on until `out` has rows; false: there are no more. */
+static bool advance(BatchJoinState *state) {
   for (;;) {
     CHECK_FOR_INTERRUPTS();
     switch (state->phase) {
@@ -317,24 +322,32 @@ static Batch *next_batch(BatchSource *source) {
         state->phase = state->traits->fill_inner ? PHASE_UNMATCHED_INNER : PHASE_NEXT_PASS;
         break;
       case PHASE_PAIRS:
-        if (batch_join_next_pairs(state)) return &state->out;
+        if (batch_join_next_pairs(state)) return true;
         state->phase =
             state->traits->fill_outer && state->final_pass ? PHASE_UNMATCHED_OUTER : PHASE_OUTER;
         break;
       case PHASE_UNMATCHED_OUTER:
         state->phase = PHASE_OUTER;
-        if (batch_join_unmatched_outer(state)) return &state->out;
+        if (batch_join_unmatched_outer(state)) return true;
         break;
       case PHASE_UNMATCHED_INNER:
-        if (batch_join_unmatched_inner(state)) return &state->out;
+        if (batch_join_unmatched_inner(state)) return true;
         state->phase = PHASE_NEXT_PASS;
         break;
       case PHASE_NEXT_PASS:
         state->phase = state->spill && join_spill_next_pass(state) ? PHASE_OUTER : PHASE_DONE;
         break;
-      case PHASE_DONE: return NULL;
+      case PHASE_DONE: return false;
     }
   }
+}
+
+static Batch *next_batch(BatchSource *source) {
+  BatchJoinState *state = (BatchJoinState *)source->node;
+
+  if (!advance(state)) return NULL;
+  state->counts.rows_out += state->out.nselected;
+  return &state->out;
 }
 
 /* ---- rows by slot ---- */
@@ -444,6 +457,7 @@ static void end(CustomScanState *node) {
   BatchJoinState *state = (BatchJoinState *)node;
 
   if (state->table != NULL) forget_table(state);
+  stats_add(STATS_BATCH_JOIN, &state->counts);
   ExecEndNode(state->outer_node);
   ExecEndNode(state->inner_node);
 }

@@ -254,7 +254,7 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   double limit = get_hash_memory_limit();
   /* A unique inner side tells how many outer rows find a partner. */
   bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->rows;
-  Cost batch_startup, batch_total, spill = 0;
+  Cost batch_startup, batch_total, extra = 0;
   ListCell *cell;
 
   if (inner_bytes > limit * SPILL_FACTOR && !ccopt_force) {
@@ -270,20 +270,18 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->methods = &batch_join_path_methods;
   path->custom_paths = list_make2(outer, inner);
-  if (inner_bytes > limit) spill = spill_cost(outer, inner, inner_bytes);
-  if (ccopt_force) {
-    /* Nothing, but the smaller table is the better one. */
-    path->path.startup_cost = batch_startup = 0;
-    path->path.total_cost = batch_total = inner->rows * 1e-9;
-  } else {
-    cost_batch_join(root, outer, inner, &work, joinrel->rows, true, &path->path.startup_cost,
-                    &path->path.total_cost);
-    cost_batch_join(root, outer, inner, &work, joinrel->rows, false, &batch_startup, &batch_total);
-    path->path.startup_cost += spill;
-    path->path.total_cost += spill;
-    batch_startup += spill;
-    batch_total += spill;
-  }
+  cost_batch_join(root, outer, inner, &work, joinrel->rows, true, &path->path.startup_cost,
+                  &path->path.total_cost);
+  cost_batch_join(root, outer, inner, &work, joinrel->rows, false, &batch_startup, &batch_total);
+  if (ccopt_force)
+    extra = inner->rows * 1e-9; /* of all that cost nothing the smaller table is the better one */
+  else if (inner_bytes > limit)
+    extra = spill_cost(outer, inner, inner_bytes);
+  path->path.startup_cost += extra;
+  path->path.total_cost += extra;
+  batch_startup += extra;
+  batch_total += extra;
+  set_disabled_nodes(&path->path, outer->disabled_nodes + inner->disabled_nodes);
 
   path->custom_private = list_make5(makeInteger(kind), makeInteger(inner_unique),
                                     makeInteger(filters), joinrel->reltarget->exprs, clauses->hash);

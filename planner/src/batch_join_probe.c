@@ -104,7 +104,10 @@ static void run_checks(BatchJoinState *state) {
   Batch *out = &state->out;
   int before = out->nselected;
 
-  if (state->outer_vector->nsuspect > 0) check_suspects(state);
+  if (state->outer_vector->nsuspect > 0) {
+    state->counts.odd_rows += state->outer_vector->nsuspect;
+    check_suspects(state);
+  }
   if (state->vector_quals && out->nselected > 0) {
     context->ecxt_scantuple = slot;
     vector_qual_run(state->vector_quals, out, slot, context);

@@ -183,6 +183,7 @@ void join_spill_begin(BatchJoinState *state) {
   begin_parting(spill, part_count(expected * average, state->memory_limit), 0);
   MemoryContextSwitchTo(caller);
   state->spill = spill;
+  state->counts.spills++;
   join_spill_inner(state);
 }
 
