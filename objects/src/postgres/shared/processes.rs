@@ -4,7 +4,7 @@
 use super::locks::field_part;
 use crate::postgres::attach::Server;
 use crate::postgres::found::Found;
-use crate::process_memory::{children_of, title_of, ProcessMemory};
+use crate::process_memory::{children_of, parent_of, title_of, ProcessMemory};
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -134,7 +134,8 @@ impl Roles {
     /// The processes that serve a client now.
     pub fn clients(&self, server: &Server) -> Vec<Pid> {
         let mut children = children_of(server.memory.pid());
-        children.retain(|pid| self.of(*pid) == Some(CLIENT));
+        // One that has ended has no parent any more, though its parent has not taken note of it yet.
+        children.retain(|pid| self.of(*pid) == Some(CLIENT) && parent_of(*pid).is_some());
         children
     }
 
