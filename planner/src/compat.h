@@ -30,6 +30,13 @@
   } while (0)
 #endif
 
+/* Up to 16 an old snapshot could be told that it is too old. */
+#if PG_VERSION_NUM >= 170000
+#define check_snapshot_age(snapshot, rel, page) ((void)0)
+#else
+#define check_snapshot_age(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
+#endif
+
 /* Since 17 a heap scan gets its pages from a read stream, and heapgetpage() is gone. */
 #if PG_VERSION_NUM >= 170000
 #define HEAP_SCAN_HAS_STREAM

@@ -5,6 +5,7 @@
 
 #include "access/tableam.h"
 #include "access/syncscan.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/bufpage.h"
 #ifdef HEAP_SCAN_HAS_STREAM
@@ -25,6 +26,8 @@ void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot) 
     elog(ERROR, "BatchScan needs an MVCC snapshot");
   reader->max_pages = pin_limit();
   reader->pages_now = 1;
+  reader->serializable = IsolationIsSerializable();
+  reader->expect_all_visible = true;
 }
 
 static void drop_pins(PageReader *reader) {
@@ -32,79 +35,145 @@ static void drop_pins(PageReader *reader) {
   reader->npins = 0;
 }
 
+/* Gathers a page's rows; they are needed when all pages are gathered: by then their lines are here.
+ */
+static inline void add_row(HeapTupleHeader *headers, int *nrows, Page page, ItemId item) {
+  HeapTupleHeader header = (HeapTupleHeader)PageGetItem(page, item);
+  __builtin_prefetch(header);
+  headers[(*nrows)++] = header;
+}
+
+/* The rows that core found visible on the page that it prepared. */
+static int gather_prepared(HeapScanDesc scan, HeapTupleHeader *headers) {
+  Page page = BufferGetPage(scan->rs_cbuf);
+  int nrows = 0;
+  for (int i = 0, visible = scan->rs_ntuples; i < visible; i++)
+    add_row(headers, &nrows, page, PageGetItemId(page, scan->rs_vistuples[i]));
+  return nrows;
+}
+
+/*
+ * The rows of a page of which all are visible to everybody; -1 if that is not so. Under a snapshot
+ * taken during recovery the mark does not count, since the standby may not know of all transactions
+ * that the primary knew; and a serializable transaction has to look for conflicts.
+ */
+static int gather_all_visible(PageReader *reader, Buffer buffer, HeapTupleHeader *headers) {
+  Relation relation = reader->scan->rs_base.rs_rd;
+  Snapshot snapshot = reader->scan->rs_base.rs_snapshot;
+  Page page;
+  int nrows = 0;
+
+  if (reader->serializable || snapshot->takenDuringRecovery) return -1;
+  heap_page_prune_opt(relation, buffer);
+  LockBuffer(buffer, BUFFER_LOCK_SHARE);
+  page = BufferGetPage(buffer);
+  check_snapshot_age(snapshot, relation, page);
+  if (PageIsAllVisible(page)) {
+    OffsetNumber last = PageGetMaxOffsetNumber(page);
+    for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++) {
+      ItemId item = PageGetItemId(page, offset);
+      if (ItemIdIsNormal(item)) add_row(headers, &nrows, page, item);
+    }
+  } else
+    nrows = -1;
+  LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+  return nrows;
+}
+
 #ifdef HEAP_SCAN_HAS_STREAM
 
-static bool prepare_next_page(PageReader *reader) {
+/* Reads the next page and gathers its rows; *buffer has a pin. -1 at the end. */
+static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
   HeapScanDesc scan = reader->scan;
+  int nrows;
 
-  CHECK_FOR_INTERRUPTS();
   scan->rs_dir = ForwardScanDirection;
-  scan->rs_cbuf = read_stream_next_buffer(scan->rs_read_stream, NULL);
-  if (!BufferIsValid(scan->rs_cbuf)) return false;
-  scan->rs_cblock = BufferGetBlockNumber(scan->rs_cbuf);
+  *buffer = read_stream_next_buffer(scan->rs_read_stream, NULL);
+  if (!BufferIsValid(*buffer)) return -1;
+  nrows = gather_all_visible(reader, *buffer, headers);
+  if (nrows >= 0) return nrows;
+  scan->rs_cbuf = *buffer;
+  scan->rs_cblock = BufferGetBlockNumber(*buffer);
   heap_prepare_pagescan((TableScanDesc)scan);
-  return true;
+  nrows = gather_prepared(scan, headers);
+  /* The scan's own pin becomes ours: it will find none to drop. */
+  scan->rs_cbuf = InvalidBuffer;
+  return nrows;
 }
 
 #else
 
-static bool prepare_next_page(PageReader *reader) {
+/* The block to read; the next one is known. */
+static BlockNumber advance(PageReader *reader) {
   HeapScanDesc scan = reader->scan;
+  BlockNumber block = reader->next_block;
 
-  if (!reader->started) {
-    if (scan->rs_nblocks == 0) return false;
-    reader->next_block = scan->rs_startblock;
-    reader->started = true;
-  }
-  /* Checks for interrupts, too. */
-  heapgetpage((TableScanDesc)scan, reader->next_block);
   if (++reader->next_block >= scan->rs_nblocks) reader->next_block = 0;
   /* Where scans that start now shall join in. */
   if (scan->rs_base.rs_flags & SO_ALLOW_SYNC)
     ss_report_location(scan->rs_base.rs_rd, reader->next_block);
   if (reader->next_block == scan->rs_startblock) reader->finished = true;
-  return true;
+  return block;
+}
+
+static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
+  HeapScanDesc scan = reader->scan;
+  BlockNumber block;
+  int nrows;
+
+  if (!reader->started) {
+    if (scan->rs_nblocks == 0) return -1;
+    reader->next_block = scan->rs_startblock;
+    reader->started = true;
+  }
+  block = advance(reader);
+  /* heapgetpage() finds the buffer itself: to find it twice is worth it only where pages tend to be
+   * all-visible. */
+  if (reader->expect_all_visible || block % 16 == 0) {
+    *buffer =
+        ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
+    nrows = gather_all_visible(reader, *buffer, headers);
+    reader->expect_all_visible = nrows >= 0;
+    if (nrows >= 0) return nrows;
+    heapgetpage((TableScanDesc)scan, block);
+    ReleaseBuffer(*buffer);
+  } else
+    heapgetpage((TableScanDesc)scan, block);
+  nrows = gather_prepared(scan, headers);
+  /* The scan's own pin becomes ours: it will find none to drop when it takes the next page. */
+  *buffer = scan->rs_cbuf;
+  scan->rs_cbuf = InvalidBuffer;
+  return nrows;
 }
 
 #endif
 
 int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity) {
-  HeapScanDesc scan = reader->scan;
   int nrows = 0;
 
   Assert(capacity >= MaxHeapTuplesPerPage);
   drop_pins(reader);
   while (!reader->finished && reader->npins < reader->pages_now &&
          nrows + MaxHeapTuplesPerPage <= capacity) {
-    Page page;
+    Buffer buffer;
     int visible;
 
-    if (!prepare_next_page(reader)) {
+    CHECK_FOR_INTERRUPTS();
+    visible = read_page(reader, headers + nrows, &buffer);
+    if (visible < 0) {
       reader->finished = true;
       break;
     }
     reader->pages++;
-    visible = scan->rs_ntuples;
     if (visible == 0) {
-      ReleaseBuffer(scan->rs_cbuf);
-      scan->rs_cbuf = InvalidBuffer;
+      ReleaseBuffer(buffer);
       continue;
     }
-    page = BufferGetPage(scan->rs_cbuf);
-    for (int i = 0; i < visible; i++) {
-      HeapTupleHeader header =
-          (HeapTupleHeader)PageGetItem(page, PageGetItemId(page, scan->rs_vistuples[i]));
-      /* The walk comes when all pages are gathered: by then the line is here. */
-      __builtin_prefetch(header);
-      headers[nrows + i] = header;
-    }
     nrows += visible;
-    /* The scan's own pin becomes ours: it will find none to drop when it takes the next page. */
-    reader->pins[reader->npins++] = scan->rs_cbuf;
-    scan->rs_cbuf = InvalidBuffer;
+    reader->pins[reader->npins++] = buffer;
   }
   reader->pages_now = Min(reader->pages_now * 2, reader->max_pages);
-  if (nrows > 0) count_rows_returned(scan->rs_base.rs_rd, nrows);
+  if (nrows > 0) count_rows_returned(reader->scan->rs_base.rs_rd, nrows);
   return nrows;
 }
 

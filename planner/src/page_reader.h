@@ -2,7 +2,8 @@
  * The visible rows of a heap table, some pages at a time.
  *
  * Visibility, pruning, serializable conflicts, the ring of a big scan and where a synchronized scan
- * starts are core's own: it prepares each page as it does for SeqScan. The pages of a batch stay
+ * starts are core's own: it prepares each page as it does for SeqScan. Only of pages that are marked
+ * all-visible, the mark is taken for each of its rows, as core does, without asking row by row. The pages of a batch stay
  * pinned, one pin a page, so that pointers to their rows stay right until the next batch.
  */
 #ifndef CCOPT_PAGE_READER_H
@@ -24,6 +25,8 @@ typedef struct PageReader {
   int pages_now; /* grows to max_pages: who wants few rows (LIMIT, EXISTS) shall not pay for many */
   int npins;
   Buffer pins[PAGE_READER_MAX_PINS];
+  bool serializable; /* core looks at each row for conflicts */
+  bool expect_all_visible;
   uint64 pages; /* read since it was opened */
 } PageReader;
 

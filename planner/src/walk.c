@@ -133,6 +133,7 @@ Walk *walk_create(TupleDesc descriptor, const Batch *batch, int stop) {
   for (int i = 0; i < batch->ncolumns; i++)
     walk->attributes[batch->columns[i].slot_attno - 1].column = i;
   make_steps(walk, batch, stop);
+  for (int row = 0; row < BATCH_ROWS; row++) walk->all_rows[row] = (uint16)row;
   if (short_sizes[3] == 0) make_short_sizes();
   return walk;
 }
@@ -142,7 +143,9 @@ void walk_begin(Walk *walk, Batch *batch, int nrows) {
   uint16 infomask = 0;
   bool short_of = false;
 
-  batch_select_all(batch, nrows);
+  /* batch_select_all(), by copy. */
+  memcpy(batch->selected, walk->all_rows, sizeof(*walk->all_rows) * nrows);
+  batch->nrows = batch->nselected = nrows;
   walk->next = 0;
   walk->irregular = false;
   if (wanted == 0) return;

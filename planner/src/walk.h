@@ -46,6 +46,7 @@ typedef struct Walk {
   WalkStep *steps;
   int next;       /* step, or attribute if irregular */
   bool irregular; /* some row has NULLs or fewer attributes: every row's attributes are looked at */
+  uint16 all_rows[BATCH_ROWS];
   HeapTupleHeader headers[BATCH_ROWS];
   const char *cursors[BATCH_ROWS];  /* end of what was walked over; before that, the row's data */
   const char *unwanted[BATCH_ROWS]; /* where places go that nobody asked for: no branch for them */
