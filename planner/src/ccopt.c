@@ -41,8 +41,30 @@ static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
 static set_join_pathlist_hook_type previous_set_join_pathlist = NULL;
 static create_upper_paths_hook_type previous_create_upper_paths = NULL;
 
-/* The cursor options of the statement being planned; 0 outside of planning. */
-static int planning_cursor_options = 0;
+/* Why the statement being planned is one that no operator of ours may be in; NULL: it may. */
+static const char *planning_refusal = NULL;
+
+/*
+ * UPDATE ... WHERE CURRENT OF looks in the cursor's plan for the scan of its table and asks that for
+ * the row (core's execCurrentOf). It looks through nothing that groups, sorts or joins.
+ */
+static bool may_be_updated_through(const Query *query) {
+  return !query->hasAggs && !query->hasWindowFuncs && query->groupClause == NIL &&
+         query->groupingSets == NIL && query->distinctClause == NIL && query->sortClause == NIL &&
+         query->setOperations == NULL && list_length(query->jointree->fromlist) == 1 &&
+         IsA(linitial(query->jointree->fromlist), RangeTblRef);
+}
+
+static const char *cursor_refusal(const Query *query, int cursor_options) {
+  if (cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
+  /* All else is of cursors that have a name: DECLARE and PL/pgSQL set this. */
+  if (!(cursor_options & CURSOR_OPT_FAST_PLAN)) return NULL;
+  /* Without NO SCROLL a cursor may go backwards if its plan can, so the plan has to be one that can. */
+  if (!(cursor_options & CURSOR_OPT_NO_SCROLL))
+    return "a cursor without NO SCROLL may go backwards";
+  if (may_be_updated_through(query)) return "a row may be updated through the cursor";
+  return NULL;
+}
 
 const char *statement_refusal(const PlannerInfo *root) {
   const Query *query = root->parse;
@@ -50,37 +72,32 @@ const char *statement_refusal(const PlannerInfo *root) {
   if (query->commandType != CMD_SELECT) return "the statement writes";
   if (query->rowMarks != NIL || root->rowMarks != NIL) return "the statement locks rows";
   if (query->hasModifyingCTE) return "a WITH query writes";
-  if (planning_cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
-  /* DECLARE CURSOR: without NO SCROLL it may go backwards if the plan can, so the plan has to be
-   * one that can. */
-  if ((planning_cursor_options & CURSOR_OPT_FAST_PLAN) &&
-      !(planning_cursor_options & CURSOR_OPT_NO_SCROLL))
-    return "a cursor without NO SCROLL may go backwards";
-  return NULL;
+  return planning_refusal;
 }
 
 static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
                                    ParamListInfo bound_params) {
   PlannedStmt *plan;
-  int outer_options = planning_cursor_options;
+  const char *outer_refusal = planning_refusal;
 
-  planning_cursor_options = cursor_options;
+  planning_refusal = cursor_refusal(parse, cursor_options);
   reasons_begin();
   PG_TRY();
   {
     plan = previous_planner ? previous_planner(parse, query_string, cursor_options, bound_params)
                             : standard_planner(parse, query_string, cursor_options, bound_params);
-    if (ccopt_enabled && ccopt_buffer != BUFFER_OFF) buffers_insert(plan, cursor_options);
+    if (ccopt_enabled && ccopt_buffer != BUFFER_OFF && planning_refusal == NULL)
+      buffers_insert(plan, cursor_options);
     reasons_end(plan);
   }
   PG_CATCH();
   {
     reasons_abandon();
-    planning_cursor_options = outer_options;
+    planning_refusal = outer_refusal;
     PG_RE_THROW();
   }
   PG_END_TRY();
-  planning_cursor_options = outer_options;
+  planning_refusal = outer_refusal;
   return plan;
 }
 
