@@ -59,6 +59,15 @@ class Sessions:
         if self.snapshot:
             self.hold_snapshot(self.snapshot)
 
+    def open_after_crash(self):
+        time.sleep(1)
+        for _ in range(60):
+            try:
+                return self.open()
+            except ConnectionLost:
+                time.sleep(0.5)
+        raise ConnectionLost("the server does not come back")
+
     def close(self):
         for connection in self.by_name.values():
             connection.close()
@@ -121,12 +130,13 @@ class Sessions:
             return result
         return connection.try_run(literal)
 
-    def plan(self, name: str, sql: str, settings: list) -> str:
+    def plan(self, name: str, sql: str, settings: list, analyze: bool = False) -> str:
         connection = self.by_name[name]
         if self.snapshot:
             connection.run("SAVEPOINT q")
         connection.run("".join(f"SET {setting};" for setting in settings) or "SELECT 1")
-        result = connection.try_run("EXPLAIN (COSTS OFF) " + queries.with_literals(sql))
+        options = "ANALYZE, VERBOSE, TIMING OFF, SUMMARY OFF, COSTS OFF" if analyze else "COSTS OFF"
+        result = connection.try_run(f"EXPLAIN ({options}) " + queries.with_literals(sql))
         if self.snapshot:
             connection.run("ROLLBACK TO q; RELEASE q")
         connection.run("".join(f"RESET {setting.split()[0]};" for setting in settings) or "SELECT 1")
@@ -216,13 +226,7 @@ class Round:
             other = sessions.ask(name, sql, settings, mode, seed)
         except ConnectionLost as error:
             self.asked = None
-            time.sleep(1)
-            for _ in range(60):
-                try:
-                    sessions.open()
-                    break
-                except ConnectionLost:
-                    time.sleep(0.5)
+            sessions.open_after_crash()
             return f"the server crashed: {error}"
         if other.sqlstate == TIMEOUT:
             self.counts["timed out with ccopt only"] += 1
@@ -278,7 +282,11 @@ class Round:
         for number in range(query_count):
             if held and rng.random() < 0.1:
                 for statement in tables.disturb(rng, rng.choice(made)):
-                    writer.try_run(statement)
+                    try:
+                        writer.try_run(statement)
+                    except ConnectionLost:  # it died with a crashed server
+                        writer = Connection(f"{self.conninfo} options='-c client_min_messages=error -c search_path={self.schema}'")
+                        writer.try_run(statement)
             query = generator.select(top=True)
             self.asked = None
             seed = rng.randrange(1000)
@@ -308,7 +316,13 @@ class Round:
                     self.counts[f"{name} with rows"] += 1
                 self.counts[name] += 1
                 if not what:
-                    plan = sessions.plan(name, query.render(), settings)
+                    try:
+                        plan = sessions.plan(name, query.render(), settings, number % 2 == 1)
+                    except ConnectionLost as error:
+                        sessions.open_after_crash()
+                        self.findings.append((name, number, Finding(f"the server crashed in EXPLAIN: {error}", query, settings, mode)))
+                        print_finding(self, sessions, name, number, query, self.findings[-1][2])
+                        continue
                     nodes = set(re.findall(r"Custom Scan \((\w+)\)", plan))
                     for node in nodes:
                         self.counts[f"{name} {node}"] += 1
@@ -346,6 +360,7 @@ def print_finding(round_, sessions, name: str, number: int, query, finding: Find
         print("  plan:\n    " + plan.replace("\n", "\n    "), flush=True)
     except (ConnectionLost, SqlError) as error:
         print(f"  no plan: {error}", flush=True)
+        sessions.open_after_crash()
 
 
 def main() -> int:

@@ -86,6 +86,7 @@ server_start() {
     printf 'jit = off\nmax_prepared_transactions = 4\nlogging_collector = off\n'
     for setting in "$@"; do printf "%s = '%s'\n" "${setting%%=*}" "${setting#*=}"; done
   } | run_as tee "$work/data/postgresql.auto.conf" >/dev/null
+  ulimit -c unlimited # for the backtrace of a crash
   run_as "$bindir/pg_ctl" --pgdata="$work/data" --log="$server_log" --silent --wait start ||
     { tail -n 20 "$server_log" >&2; die 'the server does not start'; }
 }
@@ -111,5 +112,9 @@ server_log_is_clean() {
   bad=$(grep -E -n 'PANIC|TRAP:|terminated by signal|refcount leak|reference leak|snapshot reference|resource was not closed|problem in alloc set|detected write past chunk' "$server_log") ||
     return 0
   printf 'the server complained:\n%s\n' "$bad" >&2
+  if compgen -G "$work/data/core*" >/dev/null && command -v gdb >/dev/null; then
+    gdb --quiet --batch --nx -ex bt "$bindir/postgres" "$(compgen -G "$work/data/core*" | head -n 1)" 2>/dev/null |
+      grep '^#' | head -n 20 >&2
+  fi
   return 1
 }
