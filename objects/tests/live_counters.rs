@@ -174,6 +174,12 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
         let [.., inserted, updated, deleted] = same(&server, &[]);
         assert_eq!((inserted, updated, deleted), (200, 600, 0), "{setting}");
     }
+    server.start_with(&["track_counts=off"]);
+    let mut objects = attach(server.pid).expect("attached");
+    server.pgbench(&["-c", "4", "-t", "50"]);
+    let counted = objects.counted();
+    assert_eq!(figures(&counted), [ALL, 0, 0, 0, 0, 0]);
+    assert_eq!(counted.limits, ["rows were not counted: the server's track_counts is off"]);
     server.start_with(&["dynamic_shared_memory_type=sysv"]);
     let counted = attach(server.pid).expect("attached").counted();
     let trouble = counted.trouble.expect("memory that has no file");
