@@ -10,6 +10,9 @@
 
 #include "catalog/pg_type.h"
 #include "common/int.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* ---- integers ---- */
 
@@ -209,7 +212,7 @@ static bool digit_lanes_made = false;
 
 /* A value's first four bytes, little end first: its size with the mark of a one-byte header, and the
  * numeric's header. */
-#define FIRST_SIZE_SHIFT 2 /* the size is 3, 5 .. 11: its upper bits are 1 + digits */
+/* The size is 3, 5 .. 11: twice it, and the mark; so bits 2 to 4 are 1 + digits. */
 #define FIRST_FIXED_BITS 0xE3
 #define FIRST_ONE_BYTE_HEADER 0x03
 #define FIRST_HEADER_SHIFT 8
@@ -232,16 +235,34 @@ static void make_digit_lanes(void) {
   digit_lanes_made = true;
 }
 
-/* Returns false if some value was of another form; then nothing is known. */
+/* The number that four lanes of digits make, most significant first. */
+static inline uint64 number_of_lanes(const char *digits, uint64 mask) {
+  uint64 pairs;
+#ifdef __SSE2__
+  const __m128i weights = _mm_set1_epi32(1 << 16 | DIGIT_BASE);
+  __m128i lanes = _mm_and_si128(_mm_loadl_epi64((const __m128i *)digits), _mm_cvtsi64_si128(mask));
+  pairs = _mm_cvtsi128_si64(_mm_madd_epi16(lanes, weights));
+#else
+  uint64 lanes;
+  memcpy(&lanes, digits, sizeof(lanes));
+  lanes &= mask;
+  pairs = (lanes & UINT64CONST(0x0000FFFF0000FFFF)) * DIGIT_BASE +
+          (lanes >> 16 & UINT64CONST(0x0000FFFF0000FFFF));
+#endif
+  return (pairs & 0xFFFFFFFF) * (DIGIT_BASE * DIGIT_BASE) + (pairs >> 32);
+}
+
+/*
+ * Returns false if some value was of another form; then nothing is known. `excess`, the decimal
+ * digits of the last lane behind the scale, is a constant where this is inlined, as `has_nulls` is
+ * and whether there is a list.
+ */
 static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column,
                                                              const uint16 *list, int n,
-                                                             bool has_nulls, uint64 *magnitudes) {
+                                                             bool has_nulls, int excess) {
   const char **where = column->where;
   int64 *number = column->number;
-  const int fraction = (column->scale + DIGIT_DECIMALS - 1) / DIGIT_DECIMALS;
-  const int excess = fraction * DIGIT_DECIMALS - column->scale;
-  const uint64 inverse = inverse_of_five[excess];
-  const DigitLanes *table = digit_lanes[fraction];
+  const char *table = (const char *)digit_lanes[(column->scale + excess) / DIGIT_DECIMALS];
   const uint32 fixed_mask =
       (uint32)(FORM_MASK | SHORT_SCALE_MASK) << FIRST_HEADER_SHIFT | FIRST_FIXED_BITS;
   const uint32 fixed = (uint32)(FORM_SHORT | column->scale << SHORT_SCALE_SHIFT)
@@ -250,12 +271,13 @@ static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column
   uint64 magnitude = 0;
   uint32 wrong = 0;
 
+  StaticAssertStmt(sizeof(DigitLanes) == 16 && LANE_SIZES == 8, "shifts below");
   for (int i = 0; i < n; i++) {
     int row = list ? list[i] : i;
     const char *value = where[row];
     const DigitLanes *lanes;
     uint32 first;
-    uint64 digits, pairs, result;
+    uint64 result;
     int64 sign;
 
     if (has_nulls && value == NULL) {
@@ -264,24 +286,43 @@ static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column
     }
     memcpy(&first, value, sizeof(first));
     wrong |= (first & fixed_mask) ^ fixed;
-    lanes = &table[(first >> (FIRST_HEADER_SHIFT - 3) & (LANE_WEIGHTS - 1) * LANE_SIZES) |
-                   (first >> FIRST_SIZE_SHIFT & (LANE_SIZES - 1))];
+    /* Weight and size, times the size of an entry. */
+    lanes = (const DigitLanes *)(table + ((first >> 1 & (LANE_WEIGHTS - 1) << 7) |
+                                          (first << 2 & (LANE_SIZES - 1) << 4)));
     wrong |= lanes->wrong;
-    memcpy(&digits, value + lanes->offset, sizeof(digits));
-    digits &= lanes->mask;
-    pairs = (digits & UINT64CONST(0x0000FFFF0000FFFF)) * DIGIT_BASE +
-            (digits >> 16 & UINT64CONST(0x0000FFFF0000FFFF));
     /* Digits are never stored behind the scale, so the division leaves nothing. */
     result =
-        (((pairs & 0xFFFFFFFF) * (DIGIT_BASE * DIGIT_BASE) + (pairs >> 32)) >> excess) * inverse;
+        (number_of_lanes(value + lanes->offset, lanes->mask) >> excess) * inverse_of_five[excess];
     magnitude |= result;
     /* All ones if negative. */
     sign = (int32)(first << (31 - FIRST_HEADER_SHIFT - 13)) >> 31;
     number[row] = ((int64)result ^ sign) - sign;
   }
-  *magnitudes = magnitude;
+  column->magnitude = magnitude;
   return wrong == 0;
 }
+
+static pg_attribute_always_inline bool decode_short_by_list(Batch *batch, BatchColumn *column,
+                                                            int excess) {
+  int n = batch->nselected;
+  if (column->has_nulls) return decode_short_decimals(column, batch->selected, n, true, excess);
+  if (n == batch->nrows) return decode_short_decimals(column, NULL, n, false, excess);
+  return decode_short_decimals(column, batch->selected, n, false, excess);
+}
+
+static bool decode_decimals_fast(Batch *batch, BatchColumn *column) {
+  if (unlikely(!digit_lanes_made)) make_digit_lanes();
+  switch (column->scale % DIGIT_DECIMALS) {
+    case 0: return decode_short_by_list(batch, column, 0);
+    case 1: return decode_short_by_list(batch, column, 3);
+    case 2: return decode_short_by_list(batch, column, 2);
+    default: return decode_short_by_list(batch, column, 1);
+  }
+}
+
+#else
+
+static bool decode_decimals_fast(Batch *batch, BatchColumn *column) { return false; }
 
 #endif
 
@@ -294,7 +335,6 @@ void batch_decode(Batch *batch, int index) {
   if (column->number == NULL)
     column->number = MemoryContextAlloc(GetMemoryChunkContext(column->where),
                                         sizeof(*column->number) * BATCH_ROWS);
-  column->magnitude = 0;
   switch (column->kind) {
     case COLUMN_INTEGER:
       if (column->has_nulls)
@@ -304,20 +344,10 @@ void batch_decode(Batch *batch, int index) {
       else
         column->magnitude = decode_integers(column, list, n, false);
       break;
-    case COLUMN_DECIMAL: {
-      bool decoded = false;
-#ifndef WORDS_BIGENDIAN
-      if (unlikely(!digit_lanes_made)) make_digit_lanes();
-      if (column->has_nulls)
-        decoded = decode_short_decimals(column, batch->selected, n, true, &column->magnitude);
-      else if (list == NULL)
-        decoded = decode_short_decimals(column, NULL, n, false, &column->magnitude);
-      else
-        decoded = decode_short_decimals(column, list, n, false, &column->magnitude);
-#endif
-      if (!decoded) column->magnitude = decode_decimals_slowly(batch, column);
+    case COLUMN_DECIMAL:
+      if (!decode_decimals_fast(batch, column))
+        column->magnitude = decode_decimals_slowly(batch, column);
       break;
-    }
     default: elog(ERROR, "a column of type %u has no numbers", column->type);
   }
   column->decoded = true;
