@@ -6,6 +6,7 @@
 
 #include "batch.h"
 #include "nodes/extensible.h"
+#include "transitions.h"
 
 /*
  * custom_private of the plan node. Expressions are over the child's target list, with
@@ -21,6 +22,21 @@ typedef enum AggPrivate {
 } AggPrivate;
 
 extern Node *batch_agg_create_state(CustomScan *plan);
+
+/* ---- HAVING on numbers ---- */
+
+/*
+ * Conditions of HAVING that compare an aggregate with a constant, on the states as they are: a group
+ * that fails one needs no results. Those that pass go through HAVING as it is. NULL if there is no
+ * such condition in `qual` (whose Vars are entries of custom_scan_tlist).
+ */
+typedef struct HavingFilter HavingFilter;
+extern HavingFilter *having_filter_create(List *qual, int ncells, int naggregates,
+                                          PlanState *parent);
+/* At each start: constants are to be evaluated again, when the first group comes. */
+extern void having_filter_reset(HavingFilter *filter);
+extern bool having_filter_passes(HavingFilter *filter, const Transitions *transitions,
+                                 const GroupRecord *group, ExprContext *context);
 
 /* ---- rows whose group has no room ---- */
 

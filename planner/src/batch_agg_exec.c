@@ -34,6 +34,7 @@ typedef struct BatchAggState {
   TupleTableSlot *row;      /* for rows that go through core */
   ExprContext *row_context; /* and what is evaluated for them */
   MemoryContext context;    /* of the query */
+  HavingFilter *having;     /* NULL: none */
   AggSpill *spill;          /* NULL until memory is short */
 
   bool began;     /* constants are evaluated */
@@ -152,6 +153,8 @@ static void begin(CustomScanState *css, EState *estate, int eflags) {
       transitions_create(&css->ss.ps, batch, state->aggregates, column_of_slot, batch);
   state->groups = palloc(sizeof(*state->groups) * BATCH_ROWS);
   make_table(state, keys, carried, floatVal(list_nth(plan->custom_private, AGG_PRIVATE_GROUPS)));
+  state->having =
+      having_filter_create(plan->scan.plan.qual, state->ncells, state->naggregates, &css->ss.ps);
 }
 
 /* ---- grouping ---- */
@@ -272,6 +275,21 @@ static bool build_next_partition(BatchAggState *state) {
 
 /* ---- handing out ---- */
 
+/* The next group that HAVING may let pass, or NULL. */
+static const GroupRecord *next_record(BatchAggState *state) {
+  for (;;) {
+    const GroupRecord *group;
+    while (state->emitted >= group_table_count(state->table))
+      if (!build_next_partition(state)) return NULL;
+    group = group_table_get(state->table, state->emitted++);
+    if (state->having == NULL ||
+        having_filter_passes(state->having, state->transitions, group, state->row_context))
+      return group;
+    InstrCountFiltered1(state, 1);
+    if (state->emitted % BATCH_ROWS == 0) CHECK_FOR_INTERRUPTS();
+  }
+}
+
 static TupleTableSlot *next_group(ScanState *node) {
   BatchAggState *state = (BatchAggState *)node;
   TupleTableSlot *slot = node->ss_ScanTupleSlot;
@@ -280,9 +298,8 @@ static TupleTableSlot *next_group(ScanState *node) {
 
   if (!state->built) build(state);
   ExecClearTuple(slot);
-  while (state->emitted >= group_table_count(state->table))
-    if (!build_next_partition(state)) return slot;
-  group = group_table_get(state->table, state->emitted++);
+  group = next_record(state);
+  if (group == NULL) return slot;
 
   before = MemoryContextSwitchTo(node->ps.ps_ExprContext->ecxt_per_tuple_memory);
   for (int i = 0; i < state->ncells; i++)
@@ -306,6 +323,7 @@ static void forget_groups(BatchAggState *state) {
   state->spill = NULL;
   group_table_reset(state->table);
   transitions_reset(state->transitions);
+  if (state->having) having_filter_reset(state->having);
   state->built = state->began = false;
   state->emitted = 0;
 }

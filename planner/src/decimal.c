@@ -38,12 +38,13 @@ static int compare(Numeric a, Numeric b) {
 Numeric numeric_of_decimal(int128 number, int scale) {
   /* Digits in two parts of an int64 each; below the decimal point are `scale` of the lower ones. */
   const int64 unit = decimal_powers[DECIMAL_MAX_POWER];
-  int128 high = number / unit;
-  int64 low = (int64)(number % unit);
-  Numeric result = int64_div_fast_to_numeric(low, scale);
+  int128 high;
+  Numeric result;
 
-  if (high == 0) return result;
+  if (number == (int128)(int64)number) return int64_div_fast_to_numeric((int64)number, scale);
   /* Sums of int64 are below 2^63 * 2^63 rows: high fits. */
+  high = number / unit;
+  result = int64_div_fast_to_numeric((int64)(number % unit), scale);
   return DatumGetNumeric(DirectFunctionCall2(
       numeric_add, NumericGetDatum(result),
       NumericGetDatum(multiply(int64_to_numeric((int64)high),

@@ -49,18 +49,19 @@ static bool generic_equal(const GroupKey *key, Datum a, Datum b) {
 
 /* ---- hashing ---- */
 
-static void hash_numbers(const GroupKey *key, const Batch *batch, bool first, uint64 *hash) {
+static void hash_numbers(const GroupKey *key, const Batch *batch, const uint16 *rows, int n,
+                         bool first, uint64 *hash) {
   const BatchColumn *column = &batch->columns[key->column];
 
   if (!column->has_nulls && batch->nodd == 0) {
-    for (int i = 0; i < batch->nselected; i++) {
-      int row = batch->selected[i];
+    for (int i = 0; i < n; i++) {
+      int row = rows[i];
       hash[i] = mix(first ? 0 : hash[i], (uint64)column->number[row]);
     }
     return;
   }
-  for (int i = 0; i < batch->nselected; i++) {
-    int row = batch->selected[i];
+  for (int i = 0; i < n; i++) {
+    int row = rows[i];
     int64 number;
     uint64 part;
     if (column->where[row] == NULL)
@@ -94,11 +95,12 @@ static inline uint64 hash_string(const char *data, uint32 size) {
   return mix(size, a);
 }
 
-static void hash_strings(GroupKey *key, const Batch *batch, bool first, uint64 *hash) {
+static void hash_strings(GroupKey *key, const Batch *batch, const uint16 *rows, int n, bool first,
+                         uint64 *hash) {
   const BatchColumn *column = &batch->columns[key->column];
 
-  for (int i = 0; i < batch->nselected; i++) {
-    int row = batch->selected[i];
+  for (int i = 0; i < n; i++) {
+    int row = rows[i];
     const char *value = column->where[row];
     uint32 size;
 
@@ -118,27 +120,28 @@ static void hash_strings(GroupKey *key, const Batch *batch, bool first, uint64 *
   }
 }
 
-static void hash_generic(const GroupKey *key, const Batch *batch, bool first, uint64 *hash) {
+static void hash_generic(const GroupKey *key, const Batch *batch, const uint16 *rows, int n,
+                         bool first, uint64 *hash) {
   const BatchColumn *column = &batch->columns[key->column];
 
-  for (int i = 0; i < batch->nselected; i++) {
-    int row = batch->selected[i];
+  for (int i = 0; i < n; i++) {
+    int row = rows[i];
     uint64 part = column->where[row] ? generic_hash(key, batch_datum(column, row)) : NULL_NUMBER;
     hash[i] = mix(first ? 0 : hash[i], part);
   }
 }
 
-static void hash_rows(GroupTable *table, const Batch *batch) {
+static void hash_rows(GroupTable *table, const Batch *batch, const uint16 *rows, int n) {
   uint64 hash[BATCH_ROWS];
 
   for (int k = 0; k < table->nkeys; k++) {
     switch (table->keys[k].kind) {
-      case KEY_NUMBER: hash_numbers(&table->keys[k], batch, k == 0, hash); break;
-      case KEY_BYTES: hash_strings(&table->keys[k], batch, k == 0, hash); break;
-      case KEY_GENERIC: hash_generic(&table->keys[k], batch, k == 0, hash); break;
+      case KEY_NUMBER: hash_numbers(&table->keys[k], batch, rows, n, k == 0, hash); break;
+      case KEY_BYTES: hash_strings(&table->keys[k], batch, rows, n, k == 0, hash); break;
+      case KEY_GENERIC: hash_generic(&table->keys[k], batch, rows, n, k == 0, hash); break;
     }
   }
-  for (int i = 0; i < batch->nselected; i++) table->hashes[batch->selected[i]] = (uint32)hash[i];
+  for (int i = 0; i < n; i++) table->hashes[rows[i]] = (uint32)hash[i];
 }
 
 /* ---- comparing ---- */
@@ -218,13 +221,12 @@ static inline GroupRecord *find_number(GroupTable *table, const Batch *batch, co
 
 /* ---- a batch ---- */
 
-static void fetch_ahead(const GroupTable *table, const Batch *batch) {
+static void fetch_ahead(const GroupTable *table, const uint16 *rows, int n) {
   const uint32 mask = table->nslots - 1;
 
-  for (int i = 0; i < batch->nselected; i++)
-    __builtin_prefetch(&table->slots[table->hashes[batch->selected[i]] & mask]);
-  for (int i = 0; i < batch->nselected; i++) {
-    const GroupSlot slot = table->slots[table->hashes[batch->selected[i]] & mask];
+  for (int i = 0; i < n; i++) __builtin_prefetch(&table->slots[table->hashes[rows[i]] & mask]);
+  for (int i = 0; i < n; i++) {
+    const GroupSlot slot = table->slots[table->hashes[rows[i]] & mask];
     const char *group;
     if (slot.number == 0) continue;
     group = (const char *)group_at(table, slot.number - 1);
@@ -233,21 +235,55 @@ static void fetch_ahead(const GroupTable *table, const Batch *batch) {
   }
 }
 
+static void prepare(GroupTable *table, const Batch *batch, const uint16 *rows, int n) {
+  hash_rows(table, batch, rows, n);
+  if ((Size)table->nslots * sizeof(GroupSlot) + (Size)table->ngroups * table->size > PREFETCH_BYTES)
+    fetch_ahead(table, rows, n);
+}
+
+/*
+ * One key, and a number in every row: rows that follow each other with the same key are looked up
+ * once. Tables are often stored in the order of some key.
+ */
+static int find_runs(GroupTable *table, const Batch *batch, GroupRecord **groups) {
+  const int64 *number = batch->columns[table->keys[0].column].number;
+  const uint16 *rows = batch->selected;
+  const int n = batch->nselected;
+  uint16 one[BATCH_ROWS]; /* a row of each run */
+  uint16 run[BATCH_ROWS]; /* of each row */
+  GroupRecord *found[BATCH_ROWS];
+  int last = 0, nruns, without = 0;
+
+  one[0] = rows[0];
+  run[0] = 0;
+  for (int i = 1; i < n; i++) {
+    last += number[rows[i]] != number[rows[i - 1]];
+    /* Written again and again until the run ends: its last row is as good as its first. */
+    one[last] = rows[i];
+    run[i] = (uint16)last;
+  }
+  nruns = last + 1;
+  prepare(table, batch, one, nruns);
+  for (int i = 0; i < nruns; i++) {
+    found[i] = find_number(table, batch, number, one[i]);
+    without += found[i] == NULL;
+  }
+  for (int i = 0; i < n; i++) groups[rows[i]] = found[run[i]];
+  if (likely(without == 0)) return 0;
+  without = 0;
+  for (int i = 0; i < n; i++) {
+    table->hashes[rows[i]] = table->hashes[one[run[i]]];
+    without += groups[rows[i]] == NULL;
+  }
+  return without;
+}
+
 static int find_by_hash(GroupTable *table, const Batch *batch, GroupRecord **groups) {
   int without = 0;
 
-  hash_rows(table, batch);
-  if ((Size)table->nslots * sizeof(GroupSlot) + (Size)table->ngroups * table->size > PREFETCH_BYTES)
-    fetch_ahead(table, batch);
-  if (table->simple && !batch->columns[table->keys[0].column].has_nulls && batch->nodd == 0) {
-    const int64 *number = batch->columns[table->keys[0].column].number;
-    for (int i = 0; i < batch->nselected; i++) {
-      int row = batch->selected[i];
-      groups[row] = find_number(table, batch, number, row);
-      without += groups[row] == NULL;
-    }
-    return without;
-  }
+  if (table->simple && !batch->columns[table->keys[0].column].has_nulls && batch->nodd == 0)
+    return find_runs(table, batch, groups);
+  prepare(table, batch, batch->selected, batch->nselected);
   for (int i = 0; i < batch->nselected; i++) {
     int row = batch->selected[i];
     groups[row] = find_or_insert(table, batch, row);
@@ -271,32 +307,47 @@ static inline unsigned direct_value(bool is_varlena, const char *value) {
 #endif
 }
 
-static pg_attribute_always_inline int direct_rows(GroupTable *table, const Batch *batch,
-                                                  GroupRecord **groups, bool has_nulls,
-                                                  uint16 *missed) {
-  const int nkeys = table->nkeys;
+/* The arguments after `missed` are constants at the usual calls, so that each gets its own loop. */
+static pg_attribute_always_inline int direct_rows(const GroupTable *table, const Batch *batch,
+                                                  GroupRecord **groups, uint16 *missed, int nkeys,
+                                                  bool is_varlena, bool is_varlena2,
+                                                  bool has_nulls) {
+  GroupRecord **direct = table->direct_groups;
   const char **where = batch->columns[table->keys[0].column].where;
   const char **where2 = batch->columns[table->keys[nkeys - 1].column].where;
-  const bool is_varlena = table->keys[0].kind == KEY_BYTES;
-  const bool is_varlena2 = table->keys[nkeys - 1].kind == KEY_BYTES;
+  const uint16 *rows = batch->selected;
+  const int n = batch->nselected;
   int nmissed = 0;
 
-  for (int i = 0; i < batch->nselected; i++) {
-    int row = batch->selected[i];
+  for (int i = 0; i < n; i++) {
+    int row = rows[i];
     unsigned first, second = 0;
     GroupRecord *group = NULL;
 
     if (!has_nulls || (where[row] && where2[row])) {
       first = direct_value(is_varlena, where[row]);
       if (nkeys == 2) second = direct_value(is_varlena2, where2[row]);
-      if (likely((first | second) < DIRECT_VALUES))
-        group = table->direct_groups[second * DIRECT_VALUES + first];
+      if (likely((first | second) < DIRECT_VALUES)) group = direct[second * DIRECT_VALUES + first];
     }
     groups[row] = group;
-    missed[nmissed] = (uint16)row;
-    nmissed += group == NULL;
+    if (unlikely(group == NULL)) missed[nmissed++] = (uint16)row;
   }
   return nmissed;
+}
+
+static int direct_batch(const GroupTable *table, const Batch *batch, GroupRecord **groups,
+                        uint16 *missed) {
+  const int nkeys = table->nkeys;
+  const bool varlena = table->keys[0].kind == KEY_BYTES;
+  const bool varlena2 = table->keys[nkeys - 1].kind == KEY_BYTES;
+  const bool has_nulls = batch->columns[table->keys[0].column].has_nulls ||
+                         batch->columns[table->keys[nkeys - 1].column].has_nulls;
+
+  if (nkeys == 2 && varlena && varlena2 && !has_nulls)
+    return direct_rows(table, batch, groups, missed, 2, true, true, false);
+  if (nkeys == 1 && varlena && !has_nulls)
+    return direct_rows(table, batch, groups, missed, 1, true, true, false);
+  return direct_rows(table, batch, groups, missed, nkeys, varlena, varlena2, has_nulls);
 }
 
 static void remember_direct(GroupTable *table, const Batch *batch, int row, GroupRecord *group) {
@@ -318,14 +369,11 @@ static void decode_keys(const GroupTable *table, Batch *batch) {
 }
 
 static int find_directly(GroupTable *table, Batch *batch, GroupRecord **groups) {
-  bool has_nulls = batch->columns[table->keys[0].column].has_nulls ||
-                   batch->columns[table->keys[table->nkeys - 1].column].has_nulls;
   uint16 missed[BATCH_ROWS];
   uint16 *selected = batch->selected;
   int nselected = batch->nselected;
-  int nmissed = has_nulls ? direct_rows(table, batch, groups, true, missed)
-                          : direct_rows(table, batch, groups, false, missed);
-  int without = 0;
+  int nmissed = direct_batch(table, batch, groups, missed);
+  int without;
 
   if (nmissed == 0) return 0;
   /* The others by hash; numbers of keys were not needed until now. */

@@ -317,6 +317,7 @@ void transitions_begin(Transitions *transitions, const Batch *batch, ExprContext
   for (int i = 0; i < transitions->ntransitions; i++) {
     Transition *transition = &transitions->transitions[i];
     transition->scale = 0;
+    transition->sum_bound = 0;
     transition->filter_never =
         transition->filter && !vector_qual_begin(transition->filter, context);
     for (int a = 0; a < transition->narms; a++) {
@@ -373,6 +374,11 @@ ExactState *exact_state_make(Transitions *transitions, int transition, const Gro
 
 /* ---- results ---- */
 
+/* Rows that are in the numbers of a state of count or sum: both begin with `missing`. */
+static int64 rows_of(const Transition *transition, const GroupRecord *group, const char *state) {
+  return (transition->filter ? 0 : group->rows) - ((const CountState *)state)->missing;
+}
+
 static int128 sum_of(const SumState *state) {
   return ((int128)state->high << 64) + (int128)state->sum;
 }
@@ -426,8 +432,7 @@ Datum transitions_result(const Transitions *transitions, int index, const GroupR
   if (result->kind == RESULT_EXTREME)
     return extreme_of(transition, (const ExtremeState *)state, exact, is_null);
 
-  /* Both kinds of states begin with it. */
-  rows = (transition->filter ? 0 : group->rows) - ((const CountState *)state)->missing;
+  rows = rows_of(transition, group, state);
   all = rows + (exact ? exact->count : 0);
   if (result->kind == RESULT_COUNT) return Int64GetDatum(all);
   if (all == 0) {
@@ -443,5 +448,41 @@ Datum transitions_result(const Transitions *transitions, int index, const GroupR
           numeric_div,
           NumericGetDatum(sum_as_numeric(transition, (const SumState *)state, rows, exact)),
           NumericGetDatum(int64_to_numeric(all)));
+  }
+}
+
+bool transitions_number(const Transitions *transitions, int index, const GroupRecord *group,
+                        int128 *number, int *scale, bool *is_null) {
+  const AggResult *result = &transitions->results[index];
+  const Transition *transition;
+  const char *state;
+  int64 rows;
+
+  *is_null = false;
+  *scale = 0;
+  *number = group->rows;
+  if (result->transition < 0) return true;
+  transition = &transitions->transitions[result->transition];
+  if (transition->numeric && exact_state(transitions, result->transition, group)) return false;
+  state = (const char *)group + transitions->state_offset + transition->offset;
+  *scale = transition->scale;
+  if (result->kind == RESULT_EXTREME) {
+    *is_null = !((const ExtremeState *)state)->seen;
+    *number = ((const ExtremeState *)state)->value;
+    return true;
+  }
+  rows = rows_of(transition, group, state);
+  switch (result->kind) {
+    case RESULT_COUNT:
+      *number = rows;
+      *scale = 0;
+      return true;
+    case RESULT_SUM_INTEGER:
+    case RESULT_SUM_NUMERIC:
+      *number = result->kind == RESULT_SUM_INTEGER ? ((const SumState *)state)->sum
+                                                   : sum_of((const SumState *)state);
+      *is_null = rows == 0;
+      return true;
+    default: return false;
   }
 }

@@ -48,6 +48,13 @@ extern void transitions_advance(Transitions *transitions, Batch *batch, GroupRec
 extern Datum transitions_result(const Transitions *transitions, int index, const GroupRecord *group,
                                 bool *is_null);
 
+/*
+ * The same as a number, if it is one and there is no exact state: value * 10^scale. False if it is
+ * not, as for averages.
+ */
+extern bool transitions_number(const Transitions *transitions, int index, const GroupRecord *group,
+                               int128 *number, int *scale, bool *is_null);
+
 /* Rows that went through core's functions, each once per transition that needed it. */
 extern uint64 transitions_slow_rows(const Transitions *transitions);
 

@@ -63,6 +63,8 @@ typedef struct Transition {
   ExprState *evaluate;
   int scale;  /* of the numbers in the state */
   bool mixed; /* arms may have different scales */
+  /* No sum can be larger, in absolute value; while that fits int64 nothing can overflow. */
+  uint64 sum_bound;
 } Transition;
 
 /* What core added up, of groups that had such rows. */

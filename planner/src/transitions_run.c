@@ -53,11 +53,24 @@ static void sum_of_one_group(SumState *state, const int64 *number, int64 factor,
   }
 }
 
-static void sum_rows(const Advance *advance, const Transition *transition,
-                     const VectorResult *value, int64 factor, const uint16 *rows, int n) {
+/* Sums that cannot overflow are only added up: the processor's one instruction a row. */
+static bool cannot_overflow(Transition *transition, uint64 bound, int n) {
+  uint64 more;
+
+  if (__builtin_mul_overflow(bound, (uint64)n, &more) ||
+      __builtin_add_overflow(transition->sum_bound, more, &transition->sum_bound))
+    transition->sum_bound = PG_UINT64_MAX;
+  return transition->sum_bound <= PG_INT64_MAX;
+}
+
+#define SUM_AT(row) ((SumState *)((char *)groups[row] + offset))
+
+static void sum_rows(const Advance *advance, Transition *transition, const VectorResult *value,
+                     int64 factor, const uint16 *rows, int n) {
   const Size offset = advance->transitions->state_offset + transition->offset;
   const int64 *number = value->number;
   GroupRecord **groups = advance->groups;
+  bool unchecked = cannot_overflow(transition, value->bound * (uint64)factor, n);
 
   if (value->constant) {
     int64 addend = number[0] * factor;
@@ -65,17 +78,14 @@ static void sum_rows(const Advance *advance, const Transition *transition,
     if (groups == NULL)
       add_wide((SumState *)((char *)advance->only + offset), (int128)addend * n);
     else
-      for (int i = 0; i < n; i++)
-        add_to_sum((SumState *)((char *)groups[rows[i]] + offset), addend);
+      for (int i = 0; i < n; i++) add_to_sum(SUM_AT(rows[i]), addend);
   } else if (groups == NULL) {
     sum_of_one_group((SumState *)((char *)advance->only + offset), number, factor, value->bound,
                      rows, n);
-  } else if (factor == 1) {
-    for (int i = 0; i < n; i++)
-      add_to_sum((SumState *)((char *)groups[rows[i]] + offset), number[rows[i]]);
+  } else if (factor == 1 && unchecked) {
+    for (int i = 0; i < n; i++) SUM_AT(rows[i])->sum += number[rows[i]];
   } else {
-    for (int i = 0; i < n; i++)
-      add_to_sum((SumState *)((char *)groups[rows[i]] + offset), number[rows[i]] * factor);
+    for (int i = 0; i < n; i++) add_to_sum(SUM_AT(rows[i]), number[rows[i]] * factor);
   }
 }
 
@@ -150,12 +160,13 @@ static void add_exact(const Advance *advance, int index, GroupRecord *group, Dat
   if (old) pfree(old);
 }
 
-static void add_number(const Advance *advance, const Transition *transition, GroupRecord *group,
+static void add_number(const Advance *advance, Transition *transition, GroupRecord *group,
                        Datum value) {
   void *state = state_of(advance->transitions, transition, group);
 
   if (transition->kind == TRANSITION_SUM) {
     add_to_sum(state, number_of_datum(transition->type, value));
+    transition->sum_bound = PG_UINT64_MAX;
   } else if (transition->kind != TRANSITION_COUNT) {
     ExtremeState *extreme = state;
     int64 number = number_of_datum(transition->type, value);
@@ -168,7 +179,7 @@ static void add_number(const Advance *advance, const Transition *transition, Gro
 
 /* Rows one by one: core evaluates the argument. */
 static void advance_by_rows(const Advance *advance, int index, const uint16 *rows, int n) {
-  const Transition *transition = &advance->transitions->transitions[index];
+  Transition *transition = &advance->transitions->transitions[index];
   bool counts = transition->kind == TRANSITION_COUNT || transition->kind == TRANSITION_SUM;
 
   advance->transitions->slow_rows += n;
@@ -259,8 +270,8 @@ static int without_nulls(const Advance *advance, const Transition *transition,
 
 /* ---- a transition ---- */
 
-static void advance_arm(const Advance *advance, const Transition *transition,
-                        const TransitionArm *arm, const uint16 *rows, int n) {
+static void advance_arm(const Advance *advance, Transition *transition, const TransitionArm *arm,
+                        const uint16 *rows, int n) {
   VectorResult value = {0};
 
   if (n == 0) return;

@@ -160,6 +160,14 @@ SELECT same('SELECT i2, count(*) FROM n GROUP BY i2 HAVING EXISTS (SELECT 1 FROM
 SELECT same('SELECT i2, (SELECT name FROM pk WHERE pk.id = max(n.i2)), sum(e) FROM n GROUP BY i2');
 SELECT same('SELECT sum(s) FROM (SELECT c10, sum(i4) AS s FROM n GROUP BY c10) q');
 SELECT same('SELECT cnt, count(*) FROM (SELECT i2, count(d) AS cnt FROM n GROUP BY i2) q GROUP BY cnt');
+SELECT same(format('SELECT z, count(*), sum(d), min(i4), max(e), sum(i2) FROM n GROUP BY z HAVING %s', h)) FROM unnest(ARRAY[
+  'sum(d) > 0.001', 'sum(d) <= -12.3456789', '100 < sum(d)', '0 >= sum(i2)', 'sum(i2) <> 0', 'count(*) = 65', '65 >= count(*)', 'count(d) < 61',
+  'min(i4) = -49990 OR sum(d) > 5', 'min(i4) > -49900 AND max(e) >= 0.98', 'max(e) = 0.990', 'sum(d) > NULL', 'sum(d) > (SELECT avg(sum) FROM (SELECT sum(d) FROM n GROUP BY z) s)',
+  'sum(d) > 1e40', 'sum(d) < ''NaN''', 'sum(d) < ''Infinity'' AND avg(d) > 0', 'sum(d) > 0.1234567890123456789012', 'sum(d * e) > 3', 'count(*) > 65::int8', 'sum(i8) > 1e10']) h;
+SELECT same('SELECT i4, sum(d), min(w) FROM n GROUP BY i4 HAVING sum(d) > 0 AND min(w) < 0.5');
+-- a sub-select that fails is asked only by groups that get as far
+SELECT same('SELECT z, sum(d) FROM n GROUP BY z HAVING avg(d) > 1000000 AND sum(d) > (SELECT 1 / (count(*) - 5000) FROM n)');
+SELECT same('SELECT z, sum(d) FROM n GROUP BY z HAVING sum(d) > (SELECT 1 / (count(*) - 5000) FROM n)');
 -- joins, other inputs
 SELECT same('SELECT p.name, sum(n.d * (1 - n.e)), count(*) FROM n JOIN pk p ON p.id = n.i2 WHERE n.d > 0 GROUP BY p.name');
 SELECT same('SELECT p.id, count(n.id), sum(n.w) FROM pk p LEFT JOIN n ON n.i4 = p.id GROUP BY p.id');

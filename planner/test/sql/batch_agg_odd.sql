@@ -14,6 +14,8 @@ SELECT same('SELECT k, sum(d) FILTER (WHERE d < 1000), count(*) FILTER (WHERE d 
 SELECT same('SELECT k, sum(CASE WHEN d > 500 THEN e ELSE 0 END), sum(CASE WHEN d < 500 THEN d ELSE 1.500 END), count(CASE WHEN d > 5 THEN k END)
              FROM nan GROUP BY k');
 SELECT same('SELECT sum(id), avg(id), min(id), max(id), count(id) FROM nan WHERE d > 0');
+SELECT same('SELECT k, sum(d), max(e) FROM nan GROUP BY k HAVING sum(d) > 2000');
+SELECT same('SELECT id % 1000, sum(d), max(e) FROM nan GROUP BY 1 HAVING sum(d) < 2000 AND max(d) >= 5');
 -- nothing but NaN
 SELECT same('SELECT sum(d), avg(d), min(d), max(d), count(d) FROM nan WHERE id % 501 = 0');
 
