@@ -12,6 +12,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "stats.h"
 
 #define FIRST_REFILL 8
 
@@ -26,9 +27,8 @@ typedef struct BufferState {
   BufferHelper *helper;
   int pass; /* rows to hand on unbuffered before the helper is asked again */
   const char *passed_because;
-  /* for EXPLAIN ANALYZE */
-  uint64 refills;
   uint64 passed;
+  NodeCounts counts; /* batches are refills */
 } BufferState;
 
 static const CustomExecMethods buffer_exec_methods;
@@ -62,9 +62,11 @@ static TupleTableSlot *pass_row(BufferState *buffer) {
 static bool should_pass(BufferState *buffer) {
   if (buffer->helper == NULL) return false;
   if (buffer->pass > 0) return true;
-  buffer->passed_because = buffer->helper->ready(buffer->helper, &buffer->pass);
-  if (buffer->passed_because == NULL) return false;
-  buffer->pass = Max(buffer->pass, 1);
+  int ask_again = 1;
+  const char *reason = buffer->helper->ready(buffer->helper, &ask_again);
+  if (reason == NULL) return false;
+  buffer->passed_because = reason;
+  buffer->pass = Max(ask_again, 1);
   return true;
 }
 
@@ -88,7 +90,8 @@ static TupleTableSlot *refill(BufferState *buffer) {
     CHECK_FOR_INTERRUPTS();
   }
   buffer->refill = Min(buffer->refill * 2, buffer->most);
-  buffer->refills++;
+  buffer->counts.batches++;
+  buffer->counts.rows_in += rows->nrows;
   if (rows->nrows == 0) return end_of_rows(buffer);
   if (buffer->helper) buffer->helper->gathered(buffer->helper, rows);
   return buffer_rows_get(rows, buffer->next++);
@@ -164,8 +167,14 @@ static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
 
 static void buffer_end(CustomScanState *node) {
   BufferState *buffer = (BufferState *)node;
+  NodeCounts counts = buffer->counts;
+
+  counts.rows_in += buffer->passed;
+  counts.rows_out = counts.rows_in;
+  counts.fallbacks = buffer->passed > 0;
   buffer_rows_free(buffer->rows);
   ExecEndNode(outerPlanState(node));
+  stats_add(STATS_BUFFER, &counts);
 }
 
 static void buffer_rescan(CustomScanState *node) {
@@ -190,7 +199,7 @@ static void buffer_explain(CustomScanState *node, List *ancestors, ExplainState 
   ExplainPropertyText("Mode", stores[buffer->rows->store], es);
   ExplainPropertyInteger("Buffered Rows", NULL, buffer->most, es);
   if (!es->analyze) return;
-  ExplainPropertyUInteger("Refills", NULL, buffer->refills, es);
+  ExplainPropertyUInteger("Refills", NULL, buffer->counts.batches, es);
   if (buffer->passed > 0) {
     ExplainPropertyUInteger("Rows Passed Through", NULL, buffer->passed, es);
     if (buffer->passed_because)

@@ -30,6 +30,7 @@ typedef struct HashPrefetch {
   int columns[HASH_KEYS_MOST]; /* of the batch */
   TableState state;
   uint32 hashes[BATCH_ROWS];
+  double changes; /* of the last rows: the share that has another key than the row before */
   /* a visitor's batches until the table's size is looked at again, and what was found */
   int batches;
   bool pays;
@@ -53,11 +54,20 @@ static double bytes_of(PlanState *parent) {
          table->members * ((AggState *)parent)->hashentrysize;
 }
 
+/* Of the two dependent misses that the costs are of, how many a probe makes. In a table with few rows
+ * most buckets are empty, and that is soon known. */
+static double misses(PlanState *parent) {
+  if (IsA(parent, AggState)) return 1;
+  const HashJoinTableData *table = join_table(parent);
+  return 0.25 + 0.75 * Min(1, table->totalTuples / table->nbuckets);
+}
+
 /* Why there is nothing to be gained now, or NULL. */
 static const char *look_at_table(HashPrefetch *prefetch) {
   const CostConstants *costs = cost_constants();
   PlanState *parent = prefetch->parent;
   double bytes;
+  double saved;
 
   if (prefetch->state == TABLE_DIFFERS) return "hash values are not those that were expected";
   if (IsA(parent, HashJoinState)) {
@@ -68,8 +78,8 @@ static const char *look_at_table(HashPrefetch *prefetch) {
     return "the hash table is not there yet";
   }
   bytes = bytes_of(parent);
-  if (memory_ns(costs->probe_plain, bytes) - memory_ns(costs->probe_prefetched, bytes) <
-      prefetch->worth_ns)
+  saved = memory_ns(costs->probe_plain, bytes) - memory_ns(costs->probe_prefetched, bytes);
+  if (saved * misses(parent) * prefetch->changes < prefetch->worth_ns)
     return "the hash table is small enough for the caches";
   return NULL;
 }
@@ -176,7 +186,15 @@ static void touch_groups(TupleHashTable table, const uint32 *hashes, int n) {
   }
 }
 
+/* Rows of one key one after the other miss once. */
+static void count_changes(HashPrefetch *prefetch, int n) {
+  int changes = 0;
+  for (int i = 1; i < n; i++) changes += prefetch->hashes[i] != prefetch->hashes[i - 1];
+  prefetch->changes = (changes + 1.0) / Max(n, 1);
+}
+
 static void touch(HashPrefetch *prefetch, int n) {
+  count_changes(prefetch, n);
   if (IsA(prefetch->parent, AggState))
     touch_groups(group_table(prefetch->parent), prefetch->hashes, n);
   else
@@ -255,6 +273,7 @@ static HashPrefetch *make(PlanState *parent, PlanState *child) {
   if (keys == NIL) return NULL;
   prefetch = MemoryContextAllocZero(parent->state->es_query_cxt, sizeof(*prefetch));
   prefetch->parent = parent;
+  prefetch->changes = 1;
   foreach (cell, keys) {
     prefetch->attnos[prefetch->nkeys] = lfirst_int(cell);
     prefetch->types[prefetch->nkeys] = TupleDescAttr(descriptor, lfirst_int(cell) - 1)->atttypid;
