@@ -3,64 +3,26 @@
 //! The judge is a session that stays within one transaction: what it does itself is added to the counters by none of
 //! its questions, and each shows the counters of that moment.
 
+mod common;
+
+use common::Throwaway;
 use hardmeter_objects::{attach, Counted};
-use hardmeter_samples::model::{Pid, Timestamp};
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, Setting, StartOptions};
+use hardmeter_samples::model::Timestamp;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
-/// A server with pgbench's tables, which is thrown away with this.
-struct Throwaway {
-    cluster: Cluster,
-    pid: Pid,
-    folder: tempfile::TempDir,
+/// A server with pgbench's tables.
+fn start() -> Option<Throwaway> {
+    let mut server = Throwaway::start()?;
+    server.cluster.load_pgbench(1, &|_| {}).expect("loaded");
+    Some(server)
 }
 
-impl Drop for Throwaway {
-    fn drop(&mut self) {
-        let _ = self.cluster.stop(&|_| {});
-        let _ = Cluster::remove(&ServerFolder::new(self.folder.path().join("server")));
-    }
-}
-
-impl Throwaway {
-    fn start() -> Option<Throwaway> {
-        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
-        let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
-        let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
-        let programs = match Programs::find(Engine::Postgres, &wanted) {
-            Ok(programs) => programs,
-            Err(error) => {
-                eprintln!("skipped: {error}; {}", error.remedy());
-                return None;
-            }
-        };
-        let folder =
-            tempfile::Builder::new().prefix("hm-counters-").tempdir_in("/var/tmp").expect("a folder");
-        let own = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), own).expect("opened");
-        let server = ServerFolder::new(folder.path().join("server"));
-        let cluster = Cluster::create(&server, &programs, &|_| {}).expect("made");
-        let mut throwaway = Throwaway { cluster, pid: Pid(0), folder };
-        throwaway.start_with(&[]);
-        throwaway.cluster.load_pgbench(1, &|_| {}).expect("loaded");
-        Some(throwaway)
-    }
-
-    fn start_with(&mut self, more: &[&str]) {
-        let _ = self.cluster.stop(&|_| {});
-        let settings = ["autovacuum=off", "shared_buffers=32MB"].iter().chain(more);
-        let settings = settings.map(|text| text.parse::<Setting>().expect("a setting")).collect();
-        let options = StartOptions { settings, ..StartOptions::default() };
-        self.pid = self.cluster.start(&options, &|_| {}).expect("started");
-    }
-
-    fn pgbench(&self, arguments: &[&str]) {
-        let mut command = Command::new("pgbench");
-        command.envs(self.cluster.environment()).arg("-n").args(arguments).arg("postgres");
-        let output = command.output().expect("pgbench runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
+fn pgbench(server: &Throwaway, arguments: &[&str]) {
+    let mut command = Command::new("pgbench");
+    command.envs(server.cluster.environment()).arg("-n").args(arguments).arg("postgres");
+    let output = command.output().expect("pgbench runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A session that asks within one transaction.
@@ -122,7 +84,7 @@ fn same(server: &Throwaway, kind: &[&str]) -> [u64; 6] {
     let mut judge = Judge::connect(server);
     let mut objects = attach(server.pid).expect("attached");
     let before = judge.counts();
-    server.pgbench(&[&["-c", "4", "-t", "50"], kind].concat());
+    pgbench(server, &[&["-c", "4", "-t", "50"], kind].concat());
     // Backends add what they counted before they are gone, and are waited for.
     let counted = objects.counted();
     let inside = judge.counts();
@@ -138,7 +100,7 @@ fn same(server: &Throwaway, kind: &[&str]) -> [u64; 6] {
 
 #[test]
 fn counters_read_from_outside_are_those_of_pg_stat_database() {
-    let Some(mut server) = Throwaway::start() else { return };
+    let Some(mut server) = start() else { return };
     // Each transaction updates three rows and inserts one. Five connections, of four clients and for two questions after
     // the scale and the partitions, are a transaction each, and so are the questions.
     const ALL: u64 = 4 * 50 + 5 + 2;
@@ -152,7 +114,7 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
 
     // With nobody else connected the figures are exact, and nothing is said of them.
     let mut objects = attach(server.pid).expect("attached");
-    server.pgbench(&["-c", "1", "-t", "10"]);
+    pgbench(&server, &["-c", "1", "-t", "10"]);
     let counted = objects.counted();
     assert_eq!(counted.limits, [""; 0]);
     assert_eq!(figures(&counted)[3..], [10, 30, 0]);
@@ -162,13 +124,12 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
     // Statistics of two thousand tables do not fit the main segment: they lie where each setting has them.
     let tables = "DO $$ BEGIN FOR i IN 1..2000 LOOP EXECUTE format('CREATE TABLE many%s(a int)', i); \
                   EXECUTE format('INSERT INTO many%s VALUES (1)', i); END LOOP; END $$";
-    server.cluster.query(tables).expect("made");
+    server.ask(tables);
     same(&server, &["-S"]);
     for setting in ["dynamic_shared_memory_type=mmap", "min_dynamic_shared_memory=16MB"] {
         server.start_with(&[setting]);
         if setting.ends_with("mmap") {
-            let files =
-                std::fs::read_dir(server.folder.path().join("server/data/pg_dynshmem")).expect("readable");
+            let files = std::fs::read_dir(server.folder().data().join("pg_dynshmem")).expect("readable");
             assert!(files.count() > 1, "the list of segments, and a segment");
         }
         let [.., inserted, updated, deleted] = same(&server, &[]);
@@ -176,7 +137,7 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
     }
     server.start_with(&["track_counts=off"]);
     let mut objects = attach(server.pid).expect("attached");
-    server.pgbench(&["-c", "4", "-t", "50"]);
+    pgbench(&server, &["-c", "4", "-t", "50"]);
     let counted = objects.counted();
     assert_eq!(figures(&counted), [ALL, 0, 0, 0, 0, 0]);
     assert_eq!(counted.limits, ["rows were not counted: the server's track_counts is off"]);
@@ -188,10 +149,10 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
 
 #[test]
 fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
-    let Some(server) = Throwaway::start() else { return };
+    let Some(server) = start() else { return };
     let mut objects = attach(server.pid).expect("attached");
-    server.cluster.query("SELECT pg_stat_reset()").expect("reset");
-    server.pgbench(&["-c", "1", "-t", "10"]);
+    server.ask("SELECT pg_stat_reset()");
+    pgbench(&server, &["-c", "1", "-t", "10"]);
     let counted = objects.counted();
     assert!(counted.trouble.as_deref().is_some_and(|why| why.contains("pg_stat_reset")), "{counted:?}");
 
@@ -203,7 +164,7 @@ fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
     while server.cluster.query("SELECT 1").is_err() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    server.pgbench(&["-c", "1", "-t", "10"]);
+    pgbench(&server, &["-c", "1", "-t", "10"]);
     assert_eq!(objects.counted(), Counted::default());
     let notes = objects.finish(Timestamp(u64::MAX));
     assert!(
@@ -213,6 +174,6 @@ fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
     );
     // Anew, it is a server like any other.
     let mut objects = attach(server.pid).expect("attached");
-    server.pgbench(&["-c", "1", "-t", "10"]);
+    pgbench(&server, &["-c", "1", "-t", "10"]);
     assert_eq!(figures(&objects.counted())[3..], [10, 30, 0]);
 }

@@ -2,67 +2,26 @@
 //!
 //! `pg_buffercache` is installed here as the judge; the crate itself never connects.
 
+mod common;
+
+use common::Throwaway;
 use hardmeter_objects::process_memory::ProcessMemory;
 use hardmeter_objects::program::Program;
 use hardmeter_objects::{attach, Access, ServerObjects};
 use hardmeter_samples::model::{Pid, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, Setting, StartOptions};
 use std::collections::{BTreeSet, HashMap};
 
-/// A server that is thrown away with this.
-struct Throwaway {
-    cluster: Cluster,
-    pid: Pid,
-    folder: tempfile::TempDir,
-}
-
-impl Drop for Throwaway {
-    fn drop(&mut self) {
-        let _ = self.cluster.stop(&|_| {});
-        let _ = Cluster::remove(&ServerFolder::new(self.folder.path().join("server")));
-    }
-}
-
-impl Throwaway {
-    fn start() -> Option<Throwaway> {
-        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
-        let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
-        let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
-        let programs = match Programs::find(Engine::Postgres, &wanted) {
-            Ok(programs) => programs,
-            Err(error) => {
-                eprintln!("skipped: {error}; {}", error.remedy());
-                return None;
-            }
-        };
-        let folder = tempfile::Builder::new().prefix("hm-objects-").tempdir_in("/var/tmp").expect("a folder");
-        let own = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), own).expect("opened");
-        let server = ServerFolder::new(folder.path().join("server"));
-        let mut cluster = Cluster::create(&server, &programs, &|_| {}).expect("made");
-        let settings = ["autovacuum=off", "shared_buffers=32MB"]
-            .map(|text| text.parse::<Setting>().expect("a setting"))
-            .into();
-        let pid =
-            cluster.start(&StartOptions { settings, ..StartOptions::default() }, &|_| {}).expect("started");
-        let throwaway = Throwaway { cluster, pid, folder };
-        throwaway.ask(
-            "CREATE TABLE account(id int PRIMARY KEY, note text, balance bigint);
-             INSERT INTO account SELECT i, repeat('x', i % 50), i * 1000000007::bigint FROM generate_series(1, 5000) i",
-        );
-        throwaway.ask("VACUUM ANALYZE account");
-        throwaway.ask("CHECKPOINT");
-        Some(throwaway)
-    }
-
-    fn ask(&self, sql: &str) -> String {
-        self.cluster.query(sql).expect("an answer")
-    }
-
-    fn rows(&self, sql: &str) -> Vec<Vec<String>> {
-        self.ask(sql).lines().map(|line| line.split('|').map(str::to_string).collect()).collect()
-    }
+/// A server with a table.
+fn start() -> Option<Throwaway> {
+    let server = Throwaway::start()?;
+    server.ask(
+        "CREATE TABLE account(id int PRIMARY KEY, note text, balance bigint);
+         INSERT INTO account SELECT i, repeat('x', i % 50), i * 1000000007::bigint FROM generate_series(1, 5000) i",
+    );
+    server.ask("VACUUM ANALYZE account");
+    server.ask("CHECKPOINT");
+    Some(server)
 }
 
 fn access(pid: Pid, address: u64) -> Access {
@@ -97,7 +56,7 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
 
 #[test]
 fn every_buffer_is_what_pg_buffercache_says_and_its_relation_has_the_right_name() {
-    let Some(server) = Throwaway::start() else { return };
+    let Some(server) = start() else { return };
     server.ask("CREATE EXTENSION pg_buffercache");
     // The first time, the question itself brings blocks.
     let sql = "SELECT bufferid, reltablespace, reldatabase, relfilenode, relforknumber, relblocknumber
@@ -164,7 +123,7 @@ fn every_buffer_is_what_pg_buffercache_says_and_its_relation_has_the_right_name(
 
 #[test]
 fn columns_keys_and_line_pointers_are_where_the_values_are() {
-    let Some(server) = Throwaway::start() else { return };
+    let Some(server) = start() else { return };
     let mut objects = attach(server.pid).expect("attached");
     let (blocks, count) = buffers(objects.as_ref());
     objects.see(&(0..count).map(|buffer| access(server.pid, blocks + buffer * 8192)).collect::<Vec<_>>());
@@ -225,7 +184,7 @@ fn columns_keys_and_line_pointers_are_where_the_values_are() {
 
 #[test]
 fn locks_and_areas_have_the_servers_own_names() {
-    let Some(server) = Throwaway::start() else { return };
+    let Some(server) = start() else { return };
     let memory = ProcessMemory::open(server.pid).expect("it runs");
     let mappings = memory.mappings().expect("maps");
     let program =
@@ -314,7 +273,7 @@ fn told(notes: &ObjectNotes, address: u64) -> Vec<([String; 4], Vec<u32>)> {
 
 #[test]
 fn a_table_that_is_new_gets_its_name_and_a_sample_its_own_tag() {
-    let Some(server) = Throwaway::start() else { return };
+    let Some(server) = start() else { return };
     server.ask("CREATE DATABASE bank");
     let mut objects = attach(server.pid).expect("attached");
     let (blocks, count) = buffers(objects.as_ref());
@@ -358,8 +317,8 @@ fn a_table_that_is_new_gets_its_name_and_a_sample_its_own_tag() {
 
 #[test]
 fn a_version_that_is_unknown_or_a_lie_is_refused_and_an_end_is_told() {
-    let Some(mut server) = Throwaway::start() else { return };
-    let file = server.folder.path().join("server/data/PG_VERSION");
+    let Some(mut server) = start() else { return };
+    let file = server.folder().path().join("data/PG_VERSION");
     let right = std::fs::read_to_string(&file).expect("readable");
     let refusal = |version: &str| {
         std::fs::write(&file, version).expect("our own server");

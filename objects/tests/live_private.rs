@@ -1,62 +1,28 @@
 //! Private memory of a living PostgreSQL, seen from outside. The judges: the server's own view
 //! `pg_backend_memory_contexts`, its exported variables, and magic numbers that the test looks for by itself.
 
+mod common;
+
+use common::Throwaway;
 use hardmeter_objects::postgres::layout::Layout;
 use hardmeter_objects::process_memory::ProcessMemory;
 use hardmeter_objects::program::Program;
 use hardmeter_objects::{attach, Access};
 use hardmeter_samples::model::{Pid, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use tempfile::TempDir;
 
-/// A server that ends with the test; `None`, with a reason, where there is none.
-struct Playground {
-    cluster: Cluster,
-    _temporary: TempDir,
-}
-
-impl Playground {
-    fn new() -> Option<Playground> {
-        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
-        let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
-        let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
-        let programs = match Programs::find(Engine::Postgres, &wanted) {
-            Ok(programs) => programs,
-            Err(error) => {
-                println!("skipped: {error}");
-                return None;
-            }
-        };
-        let temporary = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
-        let folder = ServerFolder::new(temporary.path().join("server"));
-        let mut cluster = Cluster::create(&folder, &programs, &|_| {}).expect("made");
-        cluster.start(&StartOptions::default(), &|_| {}).expect("started");
-        Some(Playground { cluster, _temporary: temporary })
-    }
-
-    /// A session of psql that stays.
-    fn session(&self) -> Session {
-        let words = ["psql", "-X", "-q", "-A", "-t", "-d", "postgres"].map(Into::into).to_vec();
-        let mut command = self.cluster.command(words);
-        command.envs(self.cluster.environment());
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql comes with the server");
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        Session { child, input, output }
-    }
-}
-
-impl Drop for Playground {
-    fn drop(&mut self) {
-        let _ = self.cluster.stop(&|_| {});
-    }
+/// A session of psql that stays.
+fn session(server: &Throwaway) -> Session {
+    let words = ["psql", "-X", "-q", "-A", "-t", "-d", "postgres"].map(Into::into).to_vec();
+    let mut command = server.cluster.command(words);
+    command.envs(server.cluster.environment());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql comes with the server");
+    let input = child.stdin.take().expect("piped");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    Session { child, input, output }
 }
 
 struct Session {
@@ -112,8 +78,8 @@ fn told(notes: &ObjectNotes, pid: Pid, address: VirtualAddress) -> String {
 
 #[test]
 fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
-    let Some(playground) = Playground::new() else { return };
-    let mut session = playground.session();
+    let Some(server) = Throwaway::start() else { return };
+    let mut session = session(&server);
     let pid = Pid(session.query("select pg_backend_pid();")[0].parse().expect("a number"));
     // The relation and catalog caches of these are filled, and a plan runs while we look.
     session.query("create table hardmeter_probe (a int primary key); select count(*) from hardmeter_probe;");
@@ -125,7 +91,7 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     let memory = ProcessMemory::open(pid).expect("it runs");
     let mappings = memory.mappings().expect("maps");
     let program = Program::find(&memory, &mappings, "PostgreSQL", &["TopMemoryContext"]).expect("found");
-    let version = playground.cluster.query("show server_version_num").expect("a number");
+    let version = server.ask("show server_version_num");
     let major = version.trim().parse::<u32>().expect("a number") / 10000;
     let Some(layout) = Layout::of(major) else {
         println!("skipped: no table of PostgreSQL {major}");

@@ -99,7 +99,7 @@ impl Workload {
         parts.extend(number("rows written").map(|count| {
             let of = ["inserted", "updated", "deleted"]
                 .map(|kind| number(&format!("rows {kind}")).map(|count| format!("{count} {kind}")));
-            let of = of.into_iter().collect::<Option<Vec<String>>>();
+            let of = of.into_iter().collect::<Option<Vec<String>>>().filter(|_| count != "0");
             format!("{count} rows written{}", of.map_or(String::new(), |of| format!(" ({})", of.join(", "))))
         }));
         let other = self.figures.keys().filter(|name| *name == "rows" || name.starts_with("rows_"));
@@ -178,6 +178,8 @@ mod tests {
         // Nothing was written: nothing is to be told of a row written.
         let reading = workload(&[("transactions", 207.0), ("rows returned", 9.0), ("rows written", 0.0)]);
         assert_eq!(names(reading.columns()), ["transaction", "row returned"]);
+        let told = "207 transactions, 9 rows returned, 0 rows written";
+        assert_eq!(reading.text().as_deref(), Some(told));
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! A PostgreSQL server that is thrown away with the test.
+
+// Each test file uses its part.
+#![allow(dead_code)]
+
+use hardmeter_samples::model::Pid;
+use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, Setting, StartOptions};
+
+/// The server.
+pub struct Throwaway {
+    pub cluster: Cluster,
+    pub pid: Pid,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        let _ = self.cluster.stop(&|_| {});
+        let _ = Cluster::remove(&self.folder());
+    }
+}
+
+impl Throwaway {
+    /// A server that runs. `None`, said so, where it cannot be made.
+    pub fn start() -> Option<Throwaway> {
+        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
+        let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
+        let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
+        let programs = match Programs::find(Engine::Postgres, &wanted) {
+            Ok(programs) => programs,
+            Err(error) => {
+                eprintln!("skipped: {error}; {}", error.remedy());
+                return None;
+            }
+        };
+        let folder = tempfile::Builder::new().prefix("hm-objects-").tempdir_in("/var/tmp").expect("a folder");
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), own).expect("opened");
+        let server = ServerFolder::new(folder.path().join("server"));
+        let cluster = Cluster::create(&server, &programs, &|_| {}).expect("made");
+        let mut throwaway = Throwaway { cluster, pid: Pid(0), folder };
+        throwaway.start_with(&[]);
+        Some(throwaway)
+    }
+
+    /// Starts it anew with more settings.
+    pub fn start_with(&mut self, more: &[&str]) {
+        let _ = self.cluster.stop(&|_| {});
+        let settings = ["autovacuum=off", "shared_buffers=32MB"].iter().chain(more);
+        let settings = settings.map(|text| text.parse::<Setting>().expect("a setting")).collect();
+        let options = StartOptions { settings, ..StartOptions::default() };
+        self.pid = self.cluster.start(&options, &|_| {}).expect("started");
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> ServerFolder {
+        ServerFolder::new(self.folder.path().join("server"))
+    }
+
+    /// What the server answers.
+    pub fn ask(&self, sql: &str) -> String {
+        self.cluster.query(sql).expect("an answer")
+    }
+
+    /// The same in rows and columns.
+    pub fn rows(&self, sql: &str) -> Vec<Vec<String>> {
+        self.ask(sql).lines().map(|line| line.split('|').map(str::to_string).collect()).collect()
+    }
+}
