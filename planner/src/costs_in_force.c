@@ -243,6 +243,7 @@ void costs_register(void) {
                            "calibrated margin.",
                            NULL, &margin_setting, 0, 0, 1000, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
                            NULL);
+  costs_second_opinion_register();
   CacheRegisterRelcacheCallback(table_changed, (Datum)0);
 }
 

@@ -34,4 +34,7 @@ extern const char *server_version_name(void);
 /* ccopt.calibration, if it is there and the extension's own; else InvalidOid. */
 extern Oid calibration_table(void);
 
+/* Before ccopt.c puts its own hook in place, which then calls this one. */
+extern void costs_second_opinion_register(void);
+
 #endif

@@ -111,6 +111,14 @@ void note_offer(PlannerInfo *root, RelOptInfo *rel, const char *node) {
   note(root, rel, node, "costs more than what was chosen", true);
 }
 
+void forget_offers(void) {
+  ListCell *cell;
+  if (current == NULL) return;
+  foreach (cell, current->notes)
+    if (((Note *)lfirst(cell))->offer)
+      current->notes = foreach_delete_current(current->notes, cell);
+}
+
 /* ---- looking at the finished plan ---- */
 
 /* Calls visit() on each node of the plan, until it returns true. */
