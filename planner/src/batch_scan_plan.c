@@ -205,25 +205,35 @@ static int compare_cost(const ListCell *a, const ListCell *b) {
   return first.per_tuple < second.per_tuple ? -1 : first.per_tuple > second.per_tuple;
 }
 
+/* Predicates that leave few rows first; the executor moves dear ones behind cheap ones. */
+static int compare_selectivity(const ListCell *a, const ListCell *b) {
+  Selectivity first = ((const RestrictInfo *)lfirst(a))->norm_selec;
+  Selectivity second = ((const RestrictInfo *)lfirst(b))->norm_selec;
+  return first < second ? -1 : first > second;
+}
+
 static Plan *make_batch_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
                              List *clauses, List *custom_plans) {
   CustomScan *scan = makeNode(CustomScan);
   List *vector_quals = NIL, *row_quals = NIL;
   ListCell *cell;
 
-  foreach (cell, extract_actual_clauses(clauses, false)) {
-    if (vector_qual_refusal(lfirst(cell)) == NULL)
-      vector_quals = lappend(vector_quals, lfirst(cell));
+  foreach (cell, clauses) {
+    RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+    if (restriction->pseudoconstant) continue;
+    if (vector_qual_refusal((Node *)restriction->clause) == NULL)
+      vector_quals = lappend(vector_quals, restriction);
     else
-      row_quals = lappend(row_quals, lfirst(cell));
+      row_quals = lappend(row_quals, restriction->clause);
   }
+  list_sort(vector_quals, compare_selectivity);
   list_sort(row_quals, compare_cost);
 
   scan->scan.plan.targetlist = tlist;
   scan->scan.plan.qual = row_quals;
   scan->scan.scanrelid = rel->relid;
   scan->flags = best_path->flags;
-  scan->custom_exprs = vector_quals;
+  scan->custom_exprs = get_actual_clauses(vector_quals);
   scan->methods = &plan_methods;
   return &scan->scan.plan;
 }
