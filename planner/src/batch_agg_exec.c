@@ -106,8 +106,6 @@ static void make_table(BatchAggState *state, List *keys, List *carried, double e
   int carried_columns[GROUP_MAX_CELLS];
   ListCell *cell;
 
-  state->nkeys = list_length(keys);
-  state->ncells = state->nkeys + list_length(carried);
   state->keys = palloc0(sizeof(*state->keys) * Max(state->nkeys, 1));
   foreach (cell, keys) {
     int column = column_of_resno(state, lfirst(cell));
@@ -135,6 +133,11 @@ static void begin(CustomScanState *css, EState *estate, int eflags) {
 
   css->custom_ps = list_make1(child);
   state->context = CurrentMemoryContext;
+  state->nkeys = list_length(keys);
+  state->ncells = state->nkeys + list_length(carried);
+  state->naggregates = list_length(aggregates);
+  /* A child that is not going to run need not know its batches. */
+  if (eflags & EXEC_FLAG_EXPLAIN_ONLY) return;
   collect_resnos((Node *)keys, &resnos);
   collect_resnos((Node *)carried, &resnos);
   collect_resnos((Node *)aggregates, &resnos);
@@ -148,7 +151,6 @@ static void begin(CustomScanState *css, EState *estate, int eflags) {
   state->row_context->ecxt_outertuple = state->row;
   state->row_context->ecxt_scantuple = state->row;
   state->aggregates = (List *)place_vars((Node *)aggregates, state->source);
-  state->naggregates = list_length(aggregates);
   state->transitions =
       transitions_create(&css->ss.ps, batch, state->aggregates, column_of_slot, batch);
   state->groups = palloc(sizeof(*state->groups) * BATCH_ROWS);

@@ -123,6 +123,7 @@ static const char *statement_level_refusal(PlannerInfo *root, RelOptInfo *input_
 
   if (reason) return reason;
   if (root->parse->groupingSets != NIL) return "grouping sets";
+  if (root->parse->hasTargetSRFs) return "a function that returns sets in the target list";
   if (IS_OTHER_REL(input_rel)) return "aggregation of a single partition";
   if (extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL) return "partial aggregation";
   if (contain_volatile_functions((Node *)output_rel->reltarget->exprs) ||
@@ -216,6 +217,7 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
   cost_batch_agg(root, child, &work, groups, &path->path.startup_cost, &path->path.total_cost);
   path->path.total_cost +=
       output_rel->reltarget->cost.startup + output_rel->reltarget->cost.per_tuple * path->path.rows;
+  set_disabled_nodes(&path->path, child->disabled_nodes);
   if (ccopt_force) path->path.startup_cost = path->path.total_cost = 0;
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->custom_paths = list_make1(child);

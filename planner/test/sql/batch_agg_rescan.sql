@@ -64,6 +64,7 @@ SELECT sum(CASE WHEN f > 1 THEN 1 ELSE 0 END) FROM n;
 SELECT count(*) FILTER (WHERE upper(t) = 'A') FROM n;
 SELECT c1, count(*), random() * 0 FROM n GROUP BY c1;
 SELECT max(t) FROM n;
+SELECT c1, generate_series(1, 2), count(*) FROM n GROUP BY 1, 2;
 SELECT i2, count(*) FROM (SELECT i2 FROM n FOR UPDATE) q GROUP BY i2;
 SET enable_hashagg = off;
 SELECT i2, count(*) FROM n GROUP BY i2;
@@ -79,6 +80,7 @@ BEGIN
     RETURN NEXT regexp_replace(line, 'Memory Usage: \d+', 'Memory Usage: N');
   END LOOP;
 END $$;
+EXPLAIN (COSTS off) SELECT p.name, sum(n.d) FROM n JOIN pk p ON p.id = n.i4 GROUP BY p.name;
 SET ccopt.enable_batch_scan = off;
 SELECT * FROM explained('SELECT c1, sum(d * (1 - e)), count(*) FROM n GROUP BY c1');
 SELECT * FROM explained('SELECT sum(d), min(d) FROM nan');
