@@ -50,6 +50,7 @@ extern bool aggregates_ignore_order(const Agg *agg);
 /* What is known of the whole plan. */
 typedef struct PlanFacts {
   PlannedStmt *statement;
+  bool is_cursor;         /* UPDATE ... WHERE CURRENT OF may look for its scan in the plan */
   Bitmapset *init_params; /* parameters set once, by initplans; others change between rescans */
 } PlanFacts;
 

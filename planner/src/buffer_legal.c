@@ -39,14 +39,13 @@ const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options
 static bool function_leaks(Oid function, void *context) { return !get_func_leakproof(function); }
 
 /* Leakproof functions raise no errors that depend on their arguments: core's own criterion. */
-static bool can_fail(Node *node, void *context) {
+static bool can_fail(Node *node, void *facts) {
   if (node == NULL) return false;
   switch (nodeTag(node)) {
     case T_List:
     case T_TargetEntry:
     case T_Var:
     case T_Const:
-    case T_Param:
     case T_BoolExpr:
     case T_NullTest:
     case T_BooleanTest:
@@ -54,20 +53,32 @@ static bool can_fail(Node *node, void *context) {
     case T_CaseExpr:
     case T_CaseWhen:
     case T_CaseTestExpr: break;
+    case T_Param: {
+      /* An initplan runs when its value is first asked for. */
+      const Param *param = (const Param *)node;
+      return param->paramkind == PARAM_EXEC &&
+             bms_is_member(param->paramid, ((const PlanFacts *)facts)->init_params);
+    }
     case T_FuncExpr:
     case T_OpExpr:
     case T_DistinctExpr:
     case T_NullIfExpr:
     case T_ScalarArrayOpExpr:
-      if (check_functions_in_node(node, function_leaks, context)) return true;
+      if (check_functions_in_node(node, function_leaks, NULL)) return true;
       break;
     default: return true;
   }
-  return expression_tree_walker(node, can_fail, context);
+  return expression_tree_walker(node, can_fail, facts);
 }
 
-static bool computes_what_can_fail(Plan *plan, void *argument) {
-  return can_fail((Node *)plan_expressions(plan), NULL);
+static bool computes_what_can_fail(Plan *plan, void *facts) {
+  /* A CTE's plan is run as far as it is read. */
+  if (IsA(plan, CteScan)) {
+    List *subplans = ((const PlanFacts *)facts)->statement->subplans;
+    Plan *query = list_nth(subplans, ((const CteScan *)plan)->ctePlanId - 1);
+    if (plan_tree_any(query, computes_what_can_fail, facts)) return true;
+  }
+  return can_fail((Node *)plan_expressions(plan), facts);
 }
 
 /* ---- positions ---- */
@@ -147,6 +158,18 @@ static bool reads_row_by_row(const Plan *parent, ChildRole role) {
   }
 }
 
+/* Below these core looks for the scan of a cursor's row (execCurrentOf), and through nothing else. */
+static bool is_looked_through(const Plan *plan) {
+  switch (nodeTag(plan)) {
+    case T_Append:
+    case T_MergeAppend:
+    case T_Result:
+    case T_Limit:
+    case T_SubqueryScan: return true;
+    default: return false;
+  }
+}
+
 /* A LIMIT tells a Sort below it how many rows it wants, through these and no others
  * (ExecSetTupleBound). */
 static bool hands_on_bounds(const Plan *plan) {
@@ -214,10 +237,11 @@ const char *buffer_edge_refusal(const PlanFacts *facts, const Plan *parent, Chil
   if (!reads_row_by_row(parent, role)) return "the parent does not read row by row";
   if (keeps_rows_itself(child)) return "the child has its rows ready";
   if (!can_be_read_ahead(child)) return "the child cannot be read ahead";
+  if (facts->is_cursor && is_looked_through(parent)) return "a cursor's row may be updated";
   if (hands_on_bounds(parent) && hands_on_bounds(child)) return "a LIMIT must reach the Sort below";
   if (!bms_is_subset(child->extParam, facts->init_params))
     return "the child depends on a parameter that changes";
-  if (position.may_stop && plan_tree_any((Plan *)child, computes_what_can_fail, NULL))
+  if (position.may_stop && plan_tree_any((Plan *)child, computes_what_can_fail, (void *)facts))
     return "not all rows may be wanted, and the child computes what can fail";
   return NULL;
 }

@@ -139,9 +139,10 @@ void buffers_insert(PlannedStmt *plan, int cursor_options) {
     return;
   }
   statement_any(plan, collect_init_params, &pass.facts);
-  /* The client sees the order, if there is no Sort; a cursor's client may stop. */
-  pass.position.order_matters = true;
-  pass.position.may_stop = (cursor_options & CURSOR_OPT_FAST_PLAN) != 0;
+  pass.facts.is_cursor = (cursor_options & CURSOR_OPT_FAST_PLAN) != 0;
+  /* The client sees the order, if there is no Sort. It may stop: a cursor's, a function of SQL or
+   * PL/pgSQL that wants one row. */
+  pass.position = (PlanPosition){.may_stop = true, .order_matters = true};
   plan_for_each_child(plan->planTree, collect_places, &pass);
   foreach (cell, plan->subplans) {
     /* Who reads a subplan, and how far, is not looked into: an expression somewhere. */

@@ -72,7 +72,7 @@ end $$;
 set ccopt.buffer = off;
 create temp table stock as select name, pg_temp.fingerprint(query) as answer from queries;
 set ccopt.buffer = force;
--- Each has a buffer somewhere, but for those whose scans depend on a parameter or are the whole plan.
+-- Each has a buffer somewhere, but for those whose scans depend on a parameter, are the whole plan, or compute what can fail.
 select name from queries where pg_temp.buffers(query) = 0;
 
 create procedure pg_temp.compare(how text) language plpgsql as $$
