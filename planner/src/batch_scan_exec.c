@@ -11,6 +11,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "access/sysattr.h"
+#include "attach.h"
 #include "page_reader.h"
 #include "qual.h"
 #include "stats.h"
@@ -272,6 +273,8 @@ static bool take_batch(BatchScanState *state) {
   state->current = next_batch(state);
   state->next = 0;
   if (state->current == NULL) return false;
+  /* To WHERE CURRENT OF, an empty scan slot would mean that there is no current row. */
+  if (state->plain) ExecStoreVirtualTuple(ExecClearTuple(state->css.ss.ss_ScanTupleSlot));
   state->with_nulls = false;
   for (int i = 0; i < state->nattributes; i++) {
     state->with_nulls |= state->attributes[i].column->has_nulls;
@@ -331,7 +334,10 @@ static TupleTableSlot *exec_plain(PlanState *node) {
   TupleTableSlot *slot = node->ps_ResultTupleSlot;
   int row = next_row(state);
 
-  if (unlikely(row < 0)) return ExecClearTuple(slot);
+  if (unlikely(row < 0)) {
+    ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
+    return ExecClearTuple(slot);
+  }
   store_row(state, row, slot);
   return slot;
 }
@@ -414,14 +420,17 @@ static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainSt
         deparse_expression((Node *)make_ands_explicit(plan->custom_exprs), context, qualify, false),
         es);
   }
-  if (!es->analyze) return;
+  if (!es->analyze || node->ss.ps.instrument == NULL) return;
+  /* As core's filters: of a loop. */
   if (plan->custom_exprs != NIL)
-    ExplainPropertyUInteger("Rows Removed by Vector Filter", NULL, state->filtered, es);
+    ExplainPropertyFloat("Rows Removed by Vector Filter", NULL,
+                         state->filtered / Max(node->ss.ps.instrument->nloops, 1), 0, es);
   if (state->visitors)
     ExplainPropertyUInteger("Rows Removed by Visitors", NULL, state->visitor_filtered, es);
   ExplainPropertyUInteger("Batches", NULL, state->counts.batches, es);
   if (state->counts.odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
     ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
+  attach_explain(&node->ss.ps, es);
 }
 
 const BatchExecMethods batch_scan_exec_methods = {.base = {.CustomName = BATCH_SCAN_NAME,

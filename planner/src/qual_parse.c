@@ -90,6 +90,13 @@ static bool comparable(Oid column, Oid constant) {
          (column == DATEOID && constant == TIMESTAMPOID);
 }
 
+/* Strings are compared as bytes of one type: text_ops knows `name`, too, which has no header. */
+static bool comparable_strings(ColumnKind column, Oid constant) {
+  constant = getBaseType(constant);
+  return column == COLUMN_BPCHAR ? constant == BPCHAROID
+                                 : constant == TEXTOID || constant == VARCHAROID;
+}
+
 static bool is_string(ColumnKind kind) { return kind == COLUMN_TEXT || kind == COLUMN_BPCHAR; }
 
 static void set_var(QualNode *node, Var *var) {
@@ -124,7 +131,6 @@ static const char *parse_operator(OpExpr *expr, bool negate, QualNode **node) {
   Node *left, *right;
   Comparison comparison;
   Var *var;
-  Oid constant_type;
   Oid like = expr->opno;
   bool like_negated = negate;
 
@@ -168,8 +174,6 @@ static const char *parse_operator(OpExpr *expr, bool negate, QualNode **node) {
 
   if (is_column(left) && is_constant(right)) {
     var = (Var *)left;
-    constant_type = exprType(lsecond(expr->args));
-    (void)constant_type;
   } else if (is_column(right) && is_constant(left)) {
     Node *swap = left;
     left = right;
@@ -195,6 +199,8 @@ static const char *parse_operator(OpExpr *expr, bool negate, QualNode **node) {
     case COLUMN_TEXT:
     case COLUMN_BPCHAR:
       if (comparison != EQUAL && comparison != NOT_EQUAL) return "an order of text";
+      if (!comparable_strings((*node)->column_kind, (*node)->constant_type))
+        return "a comparison of different types";
       if (column_kind(var->vartype, -1, expr->inputcollid, &(*node)->scale) == COLUMN_OPAQUE)
         return "a collation that is not deterministic";
       (*node)->kind = QUAL_TEXT_IN;
@@ -229,6 +235,7 @@ static const char *parse_array(ScalarArrayOpExpr *expr, bool negate, QualNode **
       return NULL;
     case COLUMN_TEXT:
     case COLUMN_BPCHAR:
+      if (!comparable_strings((*node)->column_kind, element)) return "a list of another type";
       if (column_kind((*node)->var->vartype, -1, expr->inputcollid, &scale) == COLUMN_OPAQUE)
         return "a collation that is not deterministic";
       (*node)->kind = QUAL_TEXT_IN;

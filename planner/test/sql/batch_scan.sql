@@ -117,8 +117,9 @@ insert into predicates (predicate) values
 ('not (a = 1 and n is not null)'), ('(a < 5 and n > 3) or (a > 90 and t like ''%1%'') or (late = 42 and c = ''B'')'), ('a = 1 or null'), ('a = 1 and null'), ('n > 3 or n <> n'),
 ('late = 42'), ('late <> 42'), ('late is null'), ('late_text = ''was late'''), ('late_text like ''%late'''), ('late_n = 12.3'), ('late_n > 12'), ('late_null is null'), ('late_null > ''2010-01-05'''),
 ('a / 2 < 10'), ('a < 10 and b % 3 = 0'), ('free > 1'), ('free = ''Infinity'''), ('fl > 100'), ('fl < ''NaN'' and a < 20'), ('length(t) > 6 and n > 5'),
+('t = ''text 3''::name'), ('t in (''text 3''::name, ''text 4'')'), ('c = ''A''::name'), ('t::bpchar = ''text 3 '''), ('c::text = ''A'''), ('c in (''A''::text, ''B'')'), ('v = any(array[''vvv'']::varchar[])'), ('t = ''text 3''::bpchar'),
 ('a < (select 10)'), ('n < (select avg(n) from mixed where n <> ''NaN'')'), ('a = (select null::integer)'), ('t = (select min(t) from mixed)'), ('a = any(array(select 5 union select 7))'),
-('a < extract(year from current_date)::integer - 2015'), ('exists (select from mixed i where i.id = mixed.a and i.n > mixed.n)'), ('1 = 2'), ('current_user = current_user and a = 3');
+('a < extract(year from current_date)::integer - 2015'), ('id < 150 and exists (select from mixed i where i.id = mixed.a and i.n > mixed.n)'), ('1 = 2'), ('current_user = current_user and a = 3');
 
 -- Differences: none. Predicates for which there is no BatchScan are listed, too.
 select predicate, rows, missing, surplus, scan
