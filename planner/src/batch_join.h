@@ -2,6 +2,7 @@
  * BatchHashJoin: what its files share.
  *
  *     plan   batch_join_path.c     which joins, which children, what it costs
+ *            batch_join_query.c    what is known of a query for all its joins
  *            batch_join_plan.c     a chosen path becomes a plan node
  *     run    batch_join_exec.c     the node: build, the phases of a join, rows by slot, rescan
  *            batch_join_probe.c    a batch of the probing side becomes batches of joined rows
@@ -60,11 +61,20 @@ typedef enum JoinPathPrivate {
 
 extern Plan *batch_join_make_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
                                   List *target, List *clauses, List *children);
-/* The two sides of a hash clause, relabelling cut off; swapped so that the left is of `outer`. */
+/* The two sides of a hash clause, relabelling cut off. */
 extern void batch_join_clause_sides(const OpExpr *clause, Node **left, Node **right);
 /* Where among expressions or target entries a column is (0-based), or -1. What outer joins may have
  * made NULL below is not compared: it is the same column. */
 extern int batch_join_find_column(const List *columns, const Node *column);
+
+/* What is known of a query as a whole (batch_join_query.c). */
+typedef struct JoinQuery JoinQuery;
+extern JoinQuery *batch_join_query(PlannerInfo *root);
+/* Why a join must not read rows before they are asked for, or NULL. Also of the hashed side: a plan
+ * of core's might have read that one row by row. */
+extern const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *joinrel);
+/* BatchScan's path for a table when its rows are taken in batches; NULL if there is none. */
+extern Path *batch_join_scan_path(PlannerInfo *root, RelOptInfo *rel);
 
 /* ---- from plan to execution ---- */
 

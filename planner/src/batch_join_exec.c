@@ -201,7 +201,6 @@ static void begin(CustomScanState *node, EState *estate, int eflags) {
   state->source.node = &node->ss.ps;
   state->source.batch = &state->out;
   state->final_pass = true;
-  if (eflags & EXEC_FLAG_EXPLAIN_ONLY) return;
 
   state->outer = open_child(state->outer_node, 0, scan);
   state->inner = open_child(state->inner_node, 1, scan);

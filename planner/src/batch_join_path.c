@@ -3,7 +3,6 @@
  */
 #include "batch_join.h"
 
-#include "batch_scan.h"
 #include "costs.h"
 
 #include <math.h>
@@ -223,7 +222,7 @@ static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
     return &join->path;
   }
   if (IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && ccopt_enable_batch_scan)
-    scan = batch_scan_path(root, rel, false);
+    scan = batch_join_scan_path(root, rel);
   if (scan != NULL && (ccopt_force || scan->total_cost < cheapest->total_cost)) return scan;
   return cheapest;
 }
@@ -320,6 +319,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
                           &clauses);
   if (reason == NULL) reason = columns_refusal(joinrel, outerrel, innerrel, &clauses);
   if (reason == NULL) reason = volatile_refusal(root, joinrel->relids);
+  if (reason == NULL) reason = batch_join_read_ahead_refusal(root, joinrel);
   if (reason == NULL) {
     outer = child_path(root, outerrel);
     inner = child_path(root, innerrel);

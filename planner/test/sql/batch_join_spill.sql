@@ -77,22 +77,22 @@ select * from compare('select b.id, b.t from big b where not exists (select from
 select * from compare('select s.* from small s where exists (select from big b where s.k = b.k)');
 select * from compare('select s.* from small s where not exists (select from big b where s.k = b.k)');
 select * from compare('select b.id, s.n from big b join small s on b.t = s.t and b.v = s.v');
-select * from compare('select b.id, s.n from big b left join small s on b.t = s.t and b.id > s.n * 2 and length(s.filler) < length(b.filler)');
-select * from compare('select b.id, b.t from big b where not exists (select from small s where s.t = b.t and s.n % 7 <> b.id % 7)');
-select * from compare('select s.n from small s where exists (select from big b where s.t = b.t and s.n % 7 <> b.id % 7)');
-select * from compare('select b.id, s.n from small s left join big b on b.k = s.k where b.id is null or b.id % 3 = 0');
+select * from compare('select b.id, s.n from big b left join small s on b.t = s.t and b.id > s.n * 2 and length(s.filler) < length(b.filler) order by 1');
+select * from compare('select b.id, b.t from big b where not exists (select from small s where s.t = b.t and s.n % 7 <> b.id % 7) order by 1');
+select * from compare('select s.n from small s where exists (select from big b where s.t = b.t and s.n % 7 <> b.id % 7) order by 1');
+select * from compare('select b.id, s.n from small s left join big b on b.k = s.k where b.id is null or b.id % 3 = 0 order by 1');
 select * from compare('select count(*), sum(s.n) as n, sum(length(b.filler)) as l from big b join small s on b.k = s.k join small r on r.k = b.id');
 
 -- A frequent key.
-select * from compare('select p.n, s.n as sn from probes p join skewed s on p.k = s.k where p.n % 100 < 30');
-select * from compare('select p.n, s.n as sn from probes p left join skewed s on p.k = s.k and s.n % 1000 = p.n % 1000');
-select * from compare('select p.n, s.n as sn from probes p right join skewed s on p.k = s.k and s.n % 1000 = p.n % 1000');
-select * from compare('select p.n, s.n as sn from probes p full join skewed s on p.k = s.k and s.n % 1000 = p.n % 1000');
+select * from compare('select p.n, s.n as sn from probes p join skewed s on p.k = s.k where p.n % 100 < 30 order by 1');
+select * from compare('select p.n, s.n as sn from probes p left join skewed s on p.k = s.k and s.n % 1000 = p.n % 1000 order by 1');
+select * from compare('select p.n, s.n as sn from probes p right join skewed s on p.k = s.k and s.n % 1000 = p.n % 1000 order by 1');
+select * from compare('select p.n, s.n as sn from probes p full join skewed s on p.k = s.k and s.n % 1000 = p.n % 1000 order by 1');
 select * from compare('select p.n from probes p where exists (select from skewed s where p.k = s.k)');
-select * from compare('select p.n from probes p where exists (select from skewed s where p.k = s.k and s.n % 1000 = p.n % 1000)');
-select * from compare('select p.n from probes p where not exists (select from skewed s where p.k = s.k and s.n % 1000 = p.n % 1000)');
-select * from compare('select s.n from skewed s where exists (select from probes p where p.k = s.k and s.n % 1000 = p.n % 1000)');
-select * from compare('select s.n from skewed s where not exists (select from probes p where p.k = s.k and s.n % 1000 = p.n % 1000)');
+select * from compare('select p.n from probes p where exists (select from skewed s where p.k = s.k and s.n % 1000 = p.n % 1000) order by 1');
+select * from compare('select p.n from probes p where not exists (select from skewed s where p.k = s.k and s.n % 1000 = p.n % 1000) order by 1');
+select * from compare('select s.n from skewed s where exists (select from probes p where p.k = s.k and s.n % 1000 = p.n % 1000) order by 1');
+select * from compare('select s.n from skewed s where not exists (select from probes p where p.k = s.k and s.n % 1000 = p.n % 1000) order by 1');
 select * from compare('select s.n from skewed s where not exists (select from probes p where p.k = s.k)');
 
 -- Long values, out of line and as keys.
