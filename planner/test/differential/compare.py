@@ -228,8 +228,9 @@ class Round:
             self.asked = None
             sessions.open_after_crash()
             return f"the server crashed: {error}"
-        if other.sqlstate == TIMEOUT:
+        if other.sqlstate == TIMEOUT:  # a bad plan was forced, or a loop has no end: for a person to judge
             self.counts["timed out with ccopt only"] += 1
+            print(f"SLOW ({name}, {mode}, {'; '.join(settings)}):\n  {queries.with_literals(sql)}")
             return ""
         text = difference(stock, other, bool(query.order))
         for line in sessions.by_name[name].notices:
