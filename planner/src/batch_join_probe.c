@@ -59,6 +59,18 @@ static void fill_columns(BatchJoinState *state, const uint16 *outer, JoinRow *co
   }
 }
 
+/*
+ * Which columns batch_store_slot() looks at: those that are filled in. The others' pointers are of
+ * a batch before, to what may be gone.
+ */
+static void show_columns(BatchJoinState *state, bool only_for_quals) {
+  for (int i = 0; i < state->out.ncolumns; i++) {
+    const JoinColumn *column = &state->columns[i];
+    bool shown = only_for_quals ? column->for_quals : column->needed;
+    state->out.columns[i].slot_attno = shown ? i + 1 : 0;
+  }
+}
+
 /* ---- quals ---- */
 
 /* Keeps the selected rows for which `qual` is true. */
@@ -104,6 +116,7 @@ static void run_checks(BatchJoinState *state) {
   Batch *out = &state->out;
   int before = out->nselected;
 
+  show_columns(state, true);
   if (state->outer_vector->nsuspect > 0) {
     state->counts.odd_rows += state->outer_vector->nsuspect;
     check_suspects(state);
@@ -113,6 +126,7 @@ static void run_checks(BatchJoinState *state) {
     vector_qual_run(state->vector_quals, out, slot, context);
   }
   if (state->row_quals && out->nselected > 0) run_row_qual(state, state->row_quals, NULL);
+  show_columns(state, false);
   InstrCountFiltered2(&state->css, before - out->nselected);
 }
 
