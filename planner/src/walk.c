@@ -4,6 +4,7 @@
 #include "walk.h"
 
 #include "access/tupdesc_details.h"
+#include "port/pg_bitutils.h"
 #include "utils/datum.h"
 
 static uint8 alignment_of(char align) {
@@ -138,24 +139,47 @@ Walk *walk_create(TupleDesc descriptor, const Batch *batch, int stop) {
   return walk;
 }
 
+/*
+ * The first attribute that is NULL in some row, if that is among the first 64 (else 64: what is
+ * further behind is looked at row by row). A row's bitmap has a one where there is a value.
+ */
+static int first_null(const Walk *walk, int nrows) {
+#ifdef WORDS_BIGENDIAN
+  return 0;
+#else
+  uint64 values = ~UINT64CONST(0);
+  for (int row = 0; row < nrows; row++) {
+    HeapTupleHeader header = walk->headers[row];
+    uint64 bits;
+    if (!(header->t_infomask & HEAP_HASNULL)) continue;
+    /* Bits behind the row's last attribute are not asked for: it ends there. */
+    memcpy(&bits, header->t_bits, sizeof(bits));
+    values &= bits;
+  }
+  return ~values == 0 ? 64 : pg_rightmost_one_pos64(~values);
+#endif
+}
+
 void walk_begin(Walk *walk, Batch *batch, int nrows) {
-  const int wanted = walk->nattributes;
   uint16 infomask = 0;
-  bool short_of = false;
+  int fewest = walk->nattributes;
 
   /* batch_select_all(), by copy. */
   memcpy(batch->selected, walk->all_rows, sizeof(*walk->all_rows) * nrows);
   batch->nrows = batch->nselected = nrows;
-  walk->next = 0;
-  walk->irregular = false;
-  if (wanted == 0) return;
+  walk->next_step = 0;
+  walk->next_attribute = -1;
+  walk->irregular_from = walk->nattributes;
+  if (walk->nattributes == 0) return;
   for (int row = 0; row < nrows; row++) {
     HeapTupleHeader header = walk->headers[row];
+    int natts = HeapTupleHeaderGetNatts(header);
     infomask |= header->t_infomask;
-    short_of |= HeapTupleHeaderGetNatts(header) < wanted;
+    fewest = Min(fewest, natts);
     walk->cursors[row] = (const char *)header + header->t_hoff;
   }
-  walk->irregular = short_of || (infomask & HEAP_HASNULL) != 0;
+  walk->irregular_from = fewest;
+  if (infomask & HEAP_HASNULL) walk->irregular_from = Min(fewest, first_null(walk, nrows));
 }
 
 /* ---- walking ---- */
@@ -325,14 +349,28 @@ static void step_irregular(Walk *walk, Batch *batch, int index) {
   if (column) column->has_nulls = has_nulls;
 }
 
+/* Takes the steps up to `attno` that end before the first NULL. Whether that was all. */
+static bool take_regular_steps(Walk *walk, Batch *batch, int attno) {
+  int last = walk->next_step > 0 ? walk->steps[walk->next_step - 1].last : 0;
+  while (last < attno && walk->next_step < walk->nsteps) {
+    const WalkStep *step = &walk->steps[walk->next_step];
+    if (step->last > walk->irregular_from) return false;
+    take_step(walk, batch, step);
+    walk->next_step++;
+    last = step->last;
+  }
+  /* The step that finds `attno` may have found some behind it, too. */
+  return true;
+}
+
 void walk_to(Walk *walk, Batch *batch, int attno) {
   Assert(attno <= walk->nattributes);
-  if (walk->irregular) {
-    while (walk->next < attno) step_irregular(walk, batch, walk->next++);
-    return;
+  if (walk->next_attribute < 0) {
+    if (take_regular_steps(walk, batch, attno)) return;
+    /* The cursors stand behind the last step that moved them. */
+    walk->next_attribute = 0;
+    if (walk->next_step > 0 && walk->steps[walk->next_step - 1].kind != STEP_CONSTANT)
+      walk->next_attribute = walk->steps[walk->next_step - 1].last;
   }
-  /* The step that finds `attno` may find some behind it, too. */
-  while (walk->next < walk->nsteps &&
-         (walk->next == 0 ? 0 : walk->steps[walk->next - 1].last) < attno)
-    take_step(walk, batch, &walk->steps[walk->next++]);
+  while (walk->next_attribute < attno) step_irregular(walk, batch, walk->next_attribute++);
 }

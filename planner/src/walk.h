@@ -44,8 +44,10 @@ typedef struct Walk {
   WalkAttribute *attributes;
   int nsteps;
   WalkStep *steps;
-  int next;       /* step, or attribute if irregular */
-  bool irregular; /* some row has NULLs or fewer attributes: every row's attributes are looked at */
+  int next_step;
+  /* No row of the batch has a NULL or ends before this attribute; from it on each is looked at. */
+  int irregular_from;
+  int next_attribute; /* of those; -1 while steps are taken */
   uint16 all_rows[BATCH_ROWS];
   HeapTupleHeader headers[BATCH_ROWS];
   const char *cursors[BATCH_ROWS];  /* end of what was walked over; before that, the row's data */
