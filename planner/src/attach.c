@@ -8,6 +8,7 @@
  */
 #include "attach.h"
 
+#include "access/transam.h"
 #include "batch_scan.h"
 #include "bloom.h"
 #include "executor/executor.h"
@@ -28,6 +29,27 @@ static bool keeps_outer_columns(JoinType type) {
          type == JOIN_RIGHT;
 }
 
+/* The outer column that an inner join makes equal to its inner column `attno`, or 0. */
+static AttrNumber equal_outer_column(const PlanState *node, AttrNumber attno) {
+  const HashJoin *join = (const HashJoin *)node->plan;
+  ListCell *cell;
+
+  if (!IsA(node, HashJoinState) || join->join.jointype != JOIN_INNER) return 0;
+  foreach (cell, join->hashclauses) {
+    const OpExpr *clause = lfirst(cell);
+    const Var *outer = linitial(clause->args);
+    const Var *inner = lsecond(clause->args);
+    /* Equal as integers are; an operator class of somebody's own may think otherwise. */
+    if (clause->opno >= FirstGenbkiObjectId || !IsA(outer, Var) ||
+        !is_hashed_as_integer(outer->vartype))
+      continue;
+    if (outer->varno != OUTER_VAR) continue;
+    if (IsA(inner, Var) && inner->varno == INNER_VAR && inner->varattno == attno)
+      return outer->varattno;
+  }
+  return 0;
+}
+
 /* Where a column of an outer child comes from: a BatchScan's target entry, through joins and
  * buffers. NULL if it is computed, or from elsewhere. */
 static PlanState *find_scan(PlanState *node, AttrNumber *resno) {
@@ -37,10 +59,15 @@ static PlanState *find_scan(PlanState *node, AttrNumber *resno) {
 
     if (is_batch_scan(node)) return node;
     if (buffer_purpose_of(node) < 0) {
-      if (var == NULL || !IsA(var, Var) || var->varno != OUTER_VAR) return NULL;
+      AttrNumber attno;
+      if (var == NULL || !IsA(var, Var)) return NULL;
+      attno = var->varno == OUTER_VAR   ? var->varattno
+              : var->varno == INNER_VAR ? equal_outer_column(node, var->varattno)
+                                        : 0;
+      if (attno == 0) return NULL;
       if (!IsA(node, HashJoinState) && !IsA(node, NestLoopState)) return NULL;
       if (!keeps_outer_columns(((JoinState *)node)->jointype)) return NULL;
-      *resno = var->varattno;
+      *resno = attno;
     }
     node = outerPlanState(node);
   }

@@ -102,7 +102,8 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
       } else {
         position.may_stop = false;
         /* Groups come out of a hash table nearly as they went in. */
-        position.order_matters = position.order_matters || sees_order;
+        if (agg->aggstrategy == AGG_PLAIN || !position.order_matters)
+          position.order_matters = sees_order;
       }
       position.ties_matter = sees_order;
       break;
