@@ -28,8 +28,8 @@
 #define SPARSE "ccopt.calibration_sparse"
 #define COLUMNS 15
 #define GROUPS 100
-#define REPETITIONS 9
-#define ROWS 100000
+#define REPETITIONS 7
+#define ROWS 300000
 #define MIN_ROWS 5000
 
 /* What varies; all else of the session is set once. */
@@ -137,8 +137,9 @@ static int fill(const char *name, int rows, BlockNumber pages, double *pages_mad
 }
 
 void calibrate_make_tables(QueryTimes *times) {
-  /* A quarter of shared buffers is where core's scans begin to use a ring. */
-  BlockNumber pages = Min(2000, NBuffers / 8);
+  /* More than L2 holds, so that rows come from where they come from in a large table. A quarter of
+   * shared buffers is where core's scans begin to use a ring. */
+  BlockNumber pages = Min(4000, NBuffers / 6);
 
 #define COLUMN_LIST                                                                          \
   "(k int4, n numeric(12,2), s text, c4 int4, c5 int4, c6 int4, c7 int4, c8 int4, c9 int4, " \

@@ -19,10 +19,10 @@ select k from require_rows for update;
 update require_rows set k = k;
 select * from require_rows where k = 5;
 set ccopt.enabled = off;
-select count(*) from require_rows;
+select count(*) from require_rows where filler <> 'y';
 set ccopt.enabled = on;
 set ccopt.enable_batch_scan = off;
-select count(*) from require_rows;
+select count(*) from require_rows where filler <> 'y';
 set ccopt.enable_batch_scan = on;
 begin;
 declare backwards scroll cursor for select * from require_rows;
@@ -30,11 +30,11 @@ rollback;
 
 -- All of the list, by any separator.
 set ccopt.require = 'BatchScan, BatchAgg';
-select count(*) from require_rows;
+select count(*) from require_rows where filler <> 'y';
 set ccopt.require = 'NoSuchNode';
-select count(*) from require_rows;
+select count(*) from require_rows where filler <> 'y';
 -- Nothing is left of a planning that failed.
 set ccopt.require = 'BatchScan';
-select count(*) from require_rows;
+select count(*) from require_rows where filler <> 'y';
 reset ccopt.require;
 drop table require_rows;
