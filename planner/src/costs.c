@@ -76,11 +76,6 @@ typedef struct ScanPrice {
   Cost quals;
 } ScanPrice;
 
-static double scan_ratio(const CostConstants *c, int walked) {
-  return (c->batch_row + walked * c->batch_attribute) /
-         (c->stock_row + walked * c->stock_attribute);
-}
-
 static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanPrice core) {
   double stock_qual_ns = evaluated(work->number_quals) * c->stock_qual +
                          evaluated(work->text_quals) * 2 * c->stock_qual +
@@ -88,11 +83,16 @@ static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanP
   double batch_qual_ns = evaluated(work->number_quals) * c->batch_qual +
                          evaluated(work->text_quals) * c->batch_text_qual +
                          work->decimals * c->batch_decimal;
+  int quals = work->number_quals + work->text_quals;
   ScanPrice price;
 
-  /* The more columns, the dearer, whatever the slopes are. */
-  price.rows = core.rows * Max(scan_ratio(c, 0), scan_ratio(c, work->walked));
-  price.quals = stock_qual_ns > 0 ? core.quals * batch_qual_ns / stock_qual_ns : core.quals;
+  /* Core asks nothing for walking over columns, whoever does it: the ratio is of the whole row. */
+  price.rows = core.rows * (c->batch_row + work->walked * c->batch_attribute) /
+               Max(c->stock_row + work->walked * c->stock_attribute, 1);
+  /* Nor does it count that later predicates see fewer rows. */
+  price.quals = core.quals;
+  if (stock_qual_ns > 0)
+    price.quals *= batch_qual_ns / stock_qual_ns * evaluated(quals) / Max(quals, 1);
   return price;
 }
 
