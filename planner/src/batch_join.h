@@ -52,10 +52,8 @@ typedef enum JoinPathPrivate {
   JOIN_PATH_FILTERS,      /* Integer: a filter below the outer side may drop rows */
   JOIN_PATH_TARGET,       /* the expressions of the join relation */
   JOIN_PATH_HASH_CLAUSES,
-  JOIN_PATH_QUALS,         /* the join's other clauses */
-  JOIN_PATH_OTHER_QUALS,   /* for rows that an outer join has made */
-  JOIN_PATH_BATCH_STARTUP, /* Float: what it costs if its parent takes batches */
-  JOIN_PATH_BATCH_TOTAL,
+  JOIN_PATH_QUALS,       /* the join's other clauses */
+  JOIN_PATH_OTHER_QUALS, /* for rows that an outer join has made */
   JOIN_PATH_LENGTH
 } JoinPathPrivate;
 

@@ -21,6 +21,11 @@
 static const CustomPathMethods batch_join_path_methods = {.CustomName = BATCH_JOIN_NAME,
                                                           .PlanCustomPath = batch_join_make_plan};
 
+typedef struct BatchJoinPath {
+  CustomPath custom;
+  Cost batch_startup, batch_total; /* if its parent takes batches */
+} BatchJoinPath;
+
 /* A join's clauses, sorted by what we do with them. */
 typedef struct JoinClauses {
   List *hash;   /* of the keys */
@@ -214,12 +219,12 @@ static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
 
   if (cheapest == NULL || PATH_REQ_OUTER(cheapest) != NULL) return NULL;
   if (IsA(cheapest, CustomPath) && ((CustomPath *)cheapest)->methods == &batch_join_path_methods) {
-    CustomPath *join = makeNode(CustomPath);
+    BatchJoinPath *join = palloc(sizeof(*join));
 
-    *join = *(CustomPath *)cheapest;
-    join->path.startup_cost = floatVal(list_nth(join->custom_private, JOIN_PATH_BATCH_STARTUP));
-    join->path.total_cost = floatVal(list_nth(join->custom_private, JOIN_PATH_BATCH_TOTAL));
-    return &join->path;
+    *join = *(BatchJoinPath *)cheapest;
+    join->custom.path.startup_cost = join->batch_startup;
+    join->custom.path.total_cost = join->batch_total;
+    return &join->custom.path;
   }
   if (IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && ccopt_enable_batch_scan)
     scan = batch_join_scan_path(root, rel);
@@ -246,14 +251,15 @@ static Cost spill_cost(const Path *outer, const Path *inner, double inner_bytes)
 
 static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind, Path *outer,
                           Path *inner, const JoinClauses *clauses, bool inner_unique) {
-  CustomPath *path = makeNode(CustomPath);
+  BatchJoinPath *join = (BatchJoinPath *)newNode(sizeof(*join), T_CustomPath);
+  CustomPath *path = &join->custom;
   JoinWork work = {.entry = row_bytes(inner->parent, list_length(clauses->hash)),
                    .keys = list_length(clauses->hash)};
   double inner_bytes = inner->rows * work.entry;
   double limit = get_hash_memory_limit();
   /* A unique inner side tells how many outer rows find a partner. */
   bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->rows;
-  Cost batch_startup, batch_total, extra = 0;
+  Cost extra = 0;
   ListCell *cell;
 
   if (inner_bytes > limit * SPILL_FACTOR && !ccopt_force) {
@@ -271,23 +277,22 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   path->custom_paths = list_make2(outer, inner);
   cost_batch_join(root, outer, inner, &work, joinrel->rows, true, &path->path.startup_cost,
                   &path->path.total_cost);
-  cost_batch_join(root, outer, inner, &work, joinrel->rows, false, &batch_startup, &batch_total);
+  cost_batch_join(root, outer, inner, &work, joinrel->rows, false, &join->batch_startup,
+                  &join->batch_total);
   if (ccopt_force)
     extra = inner->rows * 1e-9; /* of all that cost nothing the smaller table is the better one */
   else if (inner_bytes > limit)
     extra = spill_cost(outer, inner, inner_bytes);
   path->path.startup_cost += extra;
   path->path.total_cost += extra;
-  batch_startup += extra;
-  batch_total += extra;
+  join->batch_startup += extra;
+  join->batch_total += extra;
   set_disabled_nodes(&path->path, outer->disabled_nodes + inner->disabled_nodes);
 
   path->custom_private = list_make5(makeInteger(kind), makeInteger(inner_unique),
                                     makeInteger(filters), joinrel->reltarget->exprs, clauses->hash);
   path->custom_private = lappend(path->custom_private, clauses->quals);
   path->custom_private = lappend(path->custom_private, clauses->others);
-  path->custom_private = lappend(path->custom_private, makeFloat(psprintf("%.17g", batch_startup)));
-  path->custom_private = lappend(path->custom_private, makeFloat(psprintf("%.17g", batch_total)));
   add_path(joinrel, &path->path);
 }
 
