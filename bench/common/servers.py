@@ -69,9 +69,13 @@ class Playground:
             if (server.kind, server.scale) == (kind, scale):
                 return server
         server = Server(kind, self.folder, scale, {**SETTINGS, **(settings or {})})
-        self._servers.append(server)
+        self.adopt(server)
         server.make()
         return server
+
+    def adopt(self, server: "Server") -> None:
+        """Has a server that somebody else makes removed with the others when the run ends."""
+        self._servers.append(server)
 
 
 class Server:

@@ -35,6 +35,7 @@ enum Command {
     Why(commands::why::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
+    Tpch(commands::tpch::Arguments),
     #[command(hide = true)]
     Generate(commands::generate::Arguments),
 }
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Why(arguments) => commands::why::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
+        Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),
     };
     match result {

@@ -15,6 +15,7 @@ pub mod server;
 pub mod sharing;
 pub mod stat;
 mod throwaway;
+pub mod tpch;
 pub mod why;
 
 use std::fmt;

@@ -1,7 +1,8 @@
 //! The published answers for scale 1 and validation parameters, and whether answers agree with them by clause 2.1.3.5.
 //!
 //! The answers are those that the TPC ships with dbgen; they come with the generator's crate (tpchgen, Apache-2.0), so
-//! that no copy of them is kept here.
+//! that no copy of them is kept here. The TPC's own are not exact in every digit: of Q17 they have 348406.02, where exact
+//! arithmetic gives 348406.05, which the specification's tolerance allows for.
 
 use crate::queries::Query;
 use crate::session::Answer;
@@ -16,6 +17,9 @@ enum Rule {
     Sum,
     /// Averages and ratios: within 1 % after rounding to hundredths.
     Ratio,
+    /// A key whose last two digits are missing from the published answer as the crate has it (tpchgen 4.0.0: Q11's
+    /// first column was cut); those before must be equal.
+    CutKey,
 }
 
 /// Whether an answer agrees with the published one.
@@ -38,10 +42,11 @@ impl Agreement {
 
 /// The rule of each column; those not named are exact.
 fn rules(query: Query) -> &'static [(usize, Rule)] {
-    use Rule::{Ratio, Sum};
+    use Rule::{CutKey, Ratio, Sum};
     match query.number() {
         1 => &[(2, Sum), (3, Sum), (4, Sum), (5, Sum), (6, Ratio), (7, Ratio), (8, Ratio)],
-        3 | 5 | 11 => &[(1, Sum)],
+        3 | 5 => &[(1, Sum)],
+        11 => &[(0, CutKey), (1, Sum)],
         6 | 19 => &[(0, Sum)],
         7 => &[(3, Sum)],
         8 => &[(1, Ratio)],
@@ -86,7 +91,8 @@ fn compare_rows(query: Query, found: &[Vec<String>], expected: &[Vec<String>]) -
     }
     // ORDER BY leaves the order of equals open. If the rows are the same, they are so however they are sorted.
     let key = |row: &&Vec<String>| -> Vec<String> {
-        let exact = row.iter().enumerate().filter(|(column, _)| rule(query, *column) == Rule::Exact);
+        let exact = row.iter().enumerate();
+        let exact = exact.filter(|(column, _)| matches!(rule(query, *column), Rule::Exact | Rule::CutKey));
         exact.map(|(_, value)| value.clone()).collect()
     };
     let (mut left, mut right): (Vec<_>, Vec<_>) = (found.iter().collect(), expected.iter().collect());
@@ -132,6 +138,9 @@ fn value_agrees(rule: Rule, found: &str, expected: &str) -> Option<bool> {
     if found == expected {
         return Some(true);
     }
+    if rule == Rule::CutKey {
+        return (found.len() == expected.len() + 2 && found.starts_with(expected)).then_some(true);
+    }
     let (Some(value), Some(published)) = (Decimal::parse(found), Decimal::parse(expected)) else {
         return None;
     };
@@ -141,7 +150,7 @@ fn value_agrees(rule: Rule, found: &str, expected: &str) -> Option<bool> {
     let hundredths = |decimal: &Decimal| decimal.rounded(2);
     let (value, published) = (hundredths(&value)?, hundredths(&published)?);
     let within = match rule {
-        Rule::Exact => false,
+        Rule::Exact | Rule::CutKey => false,
         Rule::Sum => (value - published).abs() <= 100 * 100,
         Rule::Ratio => (value - published).abs() * 100 <= published.abs(),
     };
@@ -224,6 +233,14 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_key_is_compared_as_far_as_it_goes() {
+        assert_eq!(value_agrees(Rule::CutKey, "129760", "1297"), Some(true));
+        assert_eq!(value_agrees(Rule::CutKey, "1297", "1297"), Some(true), "a later crate may mend it");
+        assert_eq!(value_agrees(Rule::CutKey, "129860", "1297"), None);
+        assert_eq!(value_agrees(Rule::CutKey, "12976", "1297"), None);
+    }
+
+    #[test]
     fn differences_are_placed() {
         let expected = rows(&["A|1|10.00", "B|2|20.00"]);
         let found = rows(&["A|1|10.00", "B|3|20.00"]);
@@ -238,10 +255,10 @@ mod tests {
 
     #[test]
     fn the_order_of_equals_is_open() {
-        let expected = rows(&["1|500.00", "2|500.00", "3|400.00"]);
-        let swapped = rows(&["2|500.00", "1|500.00", "3|400.00"]);
-        assert_eq!(compare_rows(query(11), &swapped, &expected), Agreement::Identical);
-        let other = rows(&["2|500.00", "4|500.00", "3|400.00"]);
-        assert!(matches!(compare_rows(query(11), &other, &expected), Agreement::Different(_)));
+        let expected = rows(&["1|500.00|a", "2|500.00|b", "3|400.00|c"]);
+        let swapped = rows(&["2|500.00|b", "1|500.00|a", "3|400.00|c"]);
+        assert_eq!(compare_rows(query(3), &swapped, &expected), Agreement::Identical);
+        let other = rows(&["2|500.00|b", "4|500.00|a", "3|400.00|c"]);
+        assert!(matches!(compare_rows(query(3), &other, &expected), Agreement::Different(_)));
     }
 }

@@ -73,7 +73,7 @@ impl TpchError {
                 "load them anew: hardmeter tpch load --replace".into()
             }
             TpchError::BadScale { .. } => {
-                "1 is 1 GB of raw data; give a number from 0.001 to 300, for example --scale 0.1".into()
+                "1 is 1 GB of raw data; give a number from 0.01 to 300, for example --scale 0.1".into()
             }
             TpchError::BadVariant { .. } => {
                 "write NAME=SETTINGS, settings separated by semicolons, for example \

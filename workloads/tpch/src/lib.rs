@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! load     tables and indexes, filled by COPY from a generator that keeps nothing             ([`load`])
-//! queries  the specification's statements with its validation parameters, or random ones      ([`queries`], [`parameters`])
+//! queries  the specification's statements, validation or random parameters ([`queries`], [`parameters`])
 //! check    the answers at scale 1 against the published ones, by the specification's rules    ([`answers`])
 //! run      each query by each variant in turn, ABBA; CPU time, wall time, the same answers?   ([`power`])
 //! ```

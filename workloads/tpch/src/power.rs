@@ -16,6 +16,15 @@ use crate::stop::Stop;
 use crate::variants::{Preset, Variant};
 use std::time::Duration;
 
+/// What times are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// CPU time of the backend: others who use the machine disturb it less.
+    Cpu,
+    /// Time on the wall, which alone tells what parallel workers gain.
+    Wall,
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct PowerOrder {
@@ -27,6 +36,8 @@ pub struct PowerOrder {
     pub source: Source,
     /// The settings that all variants share.
     pub preset: Preset,
+    /// What times are of.
+    pub clock: Clock,
     /// How many blocks are measured.
     pub blocks: usize,
     /// How many passes are run before, unmeasured, by every variant once.
@@ -69,7 +80,11 @@ pub fn run(
         session.set_timeout(order.timeout)?;
         sessions.push(session);
     }
-    let cpu_known = sessions.iter().all(|session| session.cpu().is_some());
+    // One clock for all: where the CPU time of one backend cannot be seen, that of none is taken.
+    let cpu_known = order.clock == Clock::Cpu && sessions.iter().all(|session| session.cpu().is_some());
+    if !cpu_known {
+        sessions.iter_mut().for_each(Session::leave_cpu);
+    }
     let mut stream = Stream {
         order,
         data,
@@ -263,6 +278,7 @@ mod tests {
             queries: Query::list("1,6,18").unwrap(),
             source: Source::Validation,
             preset: Preset::Server,
+            clock: Clock::Cpu,
             blocks: 5,
             warm_up: 1,
             timeout: Duration::from_secs(1),

@@ -1,8 +1,8 @@
 //! The refresh functions of clause 2.5: RF1 inserts 0.1 % new orders with their items, RF2 deletes as many old ones.
 //!
-//! Update sets are made, not read from files: the generator's streams go on beyond the last order of the scale, which is
-//! where dbgen takes its update sets from too, and the keys are those that clause 4.2.3 leaves free: of each 32 keys the
-//! first 8 are in use, the next 8 are for what is inserted. Set *n* inserts the n-th thousandth of orders and deletes
+//! Update sets are made, not read from files: the generator's streams go on beyond the last order of the scale, which
+//! is where dbgen takes its update sets from too, and the keys are those that clause 4.2.3 leaves free: of each 32 keys
+//! the first 8 are in use, the next 8 are for what is inserted. Set *n* inserts the n-th thousandth of orders and deletes
 //! the n-th thousandth of the first ones, so that there are 1000 sets. Each function is one transaction, by which an
 //! order and its items come and go together; RF1 copies, RF2 deletes by lists of a thousand keys.
 

@@ -205,7 +205,8 @@ pub struct Report {
     pub data: Data,
     /// The server's version.
     pub server_version: String,
-    /// Whether times are CPU time of the backend; else they are wall time, since its process cannot be seen from here.
+    /// Whether times are CPU time of the backend; else they are wall time: wanted so, or since its process cannot be
+    /// seen from here.
     pub cpu_known: bool,
     /// Query by query, in the order of the stream.
     pub queries: Vec<QueryRuns>,
@@ -361,6 +362,7 @@ impl Serialize for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::power::Clock;
     use crate::variants::Preset;
     use crate::Scale;
     use std::time::Duration;
@@ -400,6 +402,7 @@ mod tests {
             queries: queries.iter().map(|query| query.query).collect(),
             source: Source::Seed(5),
             preset: Preset::Default,
+            clock: Clock::Cpu,
             blocks: 6,
             warm_up: 0,
             timeout: Duration::from_secs(1),

@@ -13,7 +13,7 @@ pub struct Scale(f64);
 impl Scale {
     /// The scale for which answers are published.
     pub const ONE: Scale = Scale(1.0);
-    const SMALLEST: f64 = 0.001;
+    const SMALLEST: f64 = 0.01;
     /// Keys of orders are below 6,000,000 x SF; up to here they fit into an integer of four bytes.
     const LARGEST: f64 = 300.0;
 
@@ -24,12 +24,16 @@ impl Scale {
             return Err(bad("it is no number"));
         }
         if factor < Self::SMALLEST {
-            return Err(bad("below 0.001 there would be no supplier for a part"));
+            return Err(bad("it is below 0.01: there are too few suppliers for four a part"));
         }
         if factor > Self::LARGEST {
             return Err(bad("above 300 the keys of orders do not fit into an integer"));
         }
-        Ok(Scale(factor))
+        let scale = Scale(factor);
+        if !has_four_suppliers(scale.rows(Table::Supplier)) {
+            return Err(bad("clause 4.2.3 would give a part the same supplier twice"));
+        }
+        Ok(scale)
     }
 
     /// The factor.
@@ -57,6 +61,12 @@ impl Scale {
     pub fn orders_of_a_refresh(self) -> u64 {
         self.rows(Table::Orders) / 1000
     }
+}
+
+/// Whether the four suppliers of each part differ. By clause 4.2.3 they are (p + i (S/4 + (p - 1)/S)) mod S, of which the
+/// quotient runs from 0 to 19: there are twenty parts a supplier.
+fn has_four_suppliers(suppliers: u64) -> bool {
+    (0..20).all(|quotient| (1..=3_u64).all(|i| !(i * (suppliers / 4 + quotient)).is_multiple_of(suppliers)))
 }
 
 impl fmt::Display for Scale {
@@ -91,10 +101,12 @@ mod tests {
 
     #[test]
     fn scales_that_cannot_be_made_are_refused() {
-        for text in ["0", "-1", "nan", "inf", "301", "big", ""] {
+        // With 120 suppliers, 3 x (30 + 10) is 120: the first and the last of four are one.
+        for text in ["0", "-1", "nan", "inf", "301", "big", "", "0.001", "0.012"] {
             let error = text.parse::<Scale>().unwrap_err();
-            assert!(error.remedy().contains("0.001 to 300"), "{text}: {error}");
+            assert!(error.remedy().contains("0.01 to 300"), "{text}: {error}");
         }
+        assert!(has_four_suppliers(100) && has_four_suppliers(1000) && !has_four_suppliers(120));
         assert_eq!("0.1".parse::<Scale>().unwrap().to_string(), "0.1");
         assert_eq!(" 10 ".parse::<Scale>().unwrap().to_string(), "10");
     }

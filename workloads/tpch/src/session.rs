@@ -64,6 +64,11 @@ impl Target {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")
     }
 
+    /// The database and the server, in words.
+    pub fn description(&self) -> &str {
+        &self.described
+    }
+
     fn describe(&mut self) {
         use postgres::config::Host;
         let host = match self.config.get_hosts().first() {
@@ -118,6 +123,7 @@ pub struct Session {
     number: u64,
     stop: Stop,
     timeout: Option<Duration>,
+    cpu_wanted: bool,
 }
 
 impl Session {
@@ -128,7 +134,8 @@ impl Session {
         config.application_name("hardmeter tpch").connect_timeout(Duration::from_secs(20));
         let client = config.connect(NoTls).map_err(|error| connect_error(&target.described, &error))?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let mut session = Session { client, backend: 0, number, stop: stop.clone(), timeout: None };
+        let mut session =
+            Session { client, backend: 0, number, stop: stop.clone(), timeout: None, cpu_wanted: true };
         // Answers are compared as texts: these settings shape them, and a role may have changed them.
         session.execute(
             "preparing the session",
@@ -234,6 +241,9 @@ impl Session {
     /// `None` where its process cannot be seen: a server on another machine, or in another name space.
     pub fn cpu(&self) -> Option<Duration> {
         const PATIENCE: Duration = Duration::from_millis(100);
+        if !self.cpu_wanted {
+            return None;
+        }
         let begin = Instant::now();
         let mut last = schedule_time(self.backend)?;
         loop {
@@ -244,6 +254,11 @@ impl Session {
             }
             last = now;
         }
+    }
+
+    /// Takes no CPU time any more.
+    pub fn leave_cpu(&mut self) {
+        self.cpu_wanted = false;
     }
 
     /// The backend's process.

@@ -49,7 +49,13 @@ pub fn statement(setting: &str) -> Result<String, String> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
         return Err(format!("'{name}' is no name of a parameter"));
     }
-    Ok(format!("SET {name} = {}", literal(value.trim())))
+    Ok(set(name, value.trim()))
+}
+
+/// The statement that makes a setting. `SET` would take a list such as search_path's, in quotes, for one name;
+/// set_config reads the value as the server's configuration file has it.
+fn set(name: &str, value: &str) -> String {
+    format!("SELECT pg_catalog.set_config('{name}', {}, false)", literal(value))
 }
 
 fn literal(text: &str) -> String {
@@ -103,7 +109,7 @@ impl Preset {
     /// Makes its settings in a session.
     pub fn apply(self, session: &mut Session) -> Result<(), TpchError> {
         for (name, value) in self.settings() {
-            session.execute(&format!("setting {name}"), &format!("SET {name} = {}", literal(value)))?;
+            session.execute(&format!("setting {name}"), &set(name, value))?;
         }
         Ok(())
     }
@@ -127,7 +133,11 @@ mod tests {
     fn variants_are_names_and_statements() {
         let variant: Variant = "ccopt= load:ccopt; ccopt.enabled = on ;work_mem=64MB;".parse().unwrap();
         assert_eq!(variant.name, "ccopt");
-        let statements = ["LOAD E'ccopt'", "SET ccopt.enabled = E'on'", "SET work_mem = E'64MB'"];
+        let statements = [
+            "LOAD E'ccopt'",
+            "SELECT pg_catalog.set_config('ccopt.enabled', E'on', false)",
+            "SELECT pg_catalog.set_config('work_mem', E'64MB', false)",
+        ];
         assert_eq!(variant.statements, statements);
         let stock: Variant = "stock=".parse().unwrap();
         assert_eq!((stock.name.as_str(), stock.statements.len()), ("stock", 0));
@@ -136,7 +146,7 @@ mod tests {
     #[test]
     fn a_value_stays_a_value() {
         let variant: Variant = r"odd=search_path='a'\".parse().unwrap();
-        assert_eq!(variant.statements, [r"SET search_path = E'\'a\'\\'"]);
+        assert_eq!(variant.statements, [r"SELECT pg_catalog.set_config('search_path', E'\'a\'\\', false)"]);
     }
 
     #[test]

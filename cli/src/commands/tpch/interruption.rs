@@ -1,0 +1,48 @@
+//! Ctrl-C and requests to end: the statements that run on the server are cancelled first.
+
+use hardmeter_tpch::stop::Stop;
+use std::mem::MaybeUninit;
+
+/// From now on asks `stop` to stop when a signal asks this program to end. A second signal ends it at once.
+///
+/// A thread waits for the signals, and all others block them: cancelling takes a connection to the server, which is
+/// not for a signal handler to make. Must be called before other threads are started.
+pub(super) fn watch(stop: &Stop) {
+    let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initializes the set, which all others take; none of them can fail for these arguments.
+    let signals = unsafe {
+        libc::sigemptyset(signals.as_mut_ptr());
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            if !is_ignored(signal) {
+                libc::sigaddset(signals.as_mut_ptr(), signal);
+            }
+        }
+        let signals = signals.assume_init();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
+        signals
+    };
+    let stop = stop.clone();
+    std::thread::spawn(move || {
+        wait_for(&signals);
+        stop.ask();
+        let signal = wait_for(&signals);
+        std::process::exit(128 + signal);
+    });
+}
+
+/// Whether a signal is ignored, as nohup leaves it; then it stays so.
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with a null pointer for the new action sigaction only tells the present one.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+fn wait_for(signals: &libc::sigset_t) -> libc::c_int {
+    let mut signal = 0;
+    // SAFETY: both pointers are to living variables.
+    while unsafe { libc::sigwait(signals, &mut signal) } != 0 {}
+    signal
+}
