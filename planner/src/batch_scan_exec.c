@@ -51,6 +51,7 @@ typedef struct BatchScanState {
   int qual_attno;   /* the last attribute that predicates look at */
   int last_attno;
   Visitor *visitors, **last_visitor;
+  int visited_attno; /* the last attribute that visitors asked for */
 
   /* handing out rows */
   Batch *current;
@@ -211,6 +212,17 @@ static void open_scan(BatchScanState *state) {
   state->opened = true;
 }
 
+/* Lets visitors see the batch as far as they need it; false if they left nothing. */
+static bool visit(BatchScanState *state, Batch *batch) {
+  int before = batch->nselected;
+
+  walk_to(state->walk, batch, state->visited_attno);
+  for (Visitor *visitor = state->visitors; visitor && batch->nselected > 0; visitor = visitor->next)
+    visitor->visit(visitor->state, batch);
+  state->visitor_filtered += before - batch->nselected;
+  return batch->nselected > 0;
+}
+
 static Batch *next_batch(BatchScanState *state) {
   Batch *batch = &state->batch;
   ExprContext *context = state->css.ss.ps.ps_ExprContext;
@@ -223,7 +235,7 @@ static Batch *next_batch(BatchScanState *state) {
     state->done = state->qual && !vector_qual_begin(state->qual, context);
   }
   while (!state->done) {
-    int nrows, left;
+    int nrows;
 
     batch_reset(batch);
     nrows = page_reader_fill(&state->reader, state->walk->headers, BATCH_ROWS);
@@ -241,14 +253,10 @@ static Batch *next_batch(BatchScanState *state) {
       state->counts.odd_rows += batch->nodd;
       if (batch->nselected == 0) continue;
     }
+    if (state->visitors && !visit(state, batch)) continue;
     walk_to(state->walk, batch, state->last_attno);
-    left = batch->nselected;
-    for (Visitor *visitor = state->visitors; visitor && batch->nselected > 0;
-         visitor = visitor->next)
-      visitor->visit(visitor->state, batch);
-    state->visitor_filtered += left - batch->nselected;
     state->counts.rows_out += batch->nselected;
-    if (batch->nselected > 0) return batch;
+    return batch;
   }
   return NULL;
 }
@@ -402,8 +410,13 @@ bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *visitor
 
 int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) {
   BatchScanState *state = (BatchScanState *)node;
+  int column;
+
   if (!is_batch_scan(node) || resno < 1 || resno > state->nresult) return -1;
-  return state->result_columns[resno - 1];
+  column = state->result_columns[resno - 1];
+  if (column >= 0)
+    state->visited_attno = Max(state->visited_attno, state->batch.columns[column].slot_attno);
+  return column;
 }
 
 /* ---- EXPLAIN ---- */
