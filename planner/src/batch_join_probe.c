@@ -156,7 +156,8 @@ void batch_join_probe_begin(BatchJoinState *state) {
 static ProbeMode probe_mode(const BatchJoinState *state) {
   const BatchJoinTraits *traits = state->traits;
 
-  if (traits->once_inner || (traits->fill_inner && !traits->pairs)) return PROBE_NEW_INNER_ROWS;
+  if (traits->once_inner || (traits->fill_inner && !traits->pairs))
+    return state->has_checks ? PROBE_NEW_INNER_ROWS : PROBE_MARK_INNER_ROWS;
   if (traits->once_outer || (traits->fill_outer && !traits->pairs))
     return state->has_checks ? PROBE_NEW_OUTER_ROWS : PROBE_FIRST;
   return state->inner_unique && !state->has_checks ? PROBE_FIRST : PROBE_ALL;
@@ -205,7 +206,7 @@ bool batch_join_next_pairs(BatchJoinState *state) {
       fill_columns(state, probe->outer, probe->inner, probe->npairs, true);
       run_checks(state);
     }
-    mark_pairs(state);
+    if (mode != PROBE_MARK_INNER_ROWS) mark_pairs(state);
     if (!state->traits->pairs || out->nselected == 0) continue;
     if (!state->has_checks) fill_columns(state, probe->outer, probe->inner, probe->npairs, true);
     fill_columns(state, probe->outer, probe->inner, probe->npairs, false);

@@ -7,6 +7,7 @@
  */
 #include "join_table.h"
 
+#include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
@@ -241,6 +242,7 @@ static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinT
   int npairs = 0, kept = probe->kept, position = probe->position, nactive = probe->nactive;
 
   while (nactive > 0) {
+    CHECK_FOR_INTERRUPTS(); /* chains of one frequent key are long */
     for (; position < nactive; position++) {
       uint16 row = active[position];
       JoinRow *packed = at[position];
@@ -254,6 +256,11 @@ static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinT
       else
         equal = same_keys(table, keys, row, packed);
       if (mode == PROBE_NEW_INNER_ROWS) equal = equal && !(packed->size & ROW_MATCHED);
+      if (mode == PROBE_MARK_INNER_ROWS && equal) {
+        /* Whoever marked it goes on to the others of that key, or did. */
+        if (packed->size & ROW_MATCHED) continue;
+        packed->size |= ROW_MATCHED;
+      }
       probe->outer[npairs] = row;
       probe->inner[npairs] = packed;
       npairs += equal;

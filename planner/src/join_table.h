@@ -169,7 +169,8 @@ typedef enum ProbeMode {
   PROBE_ALL,            /* every pair */
   PROBE_FIRST,          /* one match for each probing row is enough */
   PROBE_NEW_OUTER_ROWS, /* rows of the batch that are marked need no further match */
-  PROBE_NEW_INNER_ROWS  /* rows of the table that are marked need no further match */
+  PROBE_NEW_INNER_ROWS, /* rows of the table that are marked need no further match */
+  PROBE_MARK_INNER_ROWS /* the same, and marks them: equal keys are all there is to a match */
 } ProbeMode;
 
 typedef struct JoinProbe {

@@ -92,6 +92,17 @@ select * from compare('select f.id from fact f where not exists (select from dim
 select * from compare('select d.* from dim d where not exists (select from fact f where f.amount = d.amount and f.d = d.d)');
 select * from compare('select f.id, d.name from fact f left join dim d on f.d = d.d and f.small = d.small');
 
+-- One frequent key on both sides: as many pairs as a product has are not looked at.
+create table same (k int, n int);
+insert into same select 1, i from generate_series(1, 20000) i;
+insert into same select i, i from generate_series(2, 50) i;
+create table same_again as select k, n from same where n <> 17 union all select 1, -n from same;
+analyze same, same_again;
+select * from compare('select s.* from same s where exists (select from same_again a where a.k = s.k)');
+select * from compare('select s.* from same s where not exists (select from same_again a where a.k = s.k)');
+select * from compare('select a.* from same_again a where exists (select from same s where a.k = s.k)');
+select * from compare('select a.* from same_again a where not exists (select from same s where a.k = s.k)');
+
 -- Further conditions: on batches, on rows, with a subquery; WHERE above an outer join.
 select * from joins('select f.id, d.name from fact f left join dim d on f.k = d.k and f.id < d.k8 and length(d.name) > f.small % 9 order by 1');
 select * from compare('select f.id, d.name from fact f join dim d on f.k = d.k and f.id > d.k8');
