@@ -24,8 +24,9 @@ import queries
 import tables
 from libpq import Connection, ConnectionLost, SqlError
 
-# Share of the `force` queries whose plan has the node, at least. Below, the test has lost its subject.
-FLOORS = {"any": 0.5, "BatchScan": 0.4, "BatchAgg": 0.1, "BatchHashJoin": 0.05, "Buffer": 0.05}
+# Share of the `force` queries whose plan has the node, at least. Below, the test has lost its subject. Over many seeds it is
+# 92, 84, 26, 45 and 26 per cent.
+FLOORS = {"any": 0.8, "BatchScan": 0.7, "BatchAgg": 0.15, "BatchHashJoin": 0.25, "Buffer": 0.1}
 QUERIES_PER_ROUND = 60
 FINDINGS_AT_MOST = 5
 SHRINK_SECONDS = 20
@@ -370,7 +371,7 @@ def main() -> int:
     parser.add_argument("--conninfo", required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="rounds until this time is over")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--round", type=int, help="only this one")
     parser.add_argument("--queries", type=int, default=QUERIES_PER_ROUND, help="of a round")
     parser.add_argument("--timeout", type=int, default=300, help="ms after which stock is asked another query")

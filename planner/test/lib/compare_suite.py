@@ -105,7 +105,7 @@ def main() -> int:
         bad = 0
         for statement, before, after in differences(expected, got):
             rule = next((number for number, (mode, test, pattern, _) in enumerate(accepted) if mode in (arguments.mode, "*")
-                         and test == path.stem and pattern.search(statement)), None)
+                         and test == path.stem and pattern.search(" ".join(statement.split()))), None)
             if rule is not None:
                 used.add(rule)
                 continue

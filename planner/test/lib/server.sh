@@ -109,7 +109,7 @@ server_clean() {
 # What a server of C code must never have said, whatever the tests said: crashes, failed assertions, leaks of resources.
 server_log_is_clean() {
   local bad
-  bad=$(grep -E -n 'PANIC|TRAP:|terminated by signal|refcount leak|reference leak|snapshot reference|resource was not closed|problem in alloc set|detected write past chunk' "$server_log") ||
+  bad=$(grep -E -n 'PANIC|TRAP:|terminated by signal|refcount leak|reference leak|snapshot reference|resource was not closed|problem in alloc set|detected write past chunk|Failed process was running' "$server_log") ||
     return 0
   printf 'the server complained:\n%s\n' "$bad" >&2
   if compgen -G "$work/data/core*" >/dev/null && command -v gdb >/dev/null; then
