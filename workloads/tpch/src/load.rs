@@ -357,8 +357,8 @@ pub(crate) fn append_row(row: &impl Display, buffer: &mut Vec<u8>) {
     buffer.push(b'\n');
 }
 
-/// How many sessions to load with on this machine. With two processors two sessions take 0.7 of the time of one: the
-/// server parses rows in one process a session.
+/// How many sessions to load with on this machine: the server parses rows and builds indexes in one process a session.
+/// More than four find nothing more to do side by side, since most rows are of one table.
 pub fn usual_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().clamp(1, 4))
 }
