@@ -34,3 +34,9 @@ RESET ccopt.force;
 SET work_mem = '64kB';
 SET ccopt.require = 'BatchAgg';
 SELECT k, count(*) FROM many GROUP BY k;
+RESET ccopt.require;
+RESET work_mem;
+-- of plans that cost the same within the planner's fuzz, not the one that would sort whatever comes
+EXPLAIN (COSTS off) SELECT t, sum(d) FROM many WHERE n < 30 GROUP BY t ORDER BY t;
+SET ccopt.enable_batch_agg = off;
+EXPLAIN (COSTS off) SELECT t, sum(d) FROM many WHERE n < 30 GROUP BY t ORDER BY t;
