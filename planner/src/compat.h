@@ -56,6 +56,33 @@
 #define set_disabled_nodes(path, n) ((void)0)
 #endif
 
+/*
+ * What one major version has and another has not. Weak, a library that was built for one can be
+ * opened by another, which then finds the wrong version in its magic block and says that, instead of
+ * naming a symbol that nobody knows.
+ */
+#if PG_VERSION_NUM >= 160000
+#pragma weak GetMemoryChunkContext
+#pragma weak expression_tree_mutator_impl
+#pragma weak expression_tree_walker_impl
+#pragma weak planstate_tree_walker_impl
+#else
+#pragma weak expression_tree_mutator
+#pragma weak expression_tree_walker
+#pragma weak planstate_tree_walker
+#endif
+#if PG_VERSION_NUM >= 170000
+#pragma weak heap_prepare_pagescan
+#pragma weak read_stream_next_buffer
+#pragma weak standard_ExplainOneQuery
+#else
+#pragma weak MemoryContextAllocZeroAligned
+#pragma weak TestForOldSnapshot_impl
+#pragma weak bms_is_empty
+#pragma weak heapgetpage
+#pragma weak old_snapshot_threshold
+#endif
+
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "ccopt is made for PostgreSQL 15 to 18"
 #endif

@@ -76,6 +76,10 @@ typedef struct ScanPrice {
   Cost quals;
 } ScanPrice;
 
+static double stock_row_ns(const CostConstants *c, const ScanWork *work) {
+  return Max(c->stock_row + work->walked * c->stock_attribute, 1);
+}
+
 static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanPrice core) {
   double stock_qual_ns = evaluated(work->number_quals) * c->stock_qual +
                          evaluated(work->text_quals) * 2 * c->stock_qual +
@@ -87,8 +91,8 @@ static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanP
   ScanPrice price;
 
   /* Core asks nothing for walking over columns, whoever does it: the ratio is of the whole row. */
-  price.rows = core.rows * (c->batch_row + work->walked * c->batch_attribute) /
-               Max(c->stock_row + work->walked * c->stock_attribute, 1);
+  price.rows =
+      core.rows * (c->batch_row + work->walked * c->batch_attribute) / stock_row_ns(c, work);
   /* Nor does it count that later predicates see fewer rows. */
   price.quals = core.quals;
   if (stock_qual_ns > 0)
@@ -127,7 +131,7 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
 
   ours = batch_price(c, work, core);
   if (emits_rows || row_quals != NIL)
-    emitted = cpu_tuple_cost * rel->rows * c->batch_emit / Max(c->stock_row, 1);
+    emitted = cpu_tuple_cost * rel->rows * c->batch_emit / stock_row_ns(c, work);
   *startup = stock.startup_cost + setup_cost(c);
   *total = setup_cost(c) + unchanged +
            with_margin(c, core.rows + core.quals, ours.rows + ours.quals + emitted);

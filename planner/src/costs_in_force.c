@@ -52,8 +52,9 @@ const CostConstants built_in_cost_constants = {
     .batch_group = 7.5,
     .batch_emit = 11,
     .batch_probe = 7,
-    .probe_plain = {22, 22, 23, 24, 26, 40, 91, 110, 150, 160, 180, 220},
-    .probe_prefetched = {23, 23, 23, 24, 25, 26, 29, 37, 44, 50, 58, 70},
+    /* On a quiet machine (research/plan.md 3.3): with neighbours in L3 less is to be saved. */
+    .probe_plain = {40, 41, 51, 65, 125, 194, 345, 430, 523, 620, 723, 750},
+    .probe_prefetched = {36, 36, 39, 42, 52, 70, 93, 110, 127, 160, 191, 200},
     .margin = 1.3,
 };
 

@@ -3,6 +3,7 @@ set max_parallel_workers_per_gather = 0;
 set ccopt.buffer = off;
 set ccopt.enable_batch_agg = off;
 set ccopt.enable_batch_join = off;
+set ccopt.margin = 1;  -- whatever is calibrated
 create table require_rows (k int primary key, filler text not null);
 insert into require_rows select i, repeat('x', 50) from generate_series(1, 20000) i;
 vacuum analyze require_rows;
