@@ -15,21 +15,6 @@
 #include "commands/explain_state.h"
 #endif
 
-#include "pgstat.h"
-
-/* What SeqScan counts row by row for pg_stat_*_tables, many rows at once. */
-#if PG_VERSION_NUM >= 160000
-#define count_rows_returned(rel, n)                                                         \
-  do {                                                                                      \
-    if (pgstat_should_count_relation(rel)) (rel)->pgstat_info->counts.tuples_returned += n; \
-  } while (0)
-#else
-#define count_rows_returned(rel, n)                                                             \
-  do {                                                                                          \
-    if (pgstat_should_count_relation(rel)) (rel)->pgstat_info->t_counts.t_tuples_returned += n; \
-  } while (0)
-#endif
-
 /* Up to 16 an old snapshot could be told that it is too old. */
 #if PG_VERSION_NUM >= 170000
 #define check_snapshot_age(snapshot, rel, page) ((void)0)

@@ -7,6 +7,7 @@
 #include "access/syncscan.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/bufpage.h"
 #ifdef HEAP_SCAN_HAS_STREAM
 #include "storage/read_stream.h"
@@ -173,7 +174,9 @@ int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity)
     reader->pins[reader->npins++] = buffer;
   }
   reader->pages_now = Min(reader->pages_now * 2, reader->max_pages);
-  if (nrows > 0) count_rows_returned(reader->scan->rs_base.rs_rd, nrows);
+  /* What SeqScan counts row by row for pg_stat_*_tables; the macro for indexes adds many at once to
+   * the same counter. */
+  if (nrows > 0) pgstat_count_index_tuples(reader->scan->rs_base.rs_rd, nrows);
   return nrows;
 }
 
