@@ -28,9 +28,10 @@ typedef struct BatchJoinPath {
 
 /* A join's clauses, sorted by what we do with them. */
 typedef struct JoinClauses {
-  List *hash;   /* of the keys */
-  List *quals;  /* further conditions of a match */
-  List *others; /* of rows that an outer join has made */
+  List *hash;       /* of the keys */
+  List *hash_infos; /* their RestrictInfos */
+  List *quals;      /* further conditions of a match */
+  List *others;     /* of rows that an outer join has made */
 } JoinClauses;
 
 /* ---- clauses ---- */
@@ -101,31 +102,36 @@ static bool comparable(const OpExpr *clause, Node *left, Node *right) {
   }
 }
 
-/* Can the rows of both sides find each other by this clause? */
+/* Does the clause equate something of one side with something of the other, so that core's hash join
+ * could use it? */
+static bool equates_sides(const RestrictInfo *clause, const RelOptInfo *outer,
+                          const RelOptInfo *inner) {
+  if (!clause->can_join || !OidIsValid(clause->hashjoinoperator)) return false;
+  return (bms_is_subset(clause->left_relids, outer->relids) &&
+          bms_is_subset(clause->right_relids, inner->relids)) ||
+         (bms_is_subset(clause->right_relids, outer->relids) &&
+          bms_is_subset(clause->left_relids, inner->relids));
+}
+
+/* Can ours use such a clause? */
 static bool is_hash_clause(const RestrictInfo *clause, const RelOptInfo *outer,
                            const RelOptInfo *inner) {
   const OpExpr *equality = (const OpExpr *)clause->clause;
   Node *left, *right;
 
-  if (!clause->can_join || !OidIsValid(clause->hashjoinoperator) || !IsA(equality, OpExpr) ||
-      equality->opno >= FirstUnpinnedObjectId)
-    return false;
+  if (!IsA(equality, OpExpr) || equality->opno >= FirstUnpinnedObjectId) return false;
   batch_join_clause_sides(equality, &left, &right);
   if (!comparable(equality, left, right)) return false;
-  if (bms_is_subset(clause->left_relids, outer->relids) &&
-      bms_is_subset(clause->right_relids, inner->relids))
-    return batch_join_find_column(outer->reltarget->exprs, left) >= 0 &&
-           batch_join_find_column(inner->reltarget->exprs, right) >= 0;
-  if (bms_is_subset(clause->right_relids, outer->relids) &&
-      bms_is_subset(clause->left_relids, inner->relids))
-    return batch_join_find_column(outer->reltarget->exprs, right) >= 0 &&
-           batch_join_find_column(inner->reltarget->exprs, left) >= 0;
-  return false;
+  return (batch_join_find_column(outer->reltarget->exprs, left) >= 0 &&
+          batch_join_find_column(inner->reltarget->exprs, right) >= 0) ||
+         (batch_join_find_column(outer->reltarget->exprs, right) >= 0 &&
+          batch_join_find_column(inner->reltarget->exprs, left) >= 0);
 }
 
 static const char *sort_clauses(const RelOptInfo *joinrel, const RelOptInfo *outer,
                                 const RelOptInfo *inner, bool is_outer_join, List *restrictions,
                                 JoinClauses *clauses) {
+  bool missed = false;
   ListCell *cell;
 
   foreach (cell, restrictions) {
@@ -134,16 +140,40 @@ static const char *sort_clauses(const RelOptInfo *joinrel, const RelOptInfo *out
     if (clause->pseudoconstant) return "a condition without columns decides about the whole join";
     if (clause->security_level > 0) return "a security barrier orders its conditions";
     if (contain_volatile_functions((Node *)clause)) return "a condition is volatile";
-    if (is_outer_join && RINFO_IS_PUSHED_DOWN(clause, joinrel->relids))
+    if (is_outer_join && RINFO_IS_PUSHED_DOWN(clause, joinrel->relids)) {
       clauses->others = lappend(clauses->others, clause->clause);
-    else if (is_hash_clause(clause, outer, inner))
-      clauses->hash = lappend(clauses->hash, clause->clause);
-    else
+    } else if (!equates_sides(clause, outer, inner)) {
       clauses->quals = lappend(clauses->quals, clause->clause);
+    } else if (is_hash_clause(clause, outer, inner)) {
+      clauses->hash = lappend(clauses->hash, clause->clause);
+      clauses->hash_infos = lappend(clauses->hash_infos, clause);
+    } else {
+      clauses->quals = lappend(clauses->quals, clause->clause);
+      missed = true;
+    }
   }
   if (clauses->hash == NIL)
     return "no condition equates columns that are integers, decimals or text of one kind";
+  /* The keys that are left may be frequent ones: core's table would have short chains, ours long. */
+  if (missed && !ccopt_force) return "it could hash by some of the equated columns only";
   return NULL;
+}
+
+/* How many pairs of rows have equal keys: those that the other conditions have to look at. */
+static double equal_pairs(PlannerInfo *root, const RelOptInfo *outer, const RelOptInfo *inner,
+                          const JoinClauses *clauses) {
+  SpecialJoinInfo join = {.type = T_SpecialJoinInfo,
+                          .min_lefthand = outer->relids,
+                          .min_righthand = inner->relids,
+                          .syn_lefthand = outer->relids,
+                          .syn_righthand = inner->relids,
+                          .jointype = JOIN_INNER};
+  Selectivity selectivity = 1;
+  ListCell *cell;
+
+  foreach (cell, clauses->hash_infos)
+    selectivity *= clause_selectivity(root, lfirst(cell), 0, JOIN_INNER, &join);
+  return outer->rows * inner->rows * selectivity;
 }
 
 /* ---- columns ---- */
@@ -259,6 +289,7 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   double limit = get_hash_memory_limit();
   /* A unique inner side tells how many outer rows find a partner. */
   bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->rows;
+  double pairs = joinrel->rows;
   Cost extra = 0;
   ListCell *cell;
 
@@ -266,6 +297,8 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
     note_refusal(root, joinrel, BATCH_JOIN_NAME, "its hash table would be far beyond hash_mem");
     return;
   }
+  if (clauses->quals != NIL)
+    pairs = Max(pairs, equal_pairs(root, outer->parent, inner->parent, clauses));
   foreach (cell, clauses->quals) work.row_quals += vector_qual_refusal(lfirst(cell)) != NULL;
 
   path->path.pathtype = T_CustomScan;
@@ -275,9 +308,9 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->methods = &batch_join_path_methods;
   path->custom_paths = list_make2(outer, inner);
-  cost_batch_join(root, outer, inner, &work, joinrel->rows, true, &path->path.startup_cost,
+  cost_batch_join(root, outer, inner, &work, pairs, true, &path->path.startup_cost,
                   &path->path.total_cost);
-  cost_batch_join(root, outer, inner, &work, joinrel->rows, false, &join->batch_startup,
+  cost_batch_join(root, outer, inner, &work, pairs, false, &join->batch_startup,
                   &join->batch_total);
   if (ccopt_force)
     extra = inner->rows * 1e-9; /* of all that cost nothing the smaller table is the better one */
@@ -313,7 +346,7 @@ static bool kind_of(JoinType type, BatchJoinKind *kind) {
 void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
                           RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra) {
   BatchJoinKind kind;
-  JoinClauses clauses = {NIL, NIL, NIL};
+  JoinClauses clauses = {NIL, NIL, NIL, NIL};
   const char *reason;
   Path *outer = NULL, *inner = NULL;
 
