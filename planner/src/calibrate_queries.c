@@ -79,9 +79,10 @@ static void run(const char *sql) {
             (errmsg("calibration could not run \"%s\": %s", sql, SPI_result_code_string(result))));
 }
 
-/* k: one of GROUPS values; n: two decimals; s: twelve bytes; c4 .. c15: behind these, so that no
- * offset is known beforehand. c14 is the
- * row's number beyond k's range, c15 the number. */
+/*
+ * k: one of GROUPS values; n: two decimals; s: twelve bytes; c4 .. c15: behind these, so that no
+ * offset is known beforehand. c14 is the row's number beyond k's range, c15 the number.
+ */
 static void fill_slot(TupleTableSlot *slot, int row) {
   Datum number = DirectFunctionCall1(int8_numeric, Int64GetDatum((int64)row * 7 % 100000));
 

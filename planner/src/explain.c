@@ -5,9 +5,9 @@
  *
  * A plain EXPLAIN has them where the plan still has the node of core's that ours would have
  * replaced: a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds
- * for many joins is said once. With VERBOSE all that was noted is printed. Other formats have the same as a group of
- * their own beside the plan's, because PostgreSQL 15 to 17 let nobody write into the plan's group
- * once it is open.
+ * for many joins is said once. With VERBOSE all that was noted is printed. Other formats have the
+ * same as a group of their own beside the plan's, because PostgreSQL 15 to 17 let nobody write into
+ * the plan's group once it is open.
  */
 #include "reasons.h"
 
