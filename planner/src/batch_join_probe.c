@@ -7,6 +7,8 @@
  */
 #include "batch_join.h"
 
+#include "miscadmin.h"
+
 const BatchJoinTraits batch_join_traits[] = {
     [BATCH_JOIN_INNER] = {"Inner", .pairs = true},
     [BATCH_JOIN_LEFT] = {"Left", .pairs = true, .fill_outer = true},

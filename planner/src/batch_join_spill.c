@@ -11,6 +11,7 @@
  */
 #include "batch_join.h"
 
+#include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/buffile.h"
 #include "utils/memutils.h"

@@ -1,6 +1,6 @@
 /*
  * A Bloom filter of the finished table's keys, for the scan whose rows will probe it: rows that
- * match nothing end there, before their other columns are looked for and before other joins.
+ * match nothing end there, before any other join looks at them.
  *
  * All bits of a key are in one 64-bit word, so that a test is one memory access (a blocked Bloom
  * filter: Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). With 8 to
