@@ -45,7 +45,7 @@ typedef struct PlanPosition {
 
 /* Whether an aggregation gives the same digits whatever order its rows come in (key_sort_plan.c).
  */
-extern bool aggregates_ignore_order(const Agg *agg);
+extern bool aggregates_ignore_order(const Plan *plan);
 
 /* What is known of the whole plan. */
 typedef struct PlanFacts {

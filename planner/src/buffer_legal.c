@@ -87,6 +87,10 @@ static bool is_outer_driven(JoinType jointype, bool inner_unique) {
   return inner_unique || jointype == JOIN_SEMI || jointype == JOIN_ANTI;
 }
 
+static bool is_named(const Plan *plan, const char *name) {
+  return strcmp(((const CustomScan *)plan)->methods->CustomName, name) == 0;
+}
+
 PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition position) {
   switch (nodeTag(parent)) {
     case T_Sort:
@@ -96,7 +100,7 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
       break;
     case T_Agg: {
       const Agg *agg = (const Agg *)parent;
-      bool sees_order = !aggregates_ignore_order(agg);
+      bool sees_order = !aggregates_ignore_order(parent);
       if (agg->aggstrategy == AGG_SORTED || agg->aggstrategy == AGG_MIXED) {
         position.order_matters = true;
       } else {
@@ -128,6 +132,16 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
     case T_Result:
     case T_ProjectSet:
     case T_SubqueryScan: break;
+    case T_CustomScan:
+      if (is_named(parent, BATCH_AGG_NAME)) {
+        bool sees_order = !aggregates_ignore_order(parent);
+        position.may_stop = false;
+        position.order_matters = position.order_matters || sees_order;
+        position.ties_matter = sees_order;
+      } else if (!is_named(parent, BATCH_JOIN_NAME)) {
+        position.order_matters = position.ties_matter = true;
+      }
+      break;
     default: position.order_matters = position.ties_matter = true; break;
   }
   return position;

@@ -7,6 +7,7 @@
 #include "costs.h"
 #include "executor/hashjoin.h"
 #include "hash_keys.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 
 /* 128 to 512 rows were the same (research/plan.md 3.3); these fit L1 with their tuples' headers. */

@@ -5,6 +5,7 @@
 #include "plan_tree.h"
 
 #include "access/htup_details.h"
+#include "batch_agg.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
@@ -84,9 +85,18 @@ static bool sees_order(Node *node, void *plan) {
   return expression_tree_walker(node, sees_order, plan);
 }
 
-bool aggregates_ignore_order(const Agg *agg) {
-  return !sees_order((Node *)agg->plan.targetlist, (void *)agg) &&
-         !sees_order((Node *)agg->plan.qual, (void *)agg);
+static bool batch_agg_sees_order(const CustomScan *agg) {
+  void *plan = (void *)agg;
+  if (list_length(agg->custom_private) != AGG_PRIVATE_LENGTH) return true;
+  return sees_order(list_nth(agg->custom_private, AGG_PRIVATE_KEYS), plan) ||
+         sees_order(list_nth(agg->custom_private, AGG_PRIVATE_CARRIED), plan) ||
+         sees_order(list_nth(agg->custom_private, AGG_PRIVATE_AGGREGATES), plan);
+}
+
+bool aggregates_ignore_order(const Plan *plan) {
+  if (IsA(plan, CustomScan)) return !batch_agg_sees_order((const CustomScan *)plan);
+  return !sees_order((Node *)plan->targetlist, (void *)plan) &&
+         !sees_order((Node *)plan->qual, (void *)plan);
 }
 
 /* ---- what is looked up ---- */

@@ -115,7 +115,11 @@ List *plan_expressions(const Plan *plan) {
 /* The target list that a Var of `plan` points into, and the node it belongs to. */
 static List *pointed_at(const Var *var, const Plan *plan, const Plan **child) {
   switch (var->varno) {
-    case OUTER_VAR: *child = outerPlan(plan); break;
+    case OUTER_VAR:
+      *child = outerPlan(plan);
+      if (*child == NULL && IsA(plan, CustomScan) && ((const CustomScan *)plan)->custom_plans)
+        *child = linitial(((const CustomScan *)plan)->custom_plans);
+      break;
     case INNER_VAR: *child = innerPlan(plan); break;
     case INDEX_VAR:
       *child = plan;
