@@ -21,6 +21,7 @@ bool ccopt_enabled = true;
 bool ccopt_enable_batch_scan = true;
 bool ccopt_enable_batch_agg = true;
 bool ccopt_enable_batch_join = true;
+bool ccopt_enable_adaptive_join = true;
 bool ccopt_enable_bloom = true;
 int ccopt_buffer = BUFFER_AUTO;
 int ccopt_buffer_mode = BUFFER_RING;
@@ -86,8 +87,10 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   {
     plan = previous_planner ? previous_planner(parse, query_string, cursor_options, bound_params)
                             : standard_planner(parse, query_string, cursor_options, bound_params);
-    if (ccopt_enabled && ccopt_buffer != BUFFER_OFF && planning_refusal == NULL)
-      buffers_insert(plan, cursor_options);
+    if (ccopt_enabled && planning_refusal == NULL) {
+      if (ccopt_buffer != BUFFER_OFF) buffers_insert(plan, cursor_options);
+      if (ccopt_enable_adaptive_join) adaptive_joins_insert(plan, cursor_options);
+    }
     reasons_end(plan);
   }
   PG_CATCH();
@@ -134,6 +137,9 @@ static void define_settings(void) {
   DefineCustomBoolVariable("ccopt.enable_batch_join", "Lets the planner use BatchHashJoin.", NULL,
                            &ccopt_enable_batch_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
                            NULL);
+  DefineCustomBoolVariable(
+      "ccopt.enable_adaptive_join", "Lets nested loops change to a hash table while they run.",
+      NULL, &ccopt_enable_adaptive_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
   DefineCustomBoolVariable("ccopt.enable_bloom",
                            "Lets a finished hash table filter the scan that probes it.", NULL,
                            &ccopt_enable_bloom, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
@@ -166,6 +172,7 @@ void _PG_init(void) {
   batch_join_register();
   batch_agg_register();
   buffer_register();
+  adaptive_join_register();
   costs_register();
   stats_register();
   explain_register();

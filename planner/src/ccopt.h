@@ -25,15 +25,16 @@ typedef enum BufferMode {
   BUFFER_COPY  /* rows are copied */
 } BufferMode;
 
-extern bool ccopt_enabled;           /* ccopt.enabled */
-extern bool ccopt_enable_batch_scan; /* ccopt.enable_batch_scan, as core's enable_seqscan */
-extern bool ccopt_enable_batch_agg;  /* ccopt.enable_batch_agg */
-extern bool ccopt_enable_batch_join; /* ccopt.enable_batch_join */
-extern bool ccopt_enable_bloom;      /* ccopt.enable_bloom */
-extern int ccopt_buffer;             /* ccopt.buffer, a BufferSetting */
-extern int ccopt_buffer_mode;        /* ccopt.buffer_mode, a BufferMode */
-extern int ccopt_buffer_rows;        /* ccopt.buffer_rows: 0 = by the rule */
-extern bool ccopt_force;             /* ccopt.force: batch paths cost nothing: taken where legal */
+extern bool ccopt_enabled;              /* ccopt.enabled */
+extern bool ccopt_enable_batch_scan;    /* ccopt.enable_batch_scan, as core's enable_seqscan */
+extern bool ccopt_enable_batch_agg;     /* ccopt.enable_batch_agg */
+extern bool ccopt_enable_batch_join;    /* ccopt.enable_batch_join */
+extern bool ccopt_enable_adaptive_join; /* ccopt.enable_adaptive_join */
+extern bool ccopt_enable_bloom;         /* ccopt.enable_bloom */
+extern int ccopt_buffer;                /* ccopt.buffer, a BufferSetting */
+extern int ccopt_buffer_mode;           /* ccopt.buffer_mode, a BufferMode */
+extern int ccopt_buffer_rows;           /* ccopt.buffer_rows: 0 = by the rule */
+extern bool ccopt_force;    /* ccopt.force: batch paths cost nothing: taken where legal */
 extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must have, or an error */
 
 /* Names of the nodes as EXPLAIN prints them and ccopt.require takes them. */
@@ -41,6 +42,7 @@ extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must ha
 #define BATCH_AGG_NAME "BatchAgg"
 #define BATCH_JOIN_NAME "BatchHashJoin"
 #define BUFFER_NAME "Buffer"
+#define ADAPTIVE_JOIN_NAME "AdaptiveJoin"
 
 /* ---- reasons (reasons.c) ---- */
 
@@ -74,6 +76,8 @@ extern void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelO
 /* The pass after planning: puts buffer nodes into a finished plan (buffers change no order of rows
  * that matters). */
 extern void buffers_insert(PlannedStmt *plan, int cursor_options);
+/* The pass after that: nested loops that can become hash joins while they run. */
+extern void adaptive_joins_insert(PlannedStmt *plan, int cursor_options);
 
 /* ---- doors: loading ---- */
 
@@ -81,6 +85,7 @@ extern void batch_scan_register(void);
 extern void batch_join_register(void);
 extern void batch_agg_register(void);
 extern void buffer_register(void);
+extern void adaptive_join_register(void);
 extern void explain_register(void); /* EXPLAIN's lines on what was refused */
 extern void stats_register(void);   /* ccopt_stats, shared memory when preloaded */
 extern void costs_register(void);   /* ccopt.cost_* settings, the calibration that is in force */

@@ -1,0 +1,66 @@
+/*
+ * AdaptiveJoin: a nested loop that looks rows up, as core planned it, until it turns out that there
+ * are far more to look up than core expected; then it reads the inner table once into a hash table
+ * and goes on with that, in the same order of outer rows.
+ *
+ *     AdaptiveJoin                         outer rows: 98 expected
+ *       -> outer plan (as before)             64 seen when the scan below is at 0.02 % of its rows:
+ *       -> inner plan: Index Scan             300,000 to come
+ *       -> build plan: BatchScan            300,000 look-ups cost more than reading the table
+ *
+ *     plan    adaptive_join_plan.c    which nested loops can be one, what building would cost
+ *     run     adaptive_join_exec.c    look up, decide, switch
+ *             adaptive_table.c        the hash table
+ */
+#ifndef CCOPT_ADAPTIVE_JOIN_H
+#define CCOPT_ADAPTIVE_JOIN_H
+
+#include "ccopt.h"
+
+#include "nodes/execnodes.h"
+
+/* Keys of more columns than this are left to core. */
+#define ADAPTIVE_MAX_KEYS 4
+
+/* custom_private: a list of these; plans are copied, cached, printed. */
+typedef enum AdaptivePrivate {
+  ADAPTIVE_JOIN_TYPE,  /* Integer: JoinType: inner, left, semi or anti */
+  ADAPTIVE_UNIQUE,     /* Integer: at most one inner row matches */
+  ADAPTIVE_FORCE,      /* Integer: switch at once (ccopt.force) */
+  ADAPTIVE_JOIN_QUAL,  /* List: of outer and inner row, as the nested loop had it */
+  ADAPTIVE_OTHER_QUAL, /* List */
+  ADAPTIVE_PARAMS,     /* List of NestLoopParam */
+  ADAPTIVE_OUTER_KEYS, /* IntList: attributes of the outer row */
+  ADAPTIVE_INNER_KEYS, /* IntList: of the row that the hash table is built of */
+  ADAPTIVE_KEY_TYPES,  /* OidList: type of each outer key, then of each inner one */
+  ADAPTIVE_OUTER_ROWS, /* Float: how many the planner expects */
+  ADAPTIVE_BUILD_ROWS, /* Float: rows that the hash table would hold */
+  ADAPTIVE_BUILD_NS,   /* Float: what building it takes */
+  ADAPTIVE_PROBE_NS,   /* Float: what looking into it takes */
+  ADAPTIVE_LENGTH
+} AdaptivePrivate;
+
+extern Node *adaptive_join_create_state(CustomScan *plan);
+
+/* ---- the hash table ---- */
+
+typedef struct AdaptiveTable AdaptiveTable;
+typedef struct AdaptiveRow AdaptiveRow;
+
+/* An integer of any of the types that may be a key. */
+extern bool is_adaptive_key_type(Oid type);
+extern int64 adaptive_key(Datum value, Oid type);
+
+/* In a memory context of its own below the current one. `expected` rows size it. */
+extern AdaptiveTable *adaptive_table_create(int nkeys, double expected);
+/* Copies the row. False if the table would then take more than `limit` bytes. */
+extern bool adaptive_table_add(AdaptiveTable *table, const int64 *keys, TupleTableSlot *slot,
+                               Size limit);
+/* The first row with these keys, then the next; NULL at the end. */
+extern const AdaptiveRow *adaptive_table_find(const AdaptiveTable *table, const int64 *keys);
+extern const AdaptiveRow *adaptive_table_next(const AdaptiveTable *table, const AdaptiveRow *row);
+extern MinimalTuple adaptive_row_tuple(const AdaptiveTable *table, const AdaptiveRow *row);
+extern Size adaptive_table_memory(const AdaptiveTable *table);
+extern void adaptive_table_free(AdaptiveTable *table);
+
+#endif

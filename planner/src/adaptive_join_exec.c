@@ -1,0 +1,392 @@
+/*
+ * AdaptiveJoin, execution: a nested loop that may change to a hash table between two outer rows.
+ *
+ * How many outer rows are to come is guessed from how far the lowest adaptive join below has come:
+ * its outer rows are those whose number the planner knew best.
+ *
+ *     n rows so far, and the lowest join has seen 327 of 8,081 expected:  n * 8,081 / 327 in all
+ */
+#include "adaptive_join.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "portability/instr_time.h"
+#include "utils/ruleutils.h"
+
+#include "costs.h"
+
+/* Look-ups are timed from TIMED_ROWS before a decision until it. */
+#define FIRST_DECISION 256
+#define TIMED_ROWS 64
+
+typedef struct AdaptiveJoinState {
+  CustomScanState css;
+
+  /* the nested loop */
+  JoinType join_type;
+  bool single_match; /* no second inner row can match, or matters */
+  bool keeps_outer;  /* outer rows without a match are results */
+  ExprState *join_qual, *other_qual;
+  List *params;
+  ProjectionInfo *projection;
+  TupleTableSlot *null_inner;
+  bool need_outer, matched;
+
+  /* keys */
+  int nkeys;
+  AttrNumber outer_keys[ADAPTIVE_MAX_KEYS], inner_keys[ADAPTIVE_MAX_KEYS];
+  Oid outer_types[ADAPTIVE_MAX_KEYS], inner_types[ADAPTIVE_MAX_KEYS];
+
+  /* the decision */
+  bool force;
+  double expected_rows; /* outer rows of one execution, by the planner */
+  double build_rows, build_ns, probe_ns;
+  uint64 executions; /* the first one and rescans */
+  uint64 rows;       /* outer rows so far, of all executions */
+  uint64 next_decision;
+  bool settled; /* no further decision: the table is there, or did not fit */
+  bool too_large;
+  instr_time lookups; /* time in the inner plan since timing began */
+  double foreseen;    /* outer rows that were expected when the table was built */
+  uint64 built_after;
+
+  /* the hash table */
+  PlanState *build; /* gives its rows */
+  AdaptiveTable *table;
+  Size memory;
+  TupleTableSlot *found;    /* holds the current row of it */
+  const AdaptiveRow *match; /* the next candidate */
+} AdaptiveJoinState;
+
+static const CustomExecMethods exec_methods;
+
+/* ---- beginning ---- */
+
+static List *private_list(const CustomScan *plan, AdaptivePrivate item) {
+  return (List *)list_nth(plan->custom_private, item);
+}
+
+static int private_integer(const CustomScan *plan, AdaptivePrivate item) {
+  return intVal(list_nth(plan->custom_private, item));
+}
+
+static double private_float(const CustomScan *plan, AdaptivePrivate item) {
+  return floatVal(list_nth(plan->custom_private, item));
+}
+
+Node *adaptive_join_create_state(CustomScan *plan) {
+  AdaptiveJoinState *state = (AdaptiveJoinState *)newNode(sizeof(*state), T_CustomScanState);
+  state->css.methods = &exec_methods;
+  return (Node *)state;
+}
+
+static void begin_keys(AdaptiveJoinState *state, const CustomScan *plan) {
+  List *outer = private_list(plan, ADAPTIVE_OUTER_KEYS);
+  List *inner = private_list(plan, ADAPTIVE_INNER_KEYS);
+  List *types = private_list(plan, ADAPTIVE_KEY_TYPES);
+
+  state->nkeys = list_length(outer);
+  for (int i = 0; i < state->nkeys; i++) {
+    state->outer_keys[i] = list_nth_int(outer, i);
+    state->inner_keys[i] = list_nth_int(inner, i);
+    state->outer_types[i] = list_nth_oid(types, i);
+    state->inner_types[i] = list_nth_oid(types, state->nkeys + i);
+  }
+}
+
+static TupleTableSlot *exec_adaptive_join(PlanState *node);
+
+static void begin_adaptive_join(CustomScanState *node, EState *estate, int eflags) {
+  AdaptiveJoinState *state = (AdaptiveJoinState *)node;
+  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
+  PlanState *ps = &node->ss.ps;
+  PlanState *inner;
+
+  /* Before the children are there: expressions must not lean on the kind of their slots, for inner
+   * rows come from the inner plan or from the hash table. */
+  state->join_qual = ExecInitQual(private_list(plan, ADAPTIVE_JOIN_QUAL), ps);
+  state->other_qual = ExecInitQual(private_list(plan, ADAPTIVE_OTHER_QUAL), ps);
+  state->projection = ExecBuildProjectionInfo(plan->custom_scan_tlist, ps->ps_ExprContext,
+                                              node->ss.ss_ScanTupleSlot, ps, NULL);
+
+  outerPlanState(node) = ExecInitNode(outerPlan(plan), estate, eflags);
+  innerPlanState(node) = inner = ExecInitNode(innerPlan(plan), estate, eflags | EXEC_FLAG_REWIND);
+  state->build = inner;
+  if (plan->custom_plans != NIL) {
+    state->build = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
+    node->custom_ps = list_make1(state->build);
+  }
+  state->null_inner = ExecInitNullTupleSlot(estate, ExecGetResultType(inner), &TTSOpsVirtual);
+  state->found =
+      ExecInitExtraTupleSlot(estate, ExecGetResultType(state->build), &TTSOpsMinimalTuple);
+
+  state->join_type = private_integer(plan, ADAPTIVE_JOIN_TYPE);
+  state->single_match = private_integer(plan, ADAPTIVE_UNIQUE) || state->join_type == JOIN_SEMI;
+  state->keeps_outer = state->join_type == JOIN_LEFT || state->join_type == JOIN_ANTI;
+  state->params = private_list(plan, ADAPTIVE_PARAMS);
+  state->force = private_integer(plan, ADAPTIVE_FORCE);
+  state->expected_rows = Max(private_float(plan, ADAPTIVE_OUTER_ROWS), 1);
+  state->build_rows = private_float(plan, ADAPTIVE_BUILD_ROWS);
+  state->build_ns = private_float(plan, ADAPTIVE_BUILD_NS);
+  state->probe_ns = private_float(plan, ADAPTIVE_PROBE_NS);
+  begin_keys(state, plan);
+  state->need_outer = true;
+  state->executions = 1;
+  state->next_decision = state->force ? 1 : FIRST_DECISION;
+  INSTR_TIME_SET_ZERO(state->lookups);
+  ps->ExecProcNode = exec_adaptive_join;
+}
+
+/* ---- the decision ---- */
+
+/* The lowest adaptive join in the chain of outer plans. */
+static const AdaptiveJoinState *lowest_join(const AdaptiveJoinState *state) {
+  const AdaptiveJoinState *lowest = state;
+  for (const PlanState *node = outerPlanState(state); node; node = outerPlanState(node))
+    if (IsA(node, CustomScanState) && ((const CustomScanState *)node)->methods == &exec_methods)
+      lowest = (const AdaptiveJoinState *)node;
+  return lowest;
+}
+
+/* Outer rows that there will be in all executions so far. */
+static double foresee_rows(const AdaptiveJoinState *state) {
+  const AdaptiveJoinState *lowest = lowest_join(state);
+  double expected = lowest->expected_rows * lowest->executions;
+  /* Where even the lowest has more than was expected: as many again. */
+  double progress = lowest->rows < expected / 2 ? lowest->rows / expected : 0.5;
+  return state->rows / Max(progress, 1e-9);
+}
+
+static bool timing(const AdaptiveJoinState *state) {
+  return !state->settled && state->rows + TIMED_ROWS > state->next_decision;
+}
+
+static bool worth_building(AdaptiveJoinState *state) {
+  double lookup_ns = INSTR_TIME_GET_DOUBLE(state->lookups) * 1e9 / TIMED_ROWS;
+  double to_come;
+
+  state->foreseen = foresee_rows(state);
+  to_come = state->foreseen - state->rows;
+  if (state->force) return true;
+  return to_come * (lookup_ns - state->probe_ns) > state->build_ns * cost_constants()->margin;
+}
+
+static bool read_keys(TupleTableSlot *slot, int nkeys, const AttrNumber *attributes,
+                      const Oid *types, int64 *keys) {
+  for (int i = 0; i < nkeys; i++) {
+    bool isnull;
+    Datum value = slot_getattr(slot, attributes[i], &isnull);
+    if (isnull) return false; /* equal to nothing */
+    keys[i] = adaptive_key(value, types[i]);
+  }
+  return true;
+}
+
+static void build_table(AdaptiveJoinState *state) {
+  MemoryContext before = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
+  Size limit = get_hash_memory_limit();
+  bool fits;
+
+  state->settled = true;
+  if (state->build_rows * sizeof(MinimalTupleData) > limit) {
+    state->too_large = true;
+    MemoryContextSwitchTo(before);
+    return;
+  }
+  state->table = adaptive_table_create(state->nkeys, state->build_rows);
+  MemoryContextSwitchTo(before);
+  fits = adaptive_table_memory(state->table) <= limit;
+  ExecReScan(state->build);
+  while (fits) {
+    int64 keys[ADAPTIVE_MAX_KEYS];
+    TupleTableSlot *slot;
+
+    CHECK_FOR_INTERRUPTS();
+    slot = ExecProcNode(state->build);
+    if (TupIsNull(slot)) break;
+    if (!read_keys(slot, state->nkeys, state->inner_keys, state->inner_types, keys)) continue;
+    fits = adaptive_table_add(state->table, keys, slot, limit);
+  }
+  if (fits) {
+    state->memory = adaptive_table_memory(state->table);
+    state->built_after = state->rows;
+    return;
+  }
+  /* Look-ups go on as before; the scan that is left in the middle is not asked again. */
+  adaptive_table_free(state->table);
+  state->table = NULL;
+  state->too_large = true;
+}
+
+/* At an outer row: whether to go on with a hash table. */
+static void decide(AdaptiveJoinState *state) {
+  if (state->settled || state->rows < state->next_decision) return;
+  if (worth_building(state)) {
+    build_table(state);
+    return;
+  }
+  state->next_decision *= 2;
+  INSTR_TIME_SET_ZERO(state->lookups);
+}
+
+/* ---- inner rows ---- */
+
+static void look_up(AdaptiveJoinState *state, TupleTableSlot *outer) {
+  PlanState *inner = innerPlanState(state);
+  ListCell *cell;
+
+  foreach (cell, state->params) {
+    NestLoopParam *param = lfirst(cell);
+    ParamExecData *value = &state->css.ss.ps.ps_ExprContext->ecxt_param_exec_vals[param->paramno];
+    value->value = slot_getattr(outer, param->paramval->varattno, &value->isnull);
+    inner->chgParam = bms_add_member(inner->chgParam, param->paramno);
+  }
+  ExecReScan(inner);
+}
+
+static void begin_inner(AdaptiveJoinState *state, TupleTableSlot *outer) {
+  if (state->table) {
+    int64 keys[ADAPTIVE_MAX_KEYS];
+    state->match = NULL;
+    if (read_keys(outer, state->nkeys, state->outer_keys, state->outer_types, keys))
+      state->match = adaptive_table_find(state->table, keys);
+  } else {
+    look_up(state, outer);
+  }
+}
+
+static TupleTableSlot *next_inner(AdaptiveJoinState *state) {
+  const AdaptiveRow *row = state->match;
+  if (!state->table) return ExecProcNode(innerPlanState(state));
+  if (row == NULL) return NULL;
+  state->match = adaptive_table_next(state->table, row);
+  return ExecStoreMinimalTuple(adaptive_row_tuple(state->table, row), state->found, false);
+}
+
+/* A step of the inner side, timed if a decision is near. */
+static TupleTableSlot *step_inner(AdaptiveJoinState *state, TupleTableSlot *outer_or_null) {
+  instr_time start, end;
+  TupleTableSlot *slot;
+  bool timed = timing(state);
+
+  if (timed) INSTR_TIME_SET_CURRENT(start);
+  if (outer_or_null) begin_inner(state, outer_or_null);
+  slot = next_inner(state);
+  if (timed) {
+    INSTR_TIME_SET_CURRENT(end);
+    INSTR_TIME_ACCUM_DIFF(state->lookups, end, start);
+  }
+  return slot;
+}
+
+/* ---- the loop ---- */
+
+static TupleTableSlot *exec_adaptive_join(PlanState *node) {
+  AdaptiveJoinState *state = (AdaptiveJoinState *)node;
+  ExprContext *context = node->ps_ExprContext;
+
+  ResetExprContext(context);
+  for (;;) {
+    TupleTableSlot *outer_now = NULL, *inner;
+
+    if (state->need_outer) {
+      outer_now = ExecProcNode(outerPlanState(node));
+      if (TupIsNull(outer_now)) return NULL;
+      context->ecxt_outertuple = outer_now;
+      state->need_outer = false;
+      state->matched = false;
+      decide(state);
+      state->rows++;
+    }
+    inner = step_inner(state, outer_now);
+    if (TupIsNull(inner)) {
+      state->need_outer = true;
+      if (state->matched || !state->keeps_outer) continue;
+      context->ecxt_innertuple = state->null_inner;
+      if (ExecQual(state->other_qual, context)) return ExecProject(state->projection);
+      InstrCountFiltered2(node, 1);
+    } else {
+      context->ecxt_innertuple = inner;
+      if (ExecQual(state->join_qual, context)) {
+        state->matched = true;
+        if (state->single_match || state->join_type == JOIN_ANTI) state->need_outer = true;
+        if (state->join_type == JOIN_ANTI) continue;
+        if (ExecQual(state->other_qual, context)) return ExecProject(state->projection);
+        InstrCountFiltered2(node, 1);
+      } else {
+        InstrCountFiltered1(node, 1);
+      }
+    }
+    ResetExprContext(context);
+  }
+}
+
+static TupleTableSlot *exec_custom_scan(CustomScanState *node) {
+  return exec_adaptive_join(&node->ss.ps);
+}
+
+/* ---- again, and the end ---- */
+
+static void rescan_adaptive_join(CustomScanState *node) {
+  AdaptiveJoinState *state = (AdaptiveJoinState *)node;
+  if (outerPlanState(node)->chgParam == NULL) ExecReScan(outerPlanState(node));
+  /* The inner side depends on outer rows only: a table that is built stays right. */
+  state->need_outer = true;
+  state->match = NULL;
+  state->executions++;
+}
+
+static void end_adaptive_join(CustomScanState *node) {
+  AdaptiveJoinState *state = (AdaptiveJoinState *)node;
+  if (state->table) adaptive_table_free(state->table);
+  state->table = NULL;
+  if (state->build != innerPlanState(node)) ExecEndNode(state->build);
+  ExecEndNode(outerPlanState(node));
+  ExecEndNode(innerPlanState(node));
+}
+
+/* ---- EXPLAIN ---- */
+
+static void explain_qual(List *qual, const char *label, CustomScanState *node, List *ancestors,
+                         ExplainState *es) {
+  List *context;
+  if (qual == NIL) return;
+  context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+  ExplainPropertyText(
+      label, deparse_expression((Node *)make_ands_explicit(qual), context, true, false), es);
+}
+
+static const char *join_type_name(JoinType type) {
+  switch (type) {
+    case JOIN_LEFT: return "Left";
+    case JOIN_SEMI: return "Semi";
+    case JOIN_ANTI: return "Anti";
+    default: return "Inner";
+  }
+}
+
+static void explain_adaptive_join(CustomScanState *node, List *ancestors, ExplainState *es) {
+  AdaptiveJoinState *state = (AdaptiveJoinState *)node;
+  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
+
+  ExplainPropertyText("Join Type", join_type_name(state->join_type), es);
+  explain_qual(private_list(plan, ADAPTIVE_JOIN_QUAL), "Join Filter", node, ancestors, es);
+  explain_qual(private_list(plan, ADAPTIVE_OTHER_QUAL), "Filter", node, ancestors, es);
+  if (!es->analyze) return;
+  if (state->table) {
+    ExplainPropertyUInteger("Looked Up Before Hashing", "rows", state->built_after, es);
+    ExplainPropertyFloat("Outer Rows Foreseen", NULL, state->foreseen, 0, es);
+    ExplainPropertyUInteger("Hash Table Memory", "kB", state->memory / 1024, es);
+  } else {
+    ExplainPropertyUInteger("Looked Up", "rows", state->rows, es);
+    if (state->too_large)
+      ExplainPropertyText("Not Hashed Because", "the table would not fit into work_mem", es);
+  }
+}
+
+static const CustomExecMethods exec_methods = {.CustomName = ADAPTIVE_JOIN_NAME,
+                                               .BeginCustomScan = begin_adaptive_join,
+                                               .ExecCustomScan = exec_custom_scan,
+                                               .EndCustomScan = end_adaptive_join,
+                                               .ReScanCustomScan = rescan_adaptive_join,
+                                               .ExplainCustomScan = explain_adaptive_join};

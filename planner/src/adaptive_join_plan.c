@@ -1,0 +1,377 @@
+/*
+ * AdaptiveJoin, planning: a pass over the finished plan that puts it in place of nested loops.
+ *
+ * Two kinds of inner plans can be replaced by a hash table:
+ *
+ *     Index Scan, all of whose conditions compare integers of the table with integers of the outer
+ *     row; the hash table is built of a scan of the whole table, for which a plan is made
+ *
+ *     Materialize, and the join's own condition has such a comparison; the hash table is built of
+ *     what is materialized
+ *
+ * Building reads rows that core would never have looked at, so that nothing may be computed of them
+ * that can fail.
+ */
+#include "adaptive_join.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "storage/bufmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "costs.h"
+#include "plan_tree.h"
+#include "qual.h"
+
+static const CustomScanMethods plan_methods = {.CustomName = ADAPTIVE_JOIN_NAME,
+                                               .CreateCustomScanState = adaptive_join_create_state};
+
+void adaptive_join_register(void) { RegisterCustomScanMethods(&plan_methods); }
+
+/* What is found out of one nested loop. */
+typedef struct Candidate {
+  NestLoop *join;
+  Plan *build; /* NULL: built of the inner plan's own rows */
+  List *outer_keys, *inner_keys, *outer_types, *inner_types;
+  double build_rows;
+  double build_ns;
+} Candidate;
+
+/* ---- keys ---- */
+
+static bool is_integer_equality(Oid operator_oid) {
+  switch (get_opcode(operator_oid)) {
+    case F_INT2EQ:
+    case F_INT4EQ:
+    case F_INT8EQ:
+    case F_INT24EQ:
+    case F_INT28EQ:
+    case F_INT42EQ:
+    case F_INT48EQ:
+    case F_INT82EQ:
+    case F_INT84EQ:
+    case F_DATE_EQ: return true;
+    default: return false;
+  }
+}
+
+/* The two operands of an equality of integers. */
+static bool match_equality(Node *clause, Node **left, Node **right) {
+  OpExpr *op = (OpExpr *)clause;
+  if (!IsA(clause, OpExpr) || list_length(op->args) != 2 || !is_integer_equality(op->opno))
+    return false;
+  *left = linitial(op->args);
+  *right = lsecond(op->args);
+  return true;
+}
+
+static const Var *var_of(const Node *node, int varno) {
+  const Var *var = (const Var *)node;
+  bool fits = IsA(node, Var) && var->varno == varno && var->varattno > 0 && var->varlevelsup == 0 &&
+              is_adaptive_key_type(var->vartype);
+  return fits ? var : NULL;
+}
+
+/* The outer column whose value the nested loop passes by this parameter. */
+static const Var *outer_of(const NestLoop *join, const Node *node) {
+  ListCell *cell;
+  if (!IsA(node, Param) || ((const Param *)node)->paramkind != PARAM_EXEC) return NULL;
+  foreach (cell, join->nestParams) {
+    const NestLoopParam *param = lfirst(cell);
+    if (param->paramno == ((const Param *)node)->paramid)
+      return var_of((Node *)param->paramval, OUTER_VAR);
+  }
+  return NULL;
+}
+
+static void add_key(Candidate *candidate, const Var *outer, AttrNumber inner, Oid inner_type) {
+  candidate->outer_keys = lappend_int(candidate->outer_keys, outer->varattno);
+  candidate->outer_types = lappend_oid(candidate->outer_types, outer->vartype);
+  candidate->inner_keys = lappend_int(candidate->inner_keys, inner);
+  candidate->inner_types = lappend_oid(candidate->inner_types, inner_type);
+}
+
+static bool has_exec_param(Node *node, void *context) {
+  if (node == NULL) return false;
+  if (IsA(node, Param) && ((Param *)node)->paramkind == PARAM_EXEC) return true;
+  return expression_tree_walker(node, has_exec_param, context);
+}
+
+/* ---- an index scan ---- */
+
+/* Whether a clause can be evaluated of every row of the table. */
+static bool holds_for_all_rows(Node *clause) {
+  return !has_exec_param(clause, NULL) && vector_qual_refusal(clause) == NULL;
+}
+
+static bool is_plain_list(const List *target_list, Index relation) {
+  ListCell *cell;
+  foreach (cell, target_list) {
+    const Var *var = (const Var *)((TargetEntry *)lfirst(cell))->expr;
+    if (!IsA(var, Var) || var->varno != (int)relation || var->varattno <= 0) return false;
+  }
+  return true;
+}
+
+/* The inner row's columns that the join looks at: core lets index scans give all of a row. */
+static Bitmapset *needed_columns(const NestLoop *join) {
+  Bitmapset *attributes = NULL, *needed = NULL;
+  pull_varattnos((Node *)join->join.plan.targetlist, INNER_VAR, &attributes);
+  pull_varattnos((Node *)join->join.plan.qual, INNER_VAR, &attributes);
+  pull_varattnos((Node *)join->join.joinqual, INNER_VAR, &attributes);
+  for (int member = -1; (member = bms_next_member(attributes, member)) >= 0;)
+    needed = bms_add_member(needed, member + FirstLowInvalidHeapAttributeNumber);
+  return needed;
+}
+
+/*
+ * A scan of the whole table that gives what the index scan gives, with NULL for what nobody looks at,
+ * and the keys behind it: a BatchScan as its own planning makes one (batch_scan_plan.c): predicates
+ * in custom_exprs, nothing in private.
+ */
+static Plan *make_build_scan(const IndexScan *inner, const Bitmapset *needed, List *quals,
+                             List *keys) {
+  CustomScan *scan = makeNode(CustomScan);
+  Plan *plan = &scan->scan.plan;
+  ListCell *cell;
+
+  plan->startup_cost = 0;
+  plan->total_cost = 0;
+  plan->plan_width = inner->scan.plan.plan_width + 8 * list_length(keys);
+  plan->targetlist = copyObject(inner->scan.plan.targetlist);
+  foreach (cell, plan->targetlist) {
+    TargetEntry *entry = lfirst(cell);
+    const Var *var = (const Var *)entry->expr;
+    if (bms_is_member(entry->resno, needed)) continue;
+    entry->expr = (Expr *)makeNullConst(var->vartype, var->vartypmod, var->varcollid);
+  }
+  foreach (cell, keys) {
+    TargetEntry *entry =
+        makeTargetEntry(copyObject(lfirst(cell)), list_length(plan->targetlist) + 1, NULL, false);
+    plan->targetlist = lappend(plan->targetlist, entry);
+  }
+  scan->scan.scanrelid = inner->scan.scanrelid;
+  scan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+  scan->custom_exprs = copyObject(quals);
+  scan->methods = GetCustomScanMethods(BATCH_SCAN_NAME, false);
+  return plan;
+}
+
+/* Time to read a table into the hash table, by what a batch scan takes for it. */
+static void price_table(Candidate *candidate, Relation relation) {
+  const CostConstants *constants = cost_constants();
+  double pages = RelationGetNumberOfBlocks(relation);
+  /* Never analyzed: as many rows as core would guess. */
+  double rows = relation->rd_rel->reltuples >= 0 ? relation->rd_rel->reltuples : pages * 50;
+
+  candidate->build_rows = rows;
+  candidate->build_ns =
+      pages * constants->batch_page +
+      rows * (constants->batch_row + constants->batch_emit +
+              constants->batch_attribute * RelationGetNumberOfAttributes(relation));
+}
+
+static const char *match_index_scan(Candidate *candidate, const PlannedStmt *statement) {
+  const IndexScan *inner = (const IndexScan *)candidate->join->join.plan.righttree;
+  const RangeTblEntry *entry = rt_fetch(inner->scan.scanrelid, statement->rtable);
+  List *quals = NIL, *keys = NIL;
+  Relation relation;
+  bool heap;
+  ListCell *cell;
+
+  if (inner->indexorderby != NIL) return "the index orders by distance";
+  if (!is_plain_list(inner->scan.plan.targetlist, inner->scan.scanrelid))
+    return "the index scan computes";
+  foreach (cell, inner->indexqualorig) {
+    Node *clause = lfirst(cell), *left, *right;
+    const Var *own = NULL, *outer = NULL;
+    if (match_equality(clause, &left, &right)) {
+      own = var_of(left, inner->scan.scanrelid);
+      outer = outer_of(candidate->join, own ? right : left);
+      if (!own) own = var_of(right, inner->scan.scanrelid);
+    }
+    if (own && outer) {
+      keys = lappend(keys, (void *)own);
+      add_key(candidate, outer, list_length(inner->scan.plan.targetlist) + list_length(keys),
+              own->vartype);
+    } else if (holds_for_all_rows(clause)) {
+      quals = lappend(quals, clause);
+    } else {
+      return "a condition of the index is none of equal integers";
+    }
+  }
+  foreach (cell, inner->scan.plan.qual) {
+    if (!holds_for_all_rows(lfirst(cell))) return "a condition of the inner table can fail";
+    quals = lappend(quals, lfirst(cell));
+  }
+  if (keys == NIL) return "no equality of integers";
+
+  relation = table_open(entry->relid, NoLock); /* the planner has the lock */
+  heap = relation->rd_tableam == GetHeapamTableAmRoutine();
+  if (heap) price_table(candidate, relation);
+  table_close(relation, NoLock);
+  if (!heap) return "a table of another access method than heap";
+  candidate->build = make_build_scan(inner, needed_columns(candidate->join), quals, keys);
+  candidate->build->plan_rows = candidate->build_rows;
+  return NULL;
+}
+
+/* ---- materialized rows ---- */
+
+static const char *match_material(Candidate *candidate) {
+  const NestLoop *join = candidate->join;
+  const Plan *inner = join->join.plan.righttree;
+  ListCell *cell;
+
+  if (join->nestParams != NIL) return "the inner side depends on the outer row";
+  foreach (cell, join->join.joinqual) {
+    Node *left, *right;
+    const Var *outer, *own;
+    if (!match_equality(lfirst(cell), &left, &right)) continue;
+    outer = var_of(left, OUTER_VAR);
+    own = var_of(outer ? right : left, INNER_VAR);
+    if (!outer) outer = var_of(right, OUTER_VAR);
+    if (outer && own) add_key(candidate, outer, own->varattno, own->vartype);
+  }
+  if (candidate->outer_keys == NIL) return "no equality of integers";
+  candidate->build_rows = inner->plan_rows;
+  candidate->build_ns = inner->plan_rows * cost_constants()->batch_emit;
+  return NULL;
+}
+
+/* ---- deciding ---- */
+
+static const char *inner_refusal(Candidate *candidate, const PlannedStmt *statement) {
+  const Plan *inner = candidate->join->join.plan.righttree;
+  Bitmapset *foreign = bms_copy(inner->extParam);
+  ListCell *cell;
+
+  foreach (cell, candidate->join->nestParams)
+    foreign = bms_del_member(foreign, ((NestLoopParam *)lfirst(cell))->paramno);
+  if (!bms_is_empty(foreign)) return "the inner side depends on more than the outer row";
+  if (inner->initPlan != NIL) return "the inner side has an initplan";
+  if (IsA(inner, IndexScan)) return match_index_scan(candidate, statement);
+  if (IsA(inner, Material)) return match_material(candidate);
+  return "the inner side is neither an index scan nor materialized";
+}
+
+static const char *refusal(Candidate *candidate, const PlannedStmt *statement) {
+  const char *reason;
+  switch (candidate->join->join.jointype) {
+    case JOIN_INNER:
+    case JOIN_LEFT:
+    case JOIN_SEMI:
+    case JOIN_ANTI: break;
+    default: return "a kind of join that a nested loop does not do";
+  }
+  reason = inner_refusal(candidate, statement);
+  if (!reason && list_length(candidate->outer_keys) > ADAPTIVE_MAX_KEYS) reason = "too many keys";
+  return reason;
+}
+
+/* ---- the node ---- */
+
+static List *identity_list(List *entries) {
+  List *identity = NIL;
+  ListCell *cell;
+  foreach (cell, entries) {
+    TargetEntry *entry = copyObject(lfirst(cell));
+    entry->expr = (Expr *)makeVarFromTargetEntry(INDEX_VAR, lfirst(cell));
+    identity = lappend(identity, entry);
+  }
+  return identity;
+}
+
+static Node *number(double value) { return (Node *)makeFloat(psprintf("%.6g", value)); }
+
+/* In the order of AdaptivePrivate. */
+static List *private_of(const Candidate *candidate) {
+  const NestLoop *join = candidate->join;
+  const CostConstants *constants = cost_constants();
+  /* A probe is not prefetched, but rows that one wants are often those that were just wanted. */
+  double kilobytes = candidate->build_rows * (join->join.plan.righttree->plan_width + 64) / 1024;
+  int size = 0;
+  List *list = list_make5(makeInteger(join->join.jointype), makeInteger(join->join.inner_unique),
+                          makeInteger(ccopt_force), join->join.joinqual, join->join.plan.qual);
+
+  while (size < (int)lengthof(constants->probe_plain) - 1 && kilobytes > (128 << size)) size++;
+  list = lappend(list, join->nestParams);
+  list = lappend(list, candidate->outer_keys);
+  list = lappend(list, candidate->inner_keys);
+  list = lappend(list, list_concat_copy(candidate->outer_types, candidate->inner_types));
+  list = lappend(list, number(join->join.plan.lefttree->plan_rows));
+  list = lappend(list, number(candidate->build_rows));
+  /* Copying a row and linking it in: about two accesses to what is not in the cache. */
+  list = lappend(
+      list, number(candidate->build_ns + candidate->build_rows * 2 * constants->probe_plain[size]));
+  list = lappend(list, number(constants->batch_emit + constants->probe_plain[size]));
+  Assert(list_length(list) == ADAPTIVE_LENGTH);
+  return list;
+}
+
+static void put_adaptive(Plan **link, const Candidate *candidate, int *last_id) {
+  const Plan *join = &candidate->join->join.plan;
+  CustomScan *scan = makeNode(CustomScan);
+  Plan *plan = &scan->scan.plan;
+
+  plan->startup_cost = join->startup_cost;
+  plan->total_cost = join->total_cost;
+  plan->plan_rows = join->plan_rows;
+  plan->plan_width = join->plan_width;
+  plan->plan_node_id = join->plan_node_id;
+  plan->targetlist = identity_list(join->targetlist);
+  plan->lefttree = join->lefttree;
+  plan->righttree = join->righttree;
+  plan->initPlan = join->initPlan;
+  plan->extParam = bms_copy(join->extParam);
+  plan->allParam = bms_copy(join->allParam);
+  scan->custom_scan_tlist = copyObject(join->targetlist);
+  scan->custom_private = private_of(candidate);
+  scan->methods = &plan_methods;
+  if (candidate->build) {
+    candidate->build->plan_node_id = ++*last_id;
+    scan->custom_plans = list_make1(candidate->build);
+  }
+  *link = plan;
+}
+
+/* ---- the pass ---- */
+
+typedef struct Pass {
+  PlannedStmt *statement;
+  int last_id;
+} Pass;
+
+static void visit(Plan *parent, Plan **link, ChildRole role, void *argument) {
+  Pass *pass = argument;
+  Candidate candidate = {.join = (NestLoop *)*link};
+
+  plan_for_each_child(*link, visit, pass);
+  if (!IsA(*link, NestLoop)) return;
+  if (refusal(&candidate, pass->statement) == NULL) put_adaptive(link, &candidate, &pass->last_id);
+}
+
+static bool find_highest_id(Plan *plan, void *argument) {
+  int *highest = argument;
+  *highest = Max(*highest, plan->plan_node_id);
+  return false;
+}
+
+void adaptive_joins_insert(PlannedStmt *plan, int cursor_options) {
+  Pass pass = {.statement = plan};
+  ListCell *cell;
+
+  /* What forbids a buffer forbids to read a table ahead of its being asked for. */
+  if (buffer_statement_refusal(plan, cursor_options) != NULL) return;
+  statement_any(plan, find_highest_id, &pass.last_id);
+  visit(NULL, &plan->planTree, CHILD_OUTER, &pass);
+  foreach (cell, plan->subplans)
+    if (lfirst(cell)) visit(NULL, (Plan **)&lfirst(cell), CHILD_OUTER, &pass);
+}
