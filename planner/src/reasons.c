@@ -8,6 +8,7 @@
 #include "reasons.h"
 
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "parser/parsetree.h"
 #include "utils/memutils.h"
