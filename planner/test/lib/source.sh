@@ -7,14 +7,23 @@
 # the major that its servers have is taken; it may be a minor version behind the installed binaries.
 
 fetch_source() {
-  local major=$1 folder=$2 pool=$2/apt options version=''
+  local major=$1 folder=$2 pool=$2/apt options version='' suites
+  case $major in # the release of Debian that has it
+    15) suites=(bookworm bookworm-security) ;;
+    17) suites=(trixie trixie-security) ;;
+    *) suites=(sid) ;;
+  esac
   if ! compgen -G "$folder/postgresql-$major.*/configure" >/dev/null; then
     command -v apt-get >/dev/null ||
       die "there is no apt-get to fetch PostgreSQL's source" "unpack it as $folder/postgresql-$major.x by your own means"
     mkdir -p "$pool"/{lists/partial,cache/archives/partial,sources}
-    printf 'Types: deb-src\nURIs: http://deb.debian.org/debian%s\nSuites: %s\nComponents: main\nSigned-By: %s\n\n' \
-      '' bookworm /usr/share/keyrings/debian-archive-keyring.gpg \
-      -security bookworm-security /usr/share/keyrings/debian-archive-keyring.gpg >"$pool/sources/source.sources"
+    local suite archive
+    for suite in "${suites[@]}"; do
+      archive=debian
+      if [[ $suite == *-security ]]; then archive=debian-security; fi
+      printf 'Types: deb-src\nURIs: http://deb.debian.org/%s\nSuites: %s\nComponents: main\nSigned-By: %s\n\n' \
+        "$archive" "$suite" /usr/share/keyrings/debian-archive-keyring.gpg
+    done >"$pool/sources/source.sources"
     options=(-q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$pool/sources"
       -o Dir::State::Lists="$pool/lists" -o Dir::Cache="$pool/cache" -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update >"$folder/fetch.log" 2>&1 ||
