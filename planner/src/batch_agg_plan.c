@@ -40,6 +40,14 @@ typedef enum PathPrivate {
 
 /* ---- what is grouped ---- */
 
+/*
+ * What core found to follow from the rest is carried along. If nothing is left (since 16: all equal
+ * constants) the columns are keys after all: no rows have to make no group.
+ */
+static List *group_clauses(const PlannerInfo *root) {
+  return GROUP_CLAUSES(root) != NIL ? GROUP_CLAUSES(root) : root->parse->groupClause;
+}
+
 static bool collect_inputs(Node *node, Grouping *grouping) {
   if (node == NULL || list_member(grouping->keys, node)) return false;
   if (IsA(node, Aggref)) {
@@ -57,7 +65,7 @@ static const char *collect_grouping(PlannerInfo *root, RelOptInfo *output_rel, N
                                     Grouping *grouping) {
   ListCell *cell;
 
-  foreach (cell, GROUP_CLAUSES(root)) {
+  foreach (cell, group_clauses(root)) {
     SortGroupClause *clause = lfirst_node(SortGroupClause, cell);
     Node *key = get_sortgroupclause_expr(clause, root->processed_tlist);
     if (!clause->hashable) return "a grouping column that cannot be hashed";
@@ -130,7 +138,7 @@ static const char *statement_level_refusal(PlannerInfo *root, RelOptInfo *input_
       contain_volatile_functions(extra->havingQual))
     return "volatile functions";
   /* As for core's hashed aggregation: who switches it off counts on sorted groups. */
-  if (GROUP_CLAUSES(root) != NIL && !enable_hashagg) return "enable_hashagg is off";
+  if (group_clauses(root) != NIL && !enable_hashagg) return "enable_hashagg is off";
   return NULL;
 }
 

@@ -1,7 +1,66 @@
 -- BatchAgg run again and again: LATERAL, correlated sub-selects, prepared statements; and what it refuses. same() is
 -- batch_agg.sql's.
 SET client_min_messages = warning;
-SET search_path = batch_agg;
+CREATE SCHEMA batch_agg_rescan;
+SET search_path = batch_agg_rescan;
+
+CREATE FUNCTION outcome(query text, into_table text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('CREATE TEMP TABLE %s AS SELECT q::text AS line FROM (%s) q', into_table, query);
+  RETURN NULL;
+EXCEPTION WHEN numeric_value_out_of_range OR data_exception THEN
+  RETURN SQLERRM;
+END $$;
+CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  stock_error text; our_error text; n int; difference text;
+BEGIN
+  DROP TABLE IF EXISTS stock, ours;
+  PERFORM set_config('ccopt.enabled', 'off', true);
+  stock_error := outcome(query, 'stock');
+  PERFORM set_config('ccopt.enabled', 'on', true);
+  PERFORM set_config('ccopt.force', 'on', true);
+  PERFORM set_config('ccopt.require', 'BatchAgg', true);
+  our_error := outcome(query, 'ours');
+  PERFORM set_config('ccopt.require', '', true);
+  PERFORM set_config('ccopt.force', 'off', true);
+  IF stock_error IS DISTINCT FROM our_error THEN
+    RETURN format('DIFFERENT: stock %s, ours %s', stock_error, our_error);
+  ELSIF stock_error IS NOT NULL THEN
+    RETURN 'same error: ' || stock_error;
+  END IF;
+  SELECT count(*) INTO n FROM stock;
+  SELECT string_agg(d, '; ') INTO difference FROM (
+    (SELECT 'stock ' || line AS d FROM stock EXCEPT ALL SELECT 'stock ' || line FROM ours LIMIT 5)
+    UNION ALL
+    (SELECT 'ours ' || line FROM ours EXCEPT ALL SELECT 'ours ' || line FROM stock LIMIT 5)) x;
+  RETURN coalesce('DIFFERENT: ' || difference, n || ' rows, the same');
+END $$;
+
+CREATE TABLE n (id int, i2 int2, i4 int4, i8 int8, d numeric(12,2), e numeric(5,2), w numeric(18,4), z numeric(6,0),
+                u numeric, day date, ts timestamp, tz timestamptz, o oid, b bool, c "char",
+                c1 char(1), c10 char(10), v varchar(12), t text, f float8);
+INSERT INTO n SELECT i, i % 300 - 150, i * 7919 % 100003 - 50000, (i::int8 * 1000003) % 99999999977 - 5000000000,
+    (i * 31 % 20011 - 10000) / 100.0, i % 100 / 100.0, (i * 104729::int8 % 2000000000) / 10000.0 - 99999, i % 77 - 38,
+    i / 7.0, date '1995-01-01' + i % 400, timestamp '2001-02-03 04:05:06' + i % 50 * interval '37 min',
+    timestamptz '2001-02-03 04:05:06+00' - i % 61 * interval '1 day', i % 90, i % 3 = 0, (65 + i % 4)::"char",
+    chr(65 + i % 3), 'k' || i % 20, 'v' || i % 9, 'text ' || i % 40, i * 0.1
+  FROM generate_series(1, 5000) i;
+-- NULL in each column, in other rows
+UPDATE n SET i2 = NULL WHERE id % 11 = 0;
+UPDATE n SET i4 = NULL, e = NULL WHERE id % 13 = 0;
+UPDATE n SET i8 = NULL, d = NULL WHERE id % 17 = 0;
+UPDATE n SET w = NULL, day = NULL, ts = NULL, tz = NULL, o = NULL WHERE id % 7 = 0;
+UPDATE n SET c1 = NULL, t = NULL, b = NULL WHERE id % 19 = 0;
+UPDATE n SET c10 = NULL, v = NULL, c = NULL WHERE id % 23 = 0;
+CREATE TABLE pk (id int PRIMARY KEY, name text, price numeric(8,2), n int);
+INSERT INTO pk SELECT i, 'name ' || i, i / 10.0, i % 5 FROM generate_series(1, 500) i;
+INSERT INTO pk VALUES (501, NULL, NULL, NULL);
+CREATE TABLE nan (id int, k numeric(6,2), d numeric(8,2), e numeric(4,1));
+INSERT INTO nan SELECT i, CASE WHEN i % 50 = 0 THEN 'NaN' WHEN i % 9 = 0 THEN NULL ELSE i % 20 / 4.0 END,
+    CASE WHEN i % 501 = 0 THEN 'NaN' ELSE i / 3.0 END, CASE WHEN i % 7 = 0 THEN NULL ELSE i % 10 END FROM generate_series(1, 4000) i;
+ANALYZE n, pk, nan;
+
 CREATE TABLE o AS SELECT i AS k, i * 5.25::numeric AS low, i % 2 AS half FROM generate_series(1, 40) i;
 INSERT INTO o VALUES (NULL, NULL, NULL), (1000, 'NaN', 0);
 ANALYZE o;
