@@ -6,6 +6,7 @@
 
 #include "costs.h"
 #include "executor/hashjoin.h"
+#include "executor/nodeHash.h"
 #include "hash_keys.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
