@@ -10,6 +10,7 @@
 #include "access/heapam.h"
 #include "commands/explain.h"
 #include "nodes/extensible.h"
+#include "pgstat.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
