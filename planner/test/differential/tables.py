@@ -182,6 +182,8 @@ def create(rng: Random, name: str) -> tuple:
             statements += _history(rng, table)
     for _ in range(rng.randrange(3)):
         statements += _history(rng, table)
+    if rng.random() < 0.4:
+        statements.append(f"CREATE INDEX ON {name} (k)")
     if rng.random() < 0.8:
         statements.append(f"ANALYZE {name}")
     return table, statements
