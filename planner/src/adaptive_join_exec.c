@@ -8,6 +8,8 @@
  */
 #include "adaptive_join.h"
 
+#include "executor/nodeHash.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "portability/instr_time.h"
