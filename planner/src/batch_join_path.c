@@ -212,14 +212,6 @@ static const char *columns_refusal(const RelOptInfo *joinrel, const RelOptInfo *
 
 /* ---- what is around and below ---- */
 
-/* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
-static const char *any_statement_refusal(const PlannerInfo *root) {
-  const char *reason = NULL;
-
-  for (; root != NULL && reason == NULL; root = root->parent_root) reason = statement_refusal(root);
-  return reason;
-}
-
 /* Rows are read ahead, so that whatever has effects would have more of them. */
 static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   int relid = -1;
@@ -351,7 +343,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
   Path *outer = NULL, *inner = NULL;
 
   if (!kind_of(jointype, &kind)) return;
-  reason = any_statement_refusal(root);
+  reason = statement_refusal(root);
   if (reason == NULL)
     reason = sort_clauses(joinrel, outerrel, innerrel, IS_OUTER_JOIN(jointype), extra->restrictlist,
                           &clauses);

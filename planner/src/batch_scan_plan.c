@@ -42,17 +42,8 @@ void batch_scan_register(void) { RegisterCustomScanMethods(&plan_methods); }
 
 /* ---- deciding ---- */
 
-/* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
-static const char *any_statement_refusal(const PlannerInfo *root) {
-  for (; root != NULL; root = root->parent_root) {
-    const char *reason = statement_refusal(root);
-    if (reason) return reason;
-  }
-  return NULL;
-}
-
 static const char *table_refusal(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte) {
-  const char *reason = any_statement_refusal(root);
+  const char *reason = statement_refusal(root);
 
   if (reason) return reason;
   if (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL)

@@ -68,11 +68,13 @@ static const char *cursor_refusal(const Query *query, int cursor_options) {
 }
 
 const char *statement_refusal(const PlannerInfo *root) {
-  const Query *query = root->parse;
-
-  if (query->commandType != CMD_SELECT) return "the statement writes";
-  if (query->rowMarks != NIL || root->rowMarks != NIL) return "the statement locks rows";
-  if (query->hasModifyingCTE) return "a WITH query writes";
+  /* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
+  for (; root != NULL; root = root->parent_root) {
+    const Query *query = root->parse;
+    if (query->commandType != CMD_SELECT) return "the statement writes";
+    if (query->rowMarks != NIL || root->rowMarks != NIL) return "the statement locks rows";
+    if (query->hasModifyingCTE) return "a WITH query writes";
+  }
   return planning_refusal;
 }
 
