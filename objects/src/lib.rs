@@ -31,6 +31,7 @@ mod error;
 pub mod postgres;
 pub mod process_memory;
 pub mod program;
+mod source_files;
 
 pub use error::AttachError;
 

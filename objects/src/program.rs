@@ -109,13 +109,14 @@ const FILE_LIMIT: u64 = 2 << 30;
 impl Image {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Image, ProgramError> {
-        let fault = |source| ProgramError::File { path: path.to_owned(), source };
-        let size = fs::metadata(path).map_err(fault)?.len();
-        if size > FILE_LIMIT {
-            return Err(fault(io::Error::other("it is larger than any executable")));
-        }
-        let bytes = fs::read(path).map_err(fault)?;
-        Image::parse(&bytes).map_err(|error| fault(io::Error::new(io::ErrorKind::InvalidData, error)))
+        Image::parse_file(path, &read_file(path, FILE_LIMIT)?)
+    }
+
+    /// Reads an ELF file from memory; `path` is what its faults are told of.
+    pub(crate) fn parse_file(path: &Path, bytes: &[u8]) -> Result<Image, ProgramError> {
+        let fault = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        Image::parse(bytes)
+            .map_err(|error| ProgramError::File { path: path.to_owned(), source: fault(error) })
     }
 
     /// Reads an ELF file from memory.
@@ -332,7 +333,17 @@ fn unwind_starts(bytes: &[u8], address: u64) -> Vec<u64> {
     table.chunks_exact(8).take(count).map(start).collect()
 }
 
-fn is_elf(path: &Path) -> bool {
+/// The bytes of a file, of `most` at most.
+pub(crate) fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, ProgramError> {
+    let fault = |source| ProgramError::File { path: path.to_owned(), source };
+    if fs::metadata(path).map_err(fault)?.len() > most {
+        return Err(fault(io::Error::other(format!("it is larger than {} MB", most >> 20))));
+    }
+    fs::read(path).map_err(fault)
+}
+
+/// Whether a path is of an ordinary file that begins as executables and libraries do.
+pub(crate) fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
     // A device that is mapped must not be opened for reading.
     fs::metadata(path).is_ok_and(|data| data.is_file())

@@ -7,7 +7,7 @@
 //!            ──> page         parts of a page
 //!            ──> regions      stack, variables, libraries; private: memory contexts
 //!            ──> facts        what was found, and when it was so
-//!            ──> marks        code that belongs to operators and phases
+//!            ──> marks        code that belongs to operators and phases; libraries: whose code that is, besides
 //!            ──> statistics   what the server counts itself: transactions, rows
 //! ```
 
@@ -17,6 +17,7 @@ mod catalog;
 mod facts;
 pub(crate) mod found;
 pub mod layout;
+mod libraries;
 mod marks;
 mod observer;
 mod page;

@@ -6,7 +6,8 @@ use super::catalog::files::Files;
 use super::catalog::Catalog;
 use super::facts::{FactId, Facts};
 use super::found::{Found, PrivateObjects};
-use super::marks;
+use super::libraries::Libraries;
+use super::marks::{self, Mark};
 use super::private::PrivateMemory;
 use super::processes::ServerProcesses;
 use super::regions::Region;
@@ -23,6 +24,7 @@ use hardmeter_samples::model::{
 };
 use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRole};
 use std::collections::HashMap;
+use std::path::Path;
 
 /// A server that is being looked into.
 pub(crate) struct Postgres {
@@ -35,6 +37,7 @@ pub(crate) struct Postgres {
     processes: ServerProcesses,
     private: PrivateMemory,
     counting: Counting,
+    libraries: Libraries,
     attached: Timestamp,
     /// Facts that hold as long as the server runs.
     fixed: Vec<FactId>,
@@ -96,6 +99,7 @@ impl Postgres {
         Ok(Postgres {
             counting: Counting::begin(&server, &roles),
             places: Places::read(&server),
+            libraries: Libraries::of(&server),
             facts: Facts::new(MOST_FACTS),
             processes: ServerProcesses::default(),
             fixed: Vec::new(),
@@ -266,6 +270,7 @@ impl Postgres {
 
     fn remarks(&self) -> Vec<String> {
         let mut remarks = self.server.remarks.clone();
+        remarks.extend(self.libraries.remarks.iter().cloned());
         let mut count = |number: u64, what: &str| {
             if number > 0 {
                 remarks.push(format!("{number} {what}"));
@@ -345,6 +350,7 @@ impl ServerObjects for Postgres {
         let now = clock();
         let mut buffers = Vec::new();
         for access in accesses {
+            self.libraries.look_at(&self.server, access.pid);
             if self.server.segment.contains(&access.address) {
                 self.see_shared(access, now, &mut buffers);
             } else {
@@ -362,6 +368,7 @@ impl ServerObjects for Postgres {
         }
         self.roles.look(&self.server);
         self.counting.look(&self.server, &self.roles);
+        self.libraries.look_around(&self.server);
         for id in &self.fixed {
             self.facts.confirm(*id, now);
         }
@@ -403,24 +410,25 @@ impl ServerObjects for Postgres {
         let mut notes = ObjectNotes::new(self.describe());
         notes.remarks = self.remarks();
         let block_size = self.server.buffers.block_size as u32;
-        let Postgres { facts, roles, blocks, server, .. } = *self;
+        let Postgres { facts, roles, blocks, server, libraries, .. } = *self;
         let (mut texts, all) = facts.into_inner();
         notes.facts = all;
         let mut known: Vec<_> = roles.all().collect();
         known.sort_unstable();
         notes.roles =
             known.into_iter().map(|(pid, role)| ProcessRole { pid, role: texts.number(role) }).collect();
-        let image = texts.number(&server.program.path.to_string_lossy());
-        notes.marks = marks::of(&server.program)
-            .into_iter()
-            .map(|mark| CodeMark {
+        let mut mark = |image: &Path, marks: Vec<Mark>| {
+            let image = texts.number(&image.to_string_lossy());
+            notes.marks.extend(marks.into_iter().map(|mark| CodeMark {
                 image,
                 start: mark.range.start,
                 end: mark.range.end,
                 kind: mark.kind,
                 name: texts.number(mark.name),
-            })
-            .collect();
+            }));
+        };
+        mark(&server.program.path, marks::of(&server.program));
+        libraries.all().for_each(|(library, marks)| mark(&library, marks));
         notes.pages = blocks
             .relations
             .iter()

@@ -118,6 +118,7 @@ impl ServerProcesses {
     }
 }
 
-fn belongs(pid: Pid, first: Pid) -> bool {
+/// Whether a process is the first one, or was started by it.
+pub(crate) fn belongs(pid: Pid, first: Pid) -> bool {
     std::iter::successors(Some(pid), |pid| parent_of(*pid)).take(DEPTH).any(|ancestor| ancestor == first)
 }

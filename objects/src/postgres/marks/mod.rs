@@ -12,6 +12,7 @@
 //! ```
 
 mod code;
+pub(crate) mod libraries;
 mod names;
 
 use crate::program::{Image, Program, SymbolClass};
@@ -76,11 +77,14 @@ fn operators(image: &Image) -> Vec<Mark> {
         owners[index] = Some(owner.or(owners[index].flatten()));
     }
     let owners = settle(&functions, owners);
+    let owned = owners.into_iter().enumerate().filter_map(|(index, owner)| Some((index, owner?)));
+    operator_marks(owned.map(|(index, operator)| (functions.range(index), OPERATORS[operator].0)))
+}
 
+/// Marks of stretches of code in the order of their addresses, those that follow one another as one.
+fn operator_marks(stretches: impl Iterator<Item = (Range<u64>, &'static str)>) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
-    for (index, owner) in owners.into_iter().enumerate() {
-        let Some(operator) = owner else { continue };
-        let (name, range) = (OPERATORS[operator].0, functions.range(index));
+    for (range, name) in stretches {
         match marks.last_mut() {
             Some(last) if last.name == name && last.range.end == range.start => last.range.end = range.end,
             _ => marks.push(Mark { range, kind: CodeMarkKind::Operator, name }),
