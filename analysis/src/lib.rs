@@ -66,7 +66,9 @@ pub use quality::{
     AddressCheck, AddressGrade, AddressGrades, BlockCounts, EventQuality, Quality, Shadowing, Skid,
     UnevenBlock, Ungraded,
 };
-pub use queries::{QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable};
+pub use queries::{
+    EventSum, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, SideBySide, SideBySideRow,
+};
 pub use remark::Remark;
 pub use sharing::{
     Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,

@@ -8,6 +8,10 @@
 //!   operator: the innermost marked call. phase: the outermost.
 //! ```
 
+mod side_by_side;
+
+pub use side_by_side::{EventSum, SideBySide, SideBySideRow};
+
 use crate::code::{CodeMap, Place};
 use crate::column::{find, UnknownColumn};
 use crate::estimate::Share;

@@ -42,6 +42,7 @@ mod routine_code;
 mod routine_search;
 mod sample_rows;
 mod sharing_view;
+mod side_by_side_view;
 mod symbols;
 mod top_view;
 mod why;

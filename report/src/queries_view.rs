@@ -9,7 +9,7 @@ use crate::top_view::{closing_text, remark_json, sentences_text};
 use crate::workload::{amount, Workload};
 use crate::ReportError;
 use hardmeter_analysis::{
-    CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share,
+    CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share, SideBySide,
 };
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
@@ -25,6 +25,8 @@ pub struct QueriesOptions<'a> {
     pub columns: Vec<QueryColumn>,
     /// Rows per table; `None` for all.
     pub limit: Option<usize>,
+    /// Whether the events stand side by side in one table.
+    pub side_by_side: bool,
 }
 
 /// Samples by whom they were for.
@@ -38,6 +40,8 @@ pub struct QueriesReport {
     pub server: Option<String>,
     /// One table per event with samples.
     pub tables: Vec<QueryTable>,
+    /// The same events in one table, where that was asked for.
+    pub side_by_side: Option<SideBySide>,
     /// Of how many samples it is known for whom they were.
     pub coverage: QueryCoverage,
     /// What the server counted while it was recorded.
@@ -61,11 +65,13 @@ impl QueriesReport {
         let heading = capture.heading(&walk);
         let statements = walk.pass.statements().clone();
         let index = walk.pass.objects();
-        let tables = events
-            .iter()
-            .map(|event| count.table(*event, &options.columns, options.limit, index, &statements))
-            .filter(|table| table.total > 0)
-            .collect();
+        let tables = |limit| -> Vec<QueryTable> {
+            let tables =
+                events.iter().map(|event| count.table(*event, &options.columns, limit, index, &statements));
+            tables.filter(|table| table.total > 0).collect()
+        };
+        let side_by_side = options.side_by_side.then(|| SideBySide::of(&tables(None), options.limit));
+        let tables = tables(options.limit);
         let coverage = count.coverage(index);
         let mut remarks = missing(capture, coverage, &options.columns, statements.is_empty());
         remarks.extend(walk.remarks(None));
@@ -76,6 +82,7 @@ impl QueriesReport {
             filter: options.filter_text,
             server: capture.object_notes().map(|notes| notes.server.clone()),
             tables,
+            side_by_side,
             coverage,
             workload,
             remarks,
@@ -88,6 +95,18 @@ impl QueriesReport {
         let mut text = String::new();
         if !tables_only {
             text = self.heading.render(style, &self.facts());
+        }
+        if let Some(table) = &self.side_by_side {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            self.render_side_by_side(table, style, &mut text);
+            if !tables_only {
+                text.push_str(&closing_text(&self.heading, &self.remarks, style));
+            }
+            return text;
+        }
+        if !tables_only {
             let sentences = self.sentences();
             if !sentences.is_empty() {
                 text.push('\n');
@@ -226,7 +245,7 @@ impl QueriesReport {
         let mut coverage = json!(self.coverage);
         coverage["starting_share"] = json!(self.coverage.starting_share());
         coverage["statement_share"] = json!(self.coverage.statement_share());
-        json!({
+        let mut report = json!({
             "format": "hardmeter-queries",
             "version": 1,
             "capture": self.heading,
@@ -238,7 +257,11 @@ impl QueriesReport {
             "sentences": self.sentences(),
             "tables": tables,
             "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(table) = &self.side_by_side {
+            report["side_by_side"] = self.side_by_side_json(table);
+        }
+        report
     }
 
     fn table_json(&self, table: &QueryTable) -> Json {
@@ -282,6 +305,9 @@ impl QueriesReport {
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
     pub fn csv(&self) -> Result<String, ReportError> {
+        if let Some(table) = &self.side_by_side {
+            return self.side_by_side_csv(table);
+        }
         let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };
         let mut head: Vec<String> =

@@ -189,7 +189,8 @@ fn statements_add_up_and_have_figures_per_transaction() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let capture = Capture::open(&write(folder.path())).expect("opened");
     let columns = vec![QueryColumn::Statement, QueryColumn::Role];
-    let options = QueriesOptions { walk: walk(), filter_text: None, columns, limit: None };
+    let options =
+        QueriesOptions { walk: walk(), filter_text: None, columns, limit: None, side_by_side: false };
     let report = QueriesReport::make(&capture, options).expect("made");
     let text = report.render(Style::default(), false);
     assert!(text.contains("  statements 100.00 % of 6 samples in backends carry a statement\n"), "{text}");
@@ -214,9 +215,50 @@ l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
     assert_eq!(rows[0]["statement_id"], "0000000000000007");
     // Operators need a call chain: said, not failed.
     let columns = vec![QueryColumn::Operator];
-    let options = QueriesOptions { walk: walk(), filter_text: None, columns, limit: None };
+    let options =
+        QueriesOptions { walk: walk(), filter_text: None, columns, limit: None, side_by_side: false };
     let text = QueriesReport::make(&capture, options).expect("made").render(Style::default(), false);
     assert!(text.contains("record with --call-graph"), "{text}");
+}
+
+#[test]
+fn events_side_by_side_add_up_and_have_figures_per_transaction() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capture = Capture::open(&write(folder.path())).expect("opened");
+    let make = |limit| {
+        let columns = vec![QueryColumn::Statement, QueryColumn::Role];
+        let options = QueriesOptions { walk: walk(), filter_text: None, columns, limit, side_by_side: true };
+        QueriesReport::make(&capture, options).expect("made")
+    };
+    let report = make(None);
+    let table = "\
+l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
+  l2-miss  n  statement                     role
+       40  4  SELECT a FROM t WHERE k = $1  client backend
+       10  1  -                             -
+       10  1  -                             checkpointer
+       20  2  UPDATE t SET a = a + $1       client backend
+       80  8  (all)
+
+per transaction (of 4):
+  l2-miss  statement                     role
+     10.0  SELECT a FROM t WHERE k = $1  client backend
+     2.50  -                             -
+     2.50  -                             checkpointer
+     5.00  UPDATE t SET a = a + $1       client backend
+     20.0  (all)
+";
+    assert_eq!(body(&report.render(Style::default(), false), "l2-miss: n = "), table);
+    let json = &report.json()["side_by_side"];
+    assert_eq!(json["rows"][0]["of"]["l2-miss"]["share"]["count"], 4);
+    assert_eq!(json["rows"][0]["statement_id"], "0000000000000007");
+    assert_eq!(json["totals"]["l2-miss"]["events_per"]["transaction"], 20.0);
+    let csv = report.csv().expect("written");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "statement,role,l2-miss count,l2-miss events,l2-miss events_per_transaction");
+    assert_eq!(lines[1], "SELECT a FROM t WHERE k = $1,client backend,4,40,10.000000");
+    let text = make(Some(3)).render(Style::default(), true);
+    assert!(text.contains("       20  2  (the rest)\n       80  8  (all)\n"), "{text}");
 }
 
 #[test]

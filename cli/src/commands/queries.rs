@@ -14,11 +14,14 @@ Examples:
   hardmeter queries --by operator                 by operator of the executed plan
   hardmeter queries --by statement,object --event l2-miss
   hardmeter queries --by role,phase --all
+  hardmeter queries --by statement,operator --side-by-side
+                                                  every event of each plan node
   hardmeter queries --format json | jq '.tables[0].rows[0]'
 
 Columns (--by):
   statement   the statement that the process executed, without its constants
-  operator    the innermost executor node on the call chain (record with --call-graph)
+  operator    the innermost executor node on the call chain (record with --call-graph),
+              those of the extension ccopt among them
   phase       the outermost phase on the call chain: parse, plan, execute, commit
   role        what the process is to the server: client backend, checkpointer ...
   object      the object of the data address, as in hardmeter objects
@@ -38,6 +41,9 @@ pub struct Arguments {
     /// All rows.
     #[arg(long, conflicts_with = "top")]
     all: bool,
+    /// All events in one table: what each row's samples stand for, and how many they are (n).
+    #[arg(long)]
+    side_by_side: bool,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -70,6 +76,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         filter_text: arguments.view.filter_text(),
         columns,
         limit: (!arguments.all).then_some(arguments.top),
+        side_by_side: arguments.side_by_side,
     };
     let report = QueriesReport::make(&capture, options)?;
     drop(progress);
