@@ -48,6 +48,7 @@ typedef struct AdaptiveJoinState {
   uint64 next_decision;
   bool settled; /* no further decision: the table is there, or did not fit */
   bool too_large;
+  bool inner_ended;   /* the inner plan was read to its end, at least once */
   instr_time lookups; /* time in the inner plan since timing began */
   double foreseen;    /* outer rows that were expected when the table was built */
   uint64 built_after;
@@ -141,12 +142,22 @@ static void begin_adaptive_join(CustomScanState *node, EState *estate, int eflag
 
 /* ---- the decision ---- */
 
-/* The lowest adaptive join in the chain of outer plans. */
+static bool is_adaptive_join(const PlanState *node) {
+  return IsA(node, CustomScanState) && ((const CustomScanState *)node)->methods == &exec_methods;
+}
+
+/* Has come as far with its outer rows as the node has with its own. */
+static bool keeps_pace(const PlanState *node) {
+  return is_adaptive_join(node) || IsA(node, NestLoopState) || IsA(node, HashJoinState) ||
+         IsA(node, ResultState);
+}
+
+/* The lowest adaptive join in the chain of outer plans that keep pace. */
 static const AdaptiveJoinState *lowest_join(const AdaptiveJoinState *state) {
   const AdaptiveJoinState *lowest = state;
-  for (const PlanState *node = outerPlanState(state); node; node = outerPlanState(node))
-    if (IsA(node, CustomScanState) && ((const CustomScanState *)node)->methods == &exec_methods)
-      lowest = (const AdaptiveJoinState *)node;
+  for (const PlanState *node = (const PlanState *)state; node && keeps_pace(node);
+       node = outerPlanState(node))
+    if (is_adaptive_join(node)) lowest = (const AdaptiveJoinState *)node;
   return lowest;
 }
 
@@ -214,7 +225,9 @@ static void build_table(AdaptiveJoinState *state) {
     state->built_after = state->rows;
     return;
   }
-  /* Look-ups go on as before; the scan that is left in the middle is not asked again. */
+  /* Look-ups go on as before; what is materialized is started again by each, and the scan that is
+   * left in the middle must not keep pages pinned. */
+  if (state->build != innerPlanState(state)) ExecReScan(state->build);
   adaptive_table_free(state->table);
   state->table = NULL;
   state->too_large = true;
@@ -222,8 +235,12 @@ static void build_table(AdaptiveJoinState *state) {
 
 /* At an outer row: whether to go on with a hash table. */
 static void decide(AdaptiveJoinState *state) {
+  /* Rows that are materialized are computed when they are first asked for. A join that wants one
+   * match only, or of whose rows somebody wants a few, may never ask for all: some could fail. */
+  bool can_build = state->build != innerPlanState(state) || state->inner_ended;
+
   if (state->settled || state->rows < state->next_decision) return;
-  if (worth_building(state)) {
+  if (can_build && worth_building(state)) {
     build_table(state);
     return;
   }
@@ -291,6 +308,7 @@ static TupleTableSlot *exec_adaptive_join(PlanState *node) {
   for (;;) {
     TupleTableSlot *outer_now = NULL, *inner;
 
+    CHECK_FOR_INTERRUPTS(); /* no child is asked for what the hash table has */
     if (state->need_outer) {
       outer_now = ExecProcNode(outerPlanState(node));
       if (TupIsNull(outer_now)) return NULL;
@@ -303,6 +321,7 @@ static TupleTableSlot *exec_adaptive_join(PlanState *node) {
     inner = step_inner(state, outer_now);
     if (TupIsNull(inner)) {
       state->need_outer = true;
+      state->inner_ended = true;
       if (state->matched || !state->keeps_outer) continue;
       context->ecxt_innertuple = state->null_inner;
       if (ExecQual(state->other_qual, context)) return ExecProject(state->projection);

@@ -9,11 +9,12 @@
  *     Materialize, and the join's own condition has such a comparison; the hash table is built of
  *     what is materialized
  *
- * Building reads rows that core would never have looked at, so that nothing may be computed of them
- * that can fail.
+ * Building from the table reads rows that core would never have looked at, so that nothing may be
+ * computed of them that can fail. What is materialized must have been read to its end.
  */
 #include "adaptive_join.h"
 
+#include "access/genam.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -21,6 +22,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -178,6 +180,18 @@ static void price_table(Candidate *candidate, Relation relation) {
               constants->batch_attribute * RelationGetNumberOfAttributes(relation));
 }
 
+/*
+ * What the index's own condition says of its rows, as predicates of the table: core leaves out of
+ * the scan what follows from it.
+ */
+static List *index_predicate(const IndexScan *inner) {
+  Relation index = index_open(inner->indexid, NoLock); /* the planner has the lock */
+  List *predicate = RelationGetIndexPredicate(index);
+  index_close(index, NoLock);
+  ChangeVarNodes((Node *)predicate, 1, (int)inner->scan.scanrelid, 0);
+  return predicate;
+}
+
 static const char *match_index_scan(Candidate *candidate, const PlannedStmt *statement) {
   const IndexScan *inner = (const IndexScan *)candidate->join->join.plan.righttree;
   const RangeTblEntry *entry = rt_fetch(inner->scan.scanrelid, statement->rtable);
@@ -212,6 +226,10 @@ static const char *match_index_scan(Candidate *candidate, const PlannedStmt *sta
     quals = lappend(quals, lfirst(cell));
   }
   if (keys == NIL) return "no equality of integers";
+  foreach (cell, index_predicate(inner)) {
+    if (!holds_for_all_rows(lfirst(cell))) return "the condition of the index can fail";
+    quals = lappend(quals, lfirst(cell));
+  }
 
   relation = table_open(entry->relid, NoLock); /* the planner has the lock */
   heap = relation->rd_tableam == GetHeapamTableAmRoutine();

@@ -11,9 +11,25 @@ INSERT INTO line SELECT i, CASE WHEN i % 13 = 0 THEN NULL ELSE (i * 7919) % 3300
   date '2020-01-01' + i % 50, i / 7.0 FROM generate_series(1, 9000) i;
 INSERT INTO few SELECT i % 8, 'few ' || i FROM generate_series(1, 20) i;
 INSERT INTO few VALUES (NULL, 'none');
+CREATE TABLE half(id int, good bool, v int, name text, filler text);
+INSERT INTO half SELECT i % 2000, i % 3 = 0, i % 100, 'half ' || i, CASE WHEN i % 500 = 0 THEN repeat(md5(i::text), 300) END
+  FROM generate_series(1, 4000) i;
+ALTER TABLE half ALTER filler SET STORAGE EXTERNAL;
+UPDATE half SET filler = filler || 'x' WHERE filler IS NOT NULL;
+CREATE INDEX half_good ON half(id) WHERE good;
+CREATE INDEX half_high ON half(id) WHERE v > 50;
+CREATE TABLE many(k int, id int);
+INSERT INTO many SELECT i % 3, i FROM generate_series(1, 3000) i;
+CREATE INDEX many_k ON many(k);
+CREATE TABLE pieces(id int, name text) PARTITION BY RANGE (id);
+CREATE TABLE pieces_low PARTITION OF pieces FOR VALUES FROM (0) TO (1000);
+CREATE TABLE pieces_high PARTITION OF pieces FOR VALUES FROM (1000) TO (4000);
+INSERT INTO pieces SELECT i, 'piece ' || i FROM generate_series(1, 3000) i;
+CREATE INDEX pieces_id ON pieces(id);
+CREATE TABLE series AS SELECT i, 1 AS k FROM generate_series(1, 40) i;
 CREATE INDEX line_part ON line(part);
 CREATE INDEX line_part_day ON line(part, day);
-ANALYZE part, line, few;
+ANALYZE part, line, few, half, many, pieces, series;
 -- Nested loops only, by core's nodes; ccopt.force switches at the first row.
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off; SET enable_memoize = off;
 SET ccopt.enable_batch_scan = off; SET ccopt.enable_batch_agg = off; SET ccopt.enable_batch_join = off;
@@ -66,6 +82,21 @@ SELECT same('SELECT l.id, p.name, f.name AS few FROM few f JOIN part p ON p.smal
 SELECT same('SELECT f.k, s.n FROM few f, LATERAL (SELECT count(*) AS n FROM line l JOIN part p ON p.id = l.part WHERE l.v > f.k * 100 OFFSET 0) s');
 -- what is read ahead of being asked for must not fail
 SELECT same('SELECT l.id FROM line l JOIN part p ON p.id = l.part AND 100 / (p.id - 3001) < l.id');
+-- and of what is materialized only what core asks for: the 30th row of the subquery would be an error
+SELECT same('SELECT o.i FROM series o WHERE EXISTS (SELECT FROM (SELECT k, 1 / (30 - i) AS x FROM series OFFSET 0) f WHERE f.k = o.k AND f.x + o.i > 0)');
+SELECT same('SELECT f.k, (SELECT s.x FROM series o LEFT JOIN (SELECT k, 1 / (30 - i) AS x FROM series OFFSET 0) s ON s.k = o.k WHERE o.i > f.k LIMIT 1) FROM few f');
+-- an index over a part of the table: what follows from its condition is no condition of the scan
+SELECT same('SELECT l.id, h.name FROM line l JOIN half h ON h.id = l.part AND h.good');
+SELECT same('SELECT l.id, h.name FROM line l LEFT JOIN half h ON h.id = l.part AND h.good AND h.v < 40');
+SELECT same('SELECT l.id FROM line l WHERE NOT EXISTS (SELECT FROM half h WHERE h.id = l.part AND h.v > 60)');
+-- many rows of one key of which none is a result
+SELECT same('SELECT l.id, m.id AS m FROM line l LEFT JOIN (SELECT * FROM many OFFSET 0) m ON m.k = l.id AND m.id < l.id - 10 WHERE l.id < 9');
+-- all of a row, a column that is computed of both rows, values out of line
+SELECT same('SELECT l.id, p::text FROM line l JOIN part p ON p.id = l.part');
+SELECT same('SELECT l.id, length(h.filler) AS n, md5(h.filler) AS sum, p.name || h.name AS name FROM line l JOIN half h ON h.id = l.part AND h.good JOIN part p ON p.id = h.id');
+-- partitions, children
+SELECT same('SELECT l.id, q.name FROM line l JOIN pieces q ON q.id = l.part');
+SELECT same('SELECT l.id, q.name FROM line l JOIN pieces_low q ON q.id = l.part');
 -- empty sides
 SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part WHERE l.id < 0');
 SELECT same('SELECT f.name, p.name AS part FROM few f LEFT JOIN part p ON p.id = f.k WHERE f.k IS NULL');
@@ -74,6 +105,45 @@ SELECT same('SELECT f.name, p.name AS part FROM few f LEFT JOIN part p ON p.id =
 SET work_mem = '64kB';
 SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part');
 RESET work_mem;
+
+-- A cursor that is left in the middle, a plan that is kept, rows that change between its runs.
+SET ccopt.force = on;
+BEGIN;
+DECLARE c NO SCROLL CURSOR FOR SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part;
+FETCH 3 FROM c;
+UPDATE part SET name = 'changed' WHERE id <= 3000;
+FETCH 2 FROM c;
+CLOSE c;
+ROLLBACK;
+SET plan_cache_mode = force_generic_plan;
+PREPARE kept(int) AS SELECT count(*), max(p.name) FROM line l JOIN part p ON p.id = l.part WHERE l.id > $1;
+EXECUTE kept(8000);
+BEGIN;
+DELETE FROM part WHERE id > 100;
+EXECUTE kept(8000);
+ROLLBACK;
+ALTER TABLE part ADD COLUMN added text DEFAULT 'more';
+EXECUTE kept(8000);
+ALTER TABLE part DROP COLUMN added;
+EXECUTE kept(8000);
+DEALLOCATE kept;
+RESET plan_cache_mode;
+
+-- Who may not see rows does not see them by way of the hash table.
+CREATE ROLE adaptive_reader;
+GRANT USAGE ON SCHEMA adaptive TO adaptive_reader;
+GRANT SELECT ON line, part TO adaptive_reader;
+ALTER TABLE part ENABLE ROW LEVEL SECURITY;
+CREATE POLICY some_parts ON part TO adaptive_reader USING (small < 10);
+SET ROLE adaptive_reader;
+EXPLAIN (COSTS OFF) SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part;
+SELECT count(*), max(p.small) FROM line l JOIN part p ON p.id = l.part;
+RESET ROLE;
+ALTER TABLE part DISABLE ROW LEVEL SECURITY;
+REVOKE ALL ON line, part FROM adaptive_reader;
+REVOKE ALL ON SCHEMA adaptive FROM adaptive_reader;
+DROP POLICY some_parts ON part;
+DROP ROLE adaptive_reader;
 
 -- The plan names what it may become; a parallel, a locking and a writing statement are left alone.
 SET ccopt.force = on;
