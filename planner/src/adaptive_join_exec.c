@@ -16,6 +16,7 @@
 #include "utils/ruleutils.h"
 
 #include "costs.h"
+#include "stats.h"
 
 /* Look-ups are timed from TIMED_ROWS before a decision until it. */
 #define FIRST_DECISION 256
@@ -59,6 +60,8 @@ typedef struct AdaptiveJoinState {
   Size memory;
   TupleTableSlot *found;    /* holds the current row of it */
   const AdaptiveRow *match; /* the next candidate */
+
+  uint64 rows_out; /* for ccopt_stats */
 } AdaptiveJoinState;
 
 static const CustomExecMethods exec_methods;
@@ -300,6 +303,11 @@ static TupleTableSlot *step_inner(AdaptiveJoinState *state, TupleTableSlot *oute
 
 /* ---- the loop ---- */
 
+static TupleTableSlot *hand_on(AdaptiveJoinState *state) {
+  state->rows_out++;
+  return ExecProject(state->projection);
+}
+
 static TupleTableSlot *exec_adaptive_join(PlanState *node) {
   AdaptiveJoinState *state = (AdaptiveJoinState *)node;
   ExprContext *context = node->ps_ExprContext;
@@ -324,7 +332,7 @@ static TupleTableSlot *exec_adaptive_join(PlanState *node) {
       state->inner_ended = true;
       if (state->matched || !state->keeps_outer) continue;
       context->ecxt_innertuple = state->null_inner;
-      if (ExecQual(state->other_qual, context)) return ExecProject(state->projection);
+      if (ExecQual(state->other_qual, context)) return hand_on(state);
       InstrCountFiltered2(node, 1);
     } else {
       context->ecxt_innertuple = inner;
@@ -332,7 +340,7 @@ static TupleTableSlot *exec_adaptive_join(PlanState *node) {
         state->matched = true;
         if (state->single_match || state->join_type == JOIN_ANTI) state->need_outer = true;
         if (state->join_type == JOIN_ANTI) continue;
-        if (ExecQual(state->other_qual, context)) return ExecProject(state->projection);
+        if (ExecQual(state->other_qual, context)) return hand_on(state);
         InstrCountFiltered2(node, 1);
       } else {
         InstrCountFiltered1(node, 1);
@@ -359,6 +367,12 @@ static void rescan_adaptive_join(CustomScanState *node) {
 
 static void end_adaptive_join(CustomScanState *node) {
   AdaptiveJoinState *state = (AdaptiveJoinState *)node;
+  const NodeCounts counts = {.batches = state->table ? 1 : 0,
+                             .rows_in = state->rows,
+                             .rows_out = state->rows_out,
+                             .fallbacks = state->too_large ? 1 : 0};
+
+  stats_add(STATS_ADAPTIVE_JOIN, &counts);
   if (state->table) adaptive_table_free(state->table);
   state->table = NULL;
   if (state->build != innerPlanState(node)) ExecEndNode(state->build);

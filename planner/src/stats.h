@@ -21,12 +21,14 @@ typedef enum StatsNode {
   STATS_BATCH_AGG,
   STATS_BATCH_JOIN,
   STATS_BUFFER,
+  STATS_ADAPTIVE_JOIN,
   STATS_NODES /* how many there are */
 } StatsNode;
 
 typedef struct NodeCounts {
-  uint64 batches;   /* batches, or refills of a buffer */
-  uint64 rows_in;   /* rows looked at: visible ones of a scan, both sides' of a join */
+  uint64 batches;   /* batches, refills of a buffer, hash tables of an adaptive join */
+  uint64 rows_in;   /* rows looked at: visible ones of a scan, both sides' of a join, the
+                       outer side's of an adaptive one */
   uint64 rows_out;  /* rows handed on */
   uint64 odd_rows;  /* rows that went through core's functions alone, because a value did not fit */
   uint64 fallbacks; /* times the node gave up its way and passed rows through, until its end */

@@ -101,10 +101,16 @@ SELECT same('SELECT l.id, q.name FROM line l JOIN pieces_low q ON q.id = l.part'
 SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part WHERE l.id < 0');
 SELECT same('SELECT f.name, p.name AS part FROM few f LEFT JOIN part p ON p.id = f.k WHERE f.k IS NULL');
 
--- A table that does not fit is not built: look-ups go on.
+-- A table that does not fit is not built: look-ups go on. ccopt_stats counts tables as batches and those that did not fit
+-- as fallbacks; of a query's three runs one is without adaptive joins.
+SELECT ccopt_stats_reset();
+SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part');
+SELECT uses, batches BETWEEN 1 AND 2 AS tables, rows_in, rows_out, fallbacks FROM ccopt_stats WHERE node = 'AdaptiveJoin';
+SELECT ccopt_stats_reset();
 SET work_mem = '64kB';
 SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part');
 RESET work_mem;
+SELECT uses, batches, rows_in, rows_out, fallbacks BETWEEN 1 AND 2 AS fallbacks FROM ccopt_stats WHERE node = 'AdaptiveJoin';
 
 -- A cursor that is left in the middle, a plan that is kept, rows that change between its runs.
 SET ccopt.force = on;
