@@ -189,6 +189,14 @@ def create(rng: Random, name: str) -> tuple:
     return table, statements
 
 
+def index(rng: Random, table: Table) -> str:
+    """An index for look-ups by the key: of all rows, or of some."""
+    column = rng.choice(table.columns).name
+    second = f", {column}" if rng.random() < 0.1 else ""
+    condition = rng.choice(("", "", f" WHERE {column} IS NOT NULL", f" WHERE k >= {rng.randrange(50)}"))
+    return f"CREATE INDEX ON {table.name} (k{second}){condition}"
+
+
 def _some_rows(rng: Random, table: Table) -> str:
     modulus = rng.choice((2, 5, 50))
     return f"k % {modulus} = {rng.randrange(modulus)}"
