@@ -178,10 +178,28 @@ Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows) {
   return &path->path;
 }
 
+/*
+ * Whether a path that is there already costs less than reading the table's pages, which a BatchScan
+ * does in any case (costs.h): a look-up by index, say. Asked first, for such statements are short.
+ */
+static bool is_beaten(const RelOptInfo *rel) {
+  Cost pages = rel->pages * seq_page_cost;
+  ListCell *cell;
+  foreach (cell, rel->pathlist) {
+    const Path *path = lfirst(cell);
+    if (path->param_info == NULL && path->total_cost < pages) return true;
+  }
+  return false;
+}
+
 void batch_scan_add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte) {
   Path *path;
 
   if (rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel)) return;
+  if (!ccopt_force && is_beaten(rel)) {
+    note_refusal(root, rel, BATCH_SCAN_NAME, "an index is cheaper than the table's pages");
+    return;
+  }
   path = batch_scan_path(root, rel, true);
   if (path) add_path(rel, path);
 }
