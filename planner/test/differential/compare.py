@@ -172,8 +172,6 @@ def force_settings(rng: Random) -> list:
     settings.append(f"ccopt.buffer_mode = {rng.choice(('ring', 'copy'))}")
     if rng.random() < 0.5:
         settings.append(f"ccopt.buffer_rows = {rng.choice((1, 2, 7, 100, 2000))}")
-    if rng.random() < 0.2:
-        settings += ["ccopt.enable_batch_join = off", "enable_hashjoin = off", "enable_mergejoin = off"]
     for name in ("batch_scan", "batch_agg", "batch_join", "adaptive_join", "bloom"):
         if rng.random() < 0.08:
             settings.append(f"ccopt.enable_{name} = off")
