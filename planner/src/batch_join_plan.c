@@ -8,7 +8,9 @@
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
 
 typedef struct JoinColumns {
   List *outer, *inner; /* target lists of the children */
@@ -49,9 +51,11 @@ static Node *over_entries(Node *node, JoinColumns *columns) {
   return expression_tree_mutator(node, over_entries, columns);
 }
 
-/* The children's target entries that a hash clause compares. */
-static void key_resnos(const JoinColumns *columns, const OpExpr *clause, List **outer,
-                       List **inner) {
+/*
+ * The children's target entries that a hash clause compares. Returns the clause with the outer side
+ * to the left, as core's hash joins show theirs.
+ */
+static OpExpr *add_key(const JoinColumns *columns, OpExpr *clause, List **outer, List **inner) {
   Node *left, *right;
   int outer_index, inner_index;
 
@@ -61,17 +65,22 @@ static void key_resnos(const JoinColumns *columns, const OpExpr *clause, List **
   if (outer_index < 0 || inner_index < 0) {
     outer_index = batch_join_find_column(columns->outer, right);
     inner_index = batch_join_find_column(columns->inner, left);
+    if (OidIsValid(get_commutator(clause->opno))) {
+      clause = copyObject(clause);
+      CommuteOpExpr(clause);
+    }
   }
   if (outer_index < 0 || inner_index < 0) elog(ERROR, "a key of the join is in neither side");
   *outer = lappend_int(*outer, outer_index + 1);
   *inner = lappend_int(*inner, inner_index + 1);
+  return clause;
 }
 
 Plan *batch_join_make_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *target,
                            List *clauses, List *children) {
   CustomScan *scan = makeNode(CustomScan);
   List *private = path->custom_private;
-  List *hash_clauses = list_nth(private, JOIN_PATH_HASH_CLAUSES);
+  List *hash_clauses = NIL;
   List *vector_quals = NIL, *row_quals = NIL, *outer_keys = NIL, *inner_keys = NIL;
   JoinColumns columns = {.outer = ((Plan *)linitial(children))->targetlist,
                          .inner = ((Plan *)lsecond(children))->targetlist};
@@ -80,8 +89,9 @@ Plan *batch_join_make_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
   foreach (cell, (List *)list_nth(private, JOIN_PATH_TARGET))
     if (entry_for(&columns, lfirst(cell)) == NULL)
       elog(ERROR, "a column of the join is in neither side");
-  foreach (cell, hash_clauses)
-    key_resnos(&columns, lfirst_node(OpExpr, cell), &outer_keys, &inner_keys);
+  foreach (cell, (List *)list_nth(private, JOIN_PATH_HASH_CLAUSES))
+    hash_clauses = lappend(hash_clauses,
+                           add_key(&columns, lfirst_node(OpExpr, cell), &outer_keys, &inner_keys));
   foreach (cell, (List *)list_nth(private, JOIN_PATH_QUALS)) {
     if (vector_qual_refusal(lfirst(cell)) == NULL)
       vector_quals = lappend(vector_quals, lfirst(cell));
