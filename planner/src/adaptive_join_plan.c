@@ -296,17 +296,6 @@ static const char *refusal(Candidate *candidate, const PlannedStmt *statement) {
 
 /* ---- the node ---- */
 
-static List *identity_list(List *entries) {
-  List *identity = NIL;
-  ListCell *cell;
-  foreach (cell, entries) {
-    TargetEntry *entry = copyObject(lfirst(cell));
-    entry->expr = (Expr *)makeVarFromTargetEntry(INDEX_VAR, lfirst(cell));
-    identity = lappend(identity, entry);
-  }
-  return identity;
-}
-
 static Node *number(double value) { return (Node *)makeFloat(psprintf("%.6g", value)); }
 
 /* In the order of AdaptivePrivate. */
@@ -344,7 +333,7 @@ static void put_adaptive(Plan **link, const Candidate *candidate, int *last_id) 
   plan->plan_rows = join->plan_rows;
   plan->plan_width = join->plan_width;
   plan->plan_node_id = join->plan_node_id;
-  plan->targetlist = identity_list(join->targetlist);
+  plan->targetlist = plan_identity_list(join->targetlist, INDEX_VAR);
   plan->lefttree = join->lefttree;
   plan->righttree = join->righttree;
   plan->initPlan = join->initPlan;
@@ -376,19 +365,13 @@ static void visit(Plan *parent, Plan **link, ChildRole role, void *argument) {
   if (refusal(&candidate, pass->statement) == NULL) put_adaptive(link, &candidate, &pass->last_id);
 }
 
-static bool find_highest_id(Plan *plan, void *argument) {
-  int *highest = argument;
-  *highest = Max(*highest, plan->plan_node_id);
-  return false;
-}
-
 void adaptive_joins_insert(PlannedStmt *plan, int cursor_options) {
   Pass pass = {.statement = plan};
   ListCell *cell;
 
   /* What forbids a buffer forbids to read a table ahead of its being asked for. */
   if (buffer_statement_refusal(plan, cursor_options) != NULL) return;
-  statement_any(plan, find_highest_id, &pass.last_id);
+  pass.last_id = statement_last_id(plan);
   visit(NULL, &plan->planTree, CHILD_OUTER, &pass);
   foreach (cell, plan->subplans)
     if (lfirst(cell)) visit(NULL, (Plan **)&lfirst(cell), CHILD_OUTER, &pass);

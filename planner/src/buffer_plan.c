@@ -27,12 +27,6 @@ static bool collect_init_params(Plan *plan, void *argument) {
   return false;
 }
 
-static bool find_highest_id(Plan *plan, void *argument) {
-  int *highest = argument;
-  *highest = Max(*highest, plan->plan_node_id);
-  return false;
-}
-
 /* ---- places ---- */
 
 /* The purpose of a buffer at this place, by the setting; or why there is none. */
@@ -84,18 +78,6 @@ static List *integers_of(const Bitmapset *set) {
   return integers;
 }
 
-/* The child's columns, handed on: as the node's input (OUTER_VAR) and as its output (INDEX_VAR). */
-static List *identity_list(List *child_list, int varno) {
-  List *entries = NIL;
-  ListCell *cell;
-  foreach (cell, child_list) {
-    TargetEntry *entry = flatCopyTargetEntry(lfirst(cell));
-    entry->expr = (Expr *)makeVarFromTargetEntry(varno, lfirst(cell));
-    entries = lappend(entries, entry);
-  }
-  return entries;
-}
-
 static int rows_of(const BufferPlace *place, int places) {
   int rows = place->rows ? place->rows : PAPER_TOTAL_ROWS / places;
   double expected = (*place->link)->plan_rows;
@@ -116,11 +98,12 @@ static void put_buffer(const BufferPlace *place, int rows, int plan_node_id) {
   plan->plan_rows = child->plan_rows;
   plan->plan_width = child->plan_width;
   plan->plan_node_id = plan_node_id;
-  plan->targetlist = identity_list(child->targetlist, INDEX_VAR);
+  /* The child's columns, handed on: as the node's input and as its output. */
+  plan->targetlist = plan_identity_list(child->targetlist, INDEX_VAR);
   plan->lefttree = child;
   plan->extParam = bms_copy(child->extParam);
   plan->allParam = bms_copy(child->allParam);
-  buffer->custom_scan_tlist = identity_list(child->targetlist, OUTER_VAR);
+  buffer->custom_scan_tlist = plan_identity_list(child->targetlist, OUTER_VAR);
   buffer->methods = &buffer_scan_methods;
   /* In the order of BufferPrivate. */
   buffer->custom_private = list_make5(makeInteger(place->purpose), makeInteger(ccopt_buffer_mode),
@@ -132,7 +115,7 @@ void buffers_insert(PlannedStmt *plan, int cursor_options) {
   Pass pass = {.facts = {.statement = plan}};
   const char *reason = buffer_statement_refusal(plan, cursor_options);
   ListCell *cell;
-  int last_id = 0;
+  int last_id;
 
   if (reason) {
     if (ccopt_buffer != BUFFER_AUTO) note_refusal(NULL, NULL, BUFFER_NAME, reason);
@@ -151,7 +134,7 @@ void buffers_insert(PlannedStmt *plan, int cursor_options) {
   }
   if (pass.places == NIL) return;
 
-  statement_any(plan, find_highest_id, &last_id);
+  last_id = statement_last_id(plan);
   foreach (cell, pass.places) {
     const BufferPlace *place = lfirst(cell);
     put_buffer(place, rows_of(place, list_length(pass.places)), ++last_id);

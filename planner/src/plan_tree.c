@@ -3,6 +3,7 @@
  */
 #include "plan_tree.h"
 
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
@@ -58,6 +59,29 @@ bool statement_any(const PlannedStmt *statement, PlanVisitor visit, void *argume
     if (plan && plan_tree_any(plan, visit, argument)) return true;
   }
   return false;
+}
+
+static bool find_highest_id(Plan *plan, void *argument) {
+  int *highest = argument;
+  *highest = Max(*highest, plan->plan_node_id);
+  return false;
+}
+
+int statement_last_id(const PlannedStmt *statement) {
+  int highest = 0;
+  statement_any(statement, find_highest_id, &highest);
+  return highest;
+}
+
+List *plan_identity_list(List *entries, int varno) {
+  List *identity = NIL;
+  ListCell *cell;
+  foreach (cell, entries) {
+    TargetEntry *entry = flatCopyTargetEntry(lfirst(cell));
+    entry->expr = (Expr *)makeVarFromTargetEntry(varno, lfirst(cell));
+    identity = lappend(identity, entry);
+  }
+  return identity;
 }
 
 /* What a node evaluates beyond its target list and its quals. */

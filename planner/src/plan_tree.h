@@ -17,6 +17,12 @@ extern bool plan_tree_any(Plan *plan, PlanVisitor visit, void *argument);
 /* The same over the main plan and all subplans. */
 extern bool statement_any(const PlannedStmt *statement, PlanVisitor visit, void *argument);
 
+/* The highest plan_node_id there is: a node that is put in takes the next. */
+extern int statement_last_id(const PlannedStmt *statement);
+
+/* A target list that hands on the columns of another: Vars of `varno`, in its order. */
+extern List *plan_identity_list(List *entries, int varno);
+
 /* All expressions that the node itself evaluates, as a list of lists and expressions. */
 extern List *plan_expressions(const Plan *plan);
 
