@@ -22,7 +22,7 @@ p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number) {
   return added;
 }
 
-void p3l_images_publish(p3l_transaction *transaction) {
+void p3l_images_publish(p3l_pager_transaction *transaction) {
   p3l_pager *pager = transaction->pager;
   pthread_rwlock_wrlock(&pager->readers);
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
@@ -39,7 +39,7 @@ void p3l_images_publish(p3l_transaction *transaction) {
   pthread_rwlock_unlock(&pager->readers);
 }
 
-void p3l_images_discard(p3l_transaction *transaction) {
+void p3l_images_discard(p3l_pager_transaction *transaction) {
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
     free(image->private_copy);

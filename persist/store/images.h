@@ -27,7 +27,7 @@ typedef struct p3l_image {
   UT_hash_handle hh;
 } p3l_image;
 
-struct p3l_transaction {
+struct p3l_pager_transaction {
   p3l_pager *pager;
   p3l_image *pages; /* with private copies */
 };
@@ -43,7 +43,7 @@ struct p3l_pager {
   pthread_mutex_t writer;
   p3l_log log;
   p3l_frames frames;
-  p3l_transaction transaction;
+  p3l_pager_transaction transaction;
 
   /* Guards images and page_count against readers; the writer may read them without. */
   pthread_rwlock_t readers;
@@ -65,9 +65,9 @@ p3l_image *p3l_image_find(p3l_pager *pager, p3l_page_number number);
 /* Finds or adds; NULL: no memory. Takes the readers' lock to add. */
 p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number);
 /* Private copies become what readers see. */
-void p3l_images_publish(p3l_transaction *transaction);
+void p3l_images_publish(p3l_pager_transaction *transaction);
 /* Private copies are forgotten. */
-void p3l_images_discard(p3l_transaction *transaction);
+void p3l_images_discard(p3l_pager_transaction *transaction);
 
 /* Returns when the log is durable up to `position`. */
 p3l_code p3l_log_make_durable(p3l_pager *pager, p3l_lsn position, p3l_error *error);

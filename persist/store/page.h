@@ -16,7 +16,7 @@
 #ifndef P3L_PAGE_H
 #define P3L_PAGE_H
 
-#include "status.h"
+#include "p3l_status.h"
 #include "units.h"
 
 #define P3L_PAGE_SIZE 4096u

@@ -144,7 +144,7 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, p3l_error *error) {
   return P3L_OK;
 }
 
-p3l_code p3l_checkpoint(p3l_pager *pager, p3l_error *error) {
+p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {
   if (pager->read_only)
     return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
   pthread_mutex_lock(&pager->writer);
@@ -163,7 +163,7 @@ typedef struct recovering {
 static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, p3l_error *error) {
   recovering *recovering = state;
   p3l_pager *pager = recovering->pager;
-  p3l_transaction *transaction = &pager->transaction;
+  p3l_pager_transaction *transaction = &pager->transaction;
   if (frame->kind == P3L_FRAME_COMMIT) {
     p3l_images_publish(transaction);
     recovering->counts.transactions++;
@@ -340,7 +340,7 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
 }
 
 p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
-  p3l_code code = pager->read_only ? P3L_OK : p3l_checkpoint(pager, error);
+  p3l_code code = pager->read_only ? P3L_OK : p3l_pager_checkpoint(pager, error);
   pager_free(pager);
   return code;
 }

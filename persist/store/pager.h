@@ -73,33 +73,61 @@ uint64_t p3l_pager_page_count(p3l_pager *pager);
 /* Copies the committed state of a page. Checks it (P3L_CORRUPT). */
 p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, p3l_error *error);
 
+/* The same for `count` pages side by side, read with as few requests as can be: one, where the file
+ * has them all. Checks each. Stops at the first that is wrong. */
+p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
+                            p3l_error *error);
+/* The same for `count` pages anywhere, many under way at a time (io_uring, or threads where the
+ * kernel has none). `visit` is called for each as it comes, in any order, by this thread; its page
+ * is valid during the call. Ends with the first failure of a read or of visit. */
+typedef p3l_code (*p3l_page_visitor)(void *state, size_t index, const p3l_page *page,
+                                     p3l_error *error);
+p3l_code p3l_pager_read_many(p3l_pager *pager, const p3l_page_number *numbers, size_t count,
+                             p3l_page_visitor visit, void *state, p3l_error *error);
+
 /* ---- writing: one transaction at a time; begin waits for the other ---- */
 
-typedef struct p3l_transaction p3l_transaction;
+typedef struct p3l_pager_transaction p3l_pager_transaction;
 
-p3l_code p3l_begin(p3l_pager *pager, p3l_transaction **transaction, p3l_error *error);
+p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, p3l_error *error);
 
 /*
  * The transaction's own copy of a page, to be changed in place; call p3l_page_changed() for every
  * change. It is valid until commit or abort. The page's header is the store's: only `next` of data
  * pages may be changed.
  */
-p3l_code p3l_page_for_writing(p3l_transaction *transaction, p3l_page_number number, p3l_page **page,
-                              p3l_error *error);
-void p3l_page_changed(p3l_transaction *transaction, p3l_page *page, uint32_t offset,
+p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_number number,
+                              p3l_page **page, p3l_error *error);
+void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32_t offset,
                       uint32_t length);
 /* A new data page, zeroed; from the free list or behind the end. */
-p3l_code p3l_page_allocate(p3l_transaction *transaction, p3l_page_number *number, p3l_page **page,
-                           p3l_error *error);
-p3l_code p3l_page_release(p3l_transaction *transaction, p3l_page_number number, p3l_error *error);
+p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *number,
+                           p3l_page **page, p3l_error *error);
+/* `count` new data pages side by side, behind the end of the file; for objects larger than a page. */
+p3l_code p3l_page_allocate_run(p3l_pager_transaction *transaction, size_t count,
+                               p3l_page_number *first, p3l_error *error);
+p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number number,
+                          p3l_error *error);
 
-/* Ends the transaction, whatever it returns; see invariant 3. */
-p3l_code p3l_commit(p3l_transaction *transaction, p3l_error *error);
-void p3l_abort(p3l_transaction *transaction);
+/* The transaction's view of a page, its private copy or the committed state; valid until the next
+ * call with this transaction. */
+p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number number,
+                       const p3l_page **page, p3l_error *error);
+
+/*
+ * The first half of a commit: everything that can fail before the frames are in the log. Afterwards
+ * the transaction is committed unless the disk fails; the next one may begin. The second half waits
+ * until the log is durable up to `position`: group commit.
+ */
+p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error);
+p3l_code p3l_pager_wait(p3l_pager *pager, p3l_lsn position, p3l_error *error);
+/* Both. Ends the transaction, whatever it returns; see invariant 3. */
+p3l_code p3l_pager_commit(p3l_pager_transaction *transaction, p3l_error *error);
+void p3l_pager_abort(p3l_pager_transaction *transaction);
 
 /* Writes all committed pages to the file and empties the log. Waits for the transaction under way.
  */
-p3l_code p3l_checkpoint(p3l_pager *pager, p3l_error *error);
+p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error);
 
 /* ---- checking ---- */
 

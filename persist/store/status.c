@@ -1,4 +1,4 @@
-#include "status.h"
+#include "p3l_status.h"
 
 #include <errno.h>
 #include <stdarg.h>

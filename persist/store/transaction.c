@@ -18,7 +18,7 @@ p3l_code p3l_pager_usable(p3l_pager *pager, p3l_error *error) {
                   pager->path);
 }
 
-p3l_code p3l_begin(p3l_pager *pager, p3l_transaction **transaction, p3l_error *error) {
+p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, p3l_error *error) {
   if (pager->read_only)
     return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
   pthread_mutex_lock(&pager->writer);
@@ -31,8 +31,8 @@ p3l_code p3l_begin(p3l_pager *pager, p3l_transaction **transaction, p3l_error *e
   return P3L_OK;
 }
 
-p3l_code p3l_page_for_writing(p3l_transaction *transaction, p3l_page_number number, p3l_page **page,
-                              p3l_error *error) {
+p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_number number,
+                              p3l_page **page, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   p3l_image *image = p3l_image_find(pager, number);
   if (image != NULL && image->private_copy != NULL) {
@@ -60,8 +60,8 @@ p3l_code p3l_page_for_writing(p3l_transaction *transaction, p3l_page_number numb
 }
 
 /* A page that did not exist: nothing to read. */
-static p3l_code new_page(p3l_transaction *transaction, p3l_page_number number, p3l_page **page,
-                         p3l_error *error) {
+static p3l_code new_page(p3l_pager_transaction *transaction, p3l_page_number number,
+                         p3l_page **page, p3l_error *error) {
   p3l_image *image = p3l_image_add(transaction->pager, number);
   if (image != NULL && image->private_copy == NULL) {
     image->private_copy = malloc(sizeof(p3l_page));
@@ -77,7 +77,7 @@ static p3l_code new_page(p3l_transaction *transaction, p3l_page_number number, p
   return P3L_OK;
 }
 
-void p3l_page_changed(p3l_transaction *transaction, p3l_page *page, uint32_t offset,
+void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32_t offset,
                       uint32_t length) {
   p3l_image *image = p3l_image_find(transaction->pager, (p3l_page_number){page->number});
   if (length == 0 || image == NULL || image->private_copy != page) return;
@@ -85,8 +85,8 @@ void p3l_page_changed(p3l_transaction *transaction, p3l_page *page, uint32_t off
   image->changed |= (~UINT64_C(0) << first) & (~UINT64_C(0) >> (63 - last));
 }
 
-p3l_code p3l_page_allocate(p3l_transaction *transaction, p3l_page_number *number, p3l_page **page,
-                           p3l_error *error) {
+p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *number,
+                           p3l_page **page, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   p3l_page *zero;
   p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){0}, &zero, error);
@@ -115,7 +115,8 @@ p3l_code p3l_page_allocate(p3l_transaction *transaction, p3l_page_number *number
   return P3L_OK;
 }
 
-p3l_code p3l_page_release(p3l_transaction *transaction, p3l_page_number number, p3l_error *error) {
+p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number number,
+                          p3l_error *error) {
   p3l_page *zero, *page;
   p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){0}, &zero, error);
   if (code == P3L_OK) code = p3l_page_for_writing(transaction, number, &page, error);
@@ -180,7 +181,7 @@ p3l_code p3l_log_make_durable(p3l_pager *pager, p3l_lsn position, p3l_error *err
   return p3l_pager_usable(pager, error);
 }
 
-p3l_code p3l_commit(p3l_transaction *transaction, p3l_error *error) {
+p3l_code p3l_pager_commit(p3l_pager_transaction *transaction, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   p3l_code code = P3L_OK;
   bool changed = false;
@@ -198,7 +199,7 @@ p3l_code p3l_commit(p3l_transaction *transaction, p3l_error *error) {
   if (code == P3L_OK && changed) code = p3l_frames_add_commit(&pager->frames, &pager->log, error);
   if (code == P3L_OK && changed) code = p3l_log_append(&pager->log, &pager->frames, error);
   if (code != P3L_OK || !changed) {
-    p3l_abort(transaction);
+    p3l_pager_abort(transaction);
     return code;
   }
 
@@ -213,11 +214,11 @@ p3l_code p3l_commit(p3l_transaction *transaction, p3l_error *error) {
   code = p3l_log_make_durable(pager, mine, error);
   /* A checkpoint that fails for want of space is tried again by the next commit; this one has
    * committed. */
-  if (code == P3L_OK && long_log) p3l_checkpoint(pager, NULL);
+  if (code == P3L_OK && long_log) p3l_pager_checkpoint(pager, NULL);
   return code;
 }
 
-void p3l_abort(p3l_transaction *transaction) {
+void p3l_pager_abort(p3l_pager_transaction *transaction) {
   p3l_pager *pager = transaction->pager;
   p3l_images_discard(transaction);
   pthread_mutex_unlock(&pager->writer);

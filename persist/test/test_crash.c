@@ -128,10 +128,10 @@ static void crash(void *state) {
 
 static void run_transaction(world *world, p3l_pager *pager, int t, p3l_page_number *spare) {
   oracle *oracle = world->oracle;
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_error error;
   memcpy(oracle->words[t], oracle->words[t - 1], sizeof(oracle->words[t]));
-  assert_int_equal(p3l_begin(pager, &transaction, &error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
   int changes = 1 + (int)draw(&world->random, 12);
   for (int change = 0; change < changes; change++) {
     unsigned p = draw(&world->random, PAGES), w = draw(&world->random, WORDS);
@@ -153,7 +153,7 @@ static void run_transaction(world *world, p3l_pager *pager, int t, p3l_page_numb
     }
   }
   oracle->begun = t;
-  assert_int_equal(p3l_commit(transaction, &error), P3L_OK);
+  assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
   oracle->acknowledged = t;
 }
 
@@ -168,15 +168,15 @@ static void nothing_acknowledged_is_lost(void **state) {
   assert_int_equal(p3l_pager_open_devices(&world.file->device, &world.log->device, &options, &pager,
                                           NULL, &error),
                    P3L_OK);
-  p3l_transaction *transaction;
-  assert_int_equal(p3l_begin(pager, &transaction, &error), P3L_OK);
+  p3l_pager_transaction *transaction;
+  assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
   for (int p = 0; p < PAGES; p++) {
     p3l_page_number number;
     p3l_page *page;
     assert_int_equal(p3l_page_allocate(transaction, &number, &page, &error), P3L_OK);
     assert_int_equal(number.n, p + 1);
   }
-  assert_int_equal(p3l_commit(transaction, &error), P3L_OK);
+  assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
 
   world.file->before = world.log->before = crash;
   world.file->before_state = world.log->before_state = &world;
@@ -213,18 +213,18 @@ static recorded record(int transactions) {
   p3l_error error;
   p3l_pager *pager;
   p3l_pager_options options = {0};
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_page_number number, spare = {0};
   p3l_page *page;
   assert_int_equal(p3l_store_format(&world.file->device, &world.log->device, &error), P3L_OK);
   assert_int_equal(p3l_pager_open_devices(&world.file->device, &world.log->device, &options, &pager,
                                           NULL, &error),
                    P3L_OK);
-  assert_int_equal(p3l_begin(pager, &transaction, &error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
   for (int p = 0; p < PAGES; p++)
     assert_int_equal(p3l_page_allocate(transaction, &number, &page, &error), P3L_OK);
-  assert_int_equal(p3l_commit(transaction, &error), P3L_OK);
-  assert_int_equal(p3l_checkpoint(pager, &error), P3L_OK);
+  assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
+  assert_int_equal(p3l_pager_checkpoint(pager, &error), P3L_OK);
   for (int t = 1; t <= transactions; t++) run_transaction(&world, pager, t, &spare);
   recorded.file = memory_device_crash(world.file, everything, NULL, &recorded.file_size);
   recorded.log = memory_device_crash(world.log, everything, NULL, &recorded.log_size);

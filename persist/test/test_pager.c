@@ -44,29 +44,29 @@ static void drop(fixture *f) {
 }
 
 static p3l_page_number add_page(fixture *f, uint64_t value) {
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_page_number number;
   p3l_page *page;
-  assert_int_equal(p3l_begin(f->pager, &transaction, &f->error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(f->pager, &transaction, &f->error), P3L_OK);
   assert_int_equal(p3l_page_allocate(transaction, &number, &page, &f->error), P3L_OK);
   memcpy(page->payload, &value, sizeof(value));
-  assert_int_equal(p3l_commit(transaction, &f->error), P3L_OK);
+  assert_int_equal(p3l_pager_commit(transaction, &f->error), P3L_OK);
   return number;
 }
 
 static p3l_code write_value(fixture *f, p3l_page_number number, uint64_t value) {
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_page *page;
-  p3l_code code = p3l_begin(f->pager, &transaction, &f->error);
+  p3l_code code = p3l_pager_begin(f->pager, &transaction, &f->error);
   if (code != P3L_OK) return code;
   code = p3l_page_for_writing(transaction, number, &page, &f->error);
   if (code != P3L_OK) {
-    p3l_abort(transaction);
+    p3l_pager_abort(transaction);
     return code;
   }
   memcpy(page->payload, &value, sizeof(value));
   p3l_page_changed(transaction, page, offsetof(p3l_page, payload), sizeof(value));
-  return p3l_commit(transaction, &f->error);
+  return p3l_pager_commit(transaction, &f->error);
 }
 
 static uint64_t value_of(fixture *f, p3l_page_number number) {
@@ -98,14 +98,14 @@ static void an_aborted_transaction_leaves_nothing(void **state) {
   (void)state;
   fixture f = fresh();
   p3l_page_number one = add_page(&f, 11), other;
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_page *page;
-  assert_int_equal(p3l_begin(f.pager, &transaction, &f.error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(f.pager, &transaction, &f.error), P3L_OK);
   assert_int_equal(p3l_page_for_writing(transaction, one, &page, &f.error), P3L_OK);
   memset(page->payload, 0xee, 100);
   p3l_page_changed(transaction, page, 32, 100);
   assert_int_equal(p3l_page_allocate(transaction, &other, &page, &f.error), P3L_OK);
-  p3l_abort(transaction);
+  p3l_pager_abort(transaction);
   assert_int_equal(value_of(&f, one), 11);
   assert_int_equal(p3l_pager_page_count(f.pager), 2);
   /* The number is given again, and its page is new. */
@@ -123,7 +123,7 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   assert_int_equal(f.log->size - before, 32 + 64 + 32);
   /* The first change after a checkpoint logs the page. The log begins anew, in the same bytes of
    * the file. */
-  assert_int_equal(p3l_checkpoint(f.pager, &f.error), P3L_OK);
+  assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
   memset(f.log->bytes + 4096, 0xaa, f.log->size - 4096);
   assert_int_equal(write_value(&f, one, 3), P3L_OK);
   assert_int_equal(f.log->bytes[4096 + 32 + 4096 + 32 - 1], 0);
@@ -135,14 +135,14 @@ static void released_pages_are_given_again(void **state) {
   (void)state;
   fixture f = fresh();
   p3l_page_number pages[4];
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_verification verification;
   for (int i = 0; i < 4; i++) pages[i] = add_page(&f, (uint64_t)i);
-  assert_int_equal(p3l_begin(f.pager, &transaction, &f.error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(f.pager, &transaction, &f.error), P3L_OK);
   assert_int_equal(p3l_page_release(transaction, pages[1], &f.error), P3L_OK);
   assert_int_equal(p3l_page_release(transaction, pages[2], &f.error), P3L_OK);
   assert_int_equal(p3l_page_release(transaction, pages[2], &f.error), P3L_MISUSE);
-  assert_int_equal(p3l_commit(transaction, &f.error), P3L_OK);
+  assert_int_equal(p3l_pager_commit(transaction, &f.error), P3L_OK);
   assert_int_equal(p3l_pager_verify(f.pager, NULL, NULL, &verification, &f.error), P3L_OK);
   assert_int_equal(verification.free_pages, 2);
   assert_int_equal(verification.faults, 0);
@@ -174,10 +174,10 @@ static void a_checkpoint_without_space_is_made_later(void **state) {
   p3l_page_number one = add_page(&f, 11);
   f.file->fail_in = 1;
   f.file->fail_with = ENOSPC;
-  assert_int_equal(p3l_checkpoint(f.pager, &f.error), P3L_NO_SPACE);
+  assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_NO_SPACE);
   assert_int_equal(value_of(&f, one), 11);
   assert_int_equal(write_value(&f, one, 12), P3L_OK);
-  assert_int_equal(p3l_checkpoint(f.pager, &f.error), P3L_OK);
+  assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
   assert_int_equal(value_of(&f, one), 12);
   drop(&f);
 }
@@ -191,7 +191,7 @@ static void after_a_failed_sync_nothing_is_written(void **state) {
   assert_int_equal(write_value(&f, one, 12), P3L_BROKEN);
   uint64_t calls = f.log->calls + f.file->calls;
   assert_int_equal(write_value(&f, one, 13), P3L_BROKEN);
-  assert_int_equal(p3l_checkpoint(f.pager, &f.error), P3L_BROKEN);
+  assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_BROKEN);
   assert_int_equal(f.log->calls + f.file->calls, calls);
   assert_non_null(strstr(f.error.message, "open the store again"));
   drop(&f);
@@ -231,8 +231,8 @@ static void one_writer_excludes_all_readers_exclude_it(void **state) {
   assert_int_equal(p3l_pager_open(path, &reading, &reader, NULL, &error), P3L_OK);
   assert_int_equal(p3l_pager_open(path, &reading, &another, NULL, &error), P3L_OK);
   assert_int_equal(p3l_pager_open(path, &writing, &writer, NULL, &error), P3L_BUSY);
-  p3l_transaction *transaction;
-  assert_int_equal(p3l_begin(reader, &transaction, &error), P3L_READ_ONLY);
+  p3l_pager_transaction *transaction;
+  assert_int_equal(p3l_pager_begin(reader, &transaction, &error), P3L_READ_ONLY);
   p3l_pager_close(reader, NULL);
   p3l_pager_close(another, NULL);
   remove_folder(folder);
@@ -278,11 +278,11 @@ typedef struct shared {
 static void *commit_often(void *argument) {
   shared *shared = argument;
   for (int i = 0; i < COMMITS; i++) {
-    p3l_transaction *transaction;
+    p3l_pager_transaction *transaction;
     p3l_page *left, *right;
     p3l_error error;
     uint64_t value;
-    if (p3l_begin(shared->f->pager, &transaction, &error) != P3L_OK) return "begin";
+    if (p3l_pager_begin(shared->f->pager, &transaction, &error) != P3L_OK) return "begin";
     if (p3l_page_for_writing(transaction, shared->left, &left, &error) != P3L_OK) return "left";
     if (p3l_page_for_writing(transaction, shared->right, &right, &error) != P3L_OK) return "right";
     memcpy(&value, left->payload, sizeof(value));
@@ -291,7 +291,7 @@ static void *commit_often(void *argument) {
     memcpy(right->payload, &value, sizeof(value));
     p3l_page_changed(transaction, left, 32, 8);
     p3l_page_changed(transaction, right, 32, 8);
-    if (p3l_commit(transaction, &error) != P3L_OK) return "commit";
+    if (p3l_pager_commit(transaction, &error) != P3L_OK) return "commit";
   }
   return NULL;
 }

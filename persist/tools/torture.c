@@ -58,7 +58,7 @@ static void fill(p3l_page *page, uint64_t transaction) {
 
 /* ---- the child ---- */
 
-static p3l_code write_page(p3l_transaction *transaction, uint64_t number, uint64_t value,
+static p3l_code write_page(p3l_pager_transaction *transaction, uint64_t number, uint64_t value,
                            p3l_error *error) {
   p3l_page *page;
   p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){number}, &page, error);
@@ -70,14 +70,14 @@ static p3l_code write_page(p3l_transaction *transaction, uint64_t number, uint64
 
 static p3l_code run_transaction(p3l_pager *pager, const torture *torture, uint64_t t,
                                 p3l_error *error) {
-  p3l_transaction *transaction;
-  p3l_code code = p3l_begin(pager, &transaction, error);
+  p3l_pager_transaction *transaction;
+  p3l_code code = p3l_pager_begin(pager, &transaction, error);
   if (code != P3L_OK) return code;
   code = write_page(transaction, 1, t, error);
   for (int p = 0; p < PAGES && code == P3L_OK; p++)
     if (chooses(torture->seed, t, p)) code = write_page(transaction, (uint64_t)p + 2, t, error);
-  if (code == P3L_OK) return p3l_commit(transaction, error);
-  p3l_abort(transaction);
+  if (code == P3L_OK) return p3l_pager_commit(transaction, error);
+  p3l_pager_abort(transaction);
   return code;
 }
 
@@ -164,7 +164,7 @@ static int check(torture *torture, uint64_t at_least, unsigned long kill_number)
 static int prepare(torture *torture) {
   p3l_error error;
   p3l_pager *pager;
-  p3l_transaction *transaction;
+  p3l_pager_transaction *transaction;
   p3l_pager_options options = {0};
   p3l_page_number number;
   p3l_page *page;
@@ -176,10 +176,10 @@ static int prepare(torture *torture) {
     fprintf(stderr, "p3l: %s\n", error.message);
     return 1;
   }
-  code = p3l_begin(pager, &transaction, &error);
+  code = p3l_pager_begin(pager, &transaction, &error);
   for (int p = 0; p < PAGES + 1 && code == P3L_OK; p++)
     code = p3l_page_allocate(transaction, &number, &page, &error);
-  if (code == P3L_OK) code = p3l_commit(transaction, &error);
+  if (code == P3L_OK) code = p3l_pager_commit(transaction, &error);
   p3l_pager_close(pager, NULL);
   if (code != P3L_OK) fprintf(stderr, "p3l: %s\n", error.message);
   return code == P3L_OK ? 0 : 1;

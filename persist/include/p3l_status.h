@@ -7,6 +7,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum p3l_code {
   P3L_OK = 0,
   P3L_IO,            /* the operating system said no; errno is in the message */
@@ -20,7 +24,9 @@ typedef enum p3l_code {
   P3L_CORRUPT,       /* bytes that we did not write: checksum, page number, lengths */
   P3L_BROKEN, /* an earlier sync failed; what is on disk is unknown until the store is opened again
                */
-  P3L_MISUSE  /* the caller broke a rule of the interface */
+  P3L_WRONG_TYPE, /* the store's type of this name is another one, and nothing upgrades it */
+  P3L_DANGLING,   /* a persistent pointer to where no object is */
+  P3L_MISUSE      /* the caller broke a rule of the interface */
 } p3l_code;
 
 typedef struct p3l_error {
@@ -39,5 +45,9 @@ __attribute__((format(printf, 3, 4))) p3l_code p3l_fail_errno(p3l_error *error, 
 
 /* "no space", "corrupt", ...: for tools and tests. */
 const char *p3l_code_name(p3l_code code);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,109 @@
+/*
+ * Pages with objects in them: where each begins, of what type it is. On disk as in memory; pointers
+ * in the objects are surrogates here (p3l_access.h).
+ *
+ *   0      32     34      36    38      40  48       80                       end         4096
+ *   +------+------+-------+-----+-------+---+--------+-------+------+-------+------+---------+
+ *   | head | what | count | end | holes | 0 | starts | piece | hole | piece | free | . t2 t1 t0|
+ *   +------+------+-------+-----+-------+---+--------+-------+------+-------+------+---------+
+ *
+ * Invariants:
+ *  1. Between byte 80 and `end` the page is tiled with pieces: bit i of `starts` says that one
+ *     begins at byte 16 i, and it goes to the next piece, or to `end`. So an object has no header of
+ *     its own, and a pointer into its middle leads to its beginning.
+ *  2. Piece k, counted from the front, has the type id `types[-k - 1]` from the page's end. The type
+ *     P3L_HOLE is of pieces that nobody owns; two holes never lie side by side, and none ends at
+ *     `end` (it is taken back). P3L_FORWARD is of pieces whose object has moved: their first eight
+ *     bytes are the surrogate of where it is.
+ *  3. `end` + 2 x `count` <= 4096. Bytes behind `end` that no type id occupies are zero, and so is
+ *     every hole: what was deleted is not in the file.
+ *
+ * An object of more than P3L_SMALL_BYTES has pages of its own, side by side:
+ *
+ *   page f, f+1, ...:   head (32) | what | type | 0 (4) | first page f | bytes of the object | 0 (8) | bytes
+ *
+ * Byte o of it has the address f x 4096 + o, as if the pages had no heads, so that pointer
+ * arithmetic works; it lies in page f + o / 4032. These addresses end before those of the page behind
+ * its last begin, for 4032 < 4096; and the page which an address seems to lie in is one of the
+ * object's own, and names f.
+ */
+#ifndef P3L_OBJECT_PAGE_H
+#define P3L_OBJECT_PAGE_H
+
+#include "page.h"
+
+#define P3L_GRANULE 16u /* objects begin at multiples of it, and are whole multiples long */
+#define P3L_SMALL_BYTES 4000u
+
+typedef uint16_t p3l_type_id;
+#define P3L_HOLE ((p3l_type_id)0)
+#define P3L_FORWARD ((p3l_type_id)0xffff)
+
+/* What a data page is for. */
+typedef enum p3l_page_use {
+  P3L_USE_OBJECTS = 1,
+  P3L_USE_LARGE = 2,
+  P3L_USE_TYPES = 3, /* type_table.h */
+  P3L_USE_ROOTS = 4  /* root_table.h */
+} p3l_page_use;
+
+typedef struct p3l_object_page {
+  uint8_t head[32]; /* p3l_page; its `next`: the next page with holes, see allocate.h */
+  uint16_t use;     /* P3L_USE_OBJECTS */
+  uint16_t count;   /* pieces, holes included */
+  uint16_t end;     /* offset in the page */
+  uint16_t hole_bytes;
+  uint64_t zero;
+  uint64_t starts[4];
+  uint8_t rest[P3L_PAGE_SIZE - 80];
+} p3l_object_page;
+_Static_assert(sizeof(p3l_object_page) == P3L_PAGE_SIZE, "a view of a whole page");
+#define P3L_OBJECTS_BEGIN 80u
+
+typedef struct p3l_large_page {
+  uint8_t head[32]; /* p3l_page */
+  uint16_t use;     /* P3L_USE_LARGE */
+  p3l_type_id type;
+  uint32_t zero;
+  uint64_t first; /* page number */
+  uint64_t bytes; /* of the whole object; the same in each of its pages */
+  uint64_t zero_too;
+  uint8_t part[P3L_PAGE_SIZE - 64];
+} p3l_large_page;
+_Static_assert(sizeof(p3l_large_page) == P3L_PAGE_SIZE, "a view of a whole page");
+#define P3L_LARGE_PART (P3L_PAGE_SIZE - 64u)
+
+/* A piece of an object page. */
+typedef struct p3l_piece {
+  uint16_t offset; /* in the page */
+  uint16_t bytes;
+  p3l_type_id type;
+  uint16_t index; /* k of invariant 2 */
+} p3l_piece;
+
+void p3l_object_page_init(p3l_page *page);
+
+/* The piece that byte `offset` of the page lies in; false: it lies before the first or behind the
+ * last. The page was checked. */
+bool p3l_piece_at(const p3l_object_page *page, uint32_t offset, p3l_piece *piece);
+/* The next piece behind `piece`; the first, if its offset is 0. False at the end. */
+bool p3l_piece_next(const p3l_object_page *page, p3l_piece *piece);
+p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index);
+
+/* The functions that change a page tell nobody: their caller calls p3l_page_changed() for the whole
+ * page; a commit logs only what differs (transaction.c). */
+
+/* Takes room from the best fitting hole, or behind `end`; the piece's bytes are zero. Returns its
+ * offset, 0 if there is no room. */
+uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes);
+/* Merges with holes beside it. */
+void p3l_piece_remove(p3l_page *page, uint32_t offset);
+void p3l_piece_set_type(p3l_page *page, uint32_t index, p3l_type_id type);
+/* The largest object that p3l_piece_add() would take now; 0: none. */
+uint32_t p3l_page_room(const p3l_object_page *page);
+
+/* NULL, or which invariant a page breaks, as the end of a sentence ("page 7 ..."). For pages of any
+ * use; a page comes from a file, so nothing about it is believed. */
+const char *p3l_data_page_fault(const p3l_page *page);
+
+#endif
