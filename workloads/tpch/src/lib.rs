@@ -13,7 +13,7 @@
 //! * *A variant is a session.* Its settings are made once, after connecting; nothing of it leaks into another. A
 //!   library that a variant loads was never loaded in the others.
 //! * *Compared within blocks.* In a block every variant runs a query twice, the second half in mirrored order; ratios
-//!   are of what ran within a block, and their intervals need no assumption about the noise ([`statistics`]).
+//!   are of what ran within a block, and their intervals need no assumption about the noise ([`hardmeter_statistics`]).
 //! * *Answers are part of the measurement*: every answer of every run is compared byte for byte with the first
 //!   variant's. A faster wrong answer is no result.
 //! * *Whoever interrupts leaves a sane server*: a running statement is cancelled by the protocol's own request, an
@@ -31,7 +31,6 @@ pub mod report;
 pub mod scale;
 pub mod schema;
 pub mod session;
-pub mod statistics;
 pub mod stop;
 pub mod variants;
 

@@ -7,7 +7,7 @@ use crate::power::PowerOrder;
 use crate::queries::Query;
 use crate::refresh::Refresh;
 use crate::session::{Answer, Cost};
-use crate::statistics::{geometric_mean, Median};
+use hardmeter_statistics::{geometric_mean, Median};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use std::io::Write;

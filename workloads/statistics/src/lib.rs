@@ -1,9 +1,10 @@
-//! Medians, and how sure they are.
+//! Medians of repeated measurements, and how sure they are; by order statistics, so that nothing is assumed about the
+//! noise.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A median with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Median {
     /// The median.
     pub value: f64,
@@ -15,7 +16,7 @@ pub struct Median {
 }
 
 /// From where to where.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Interval {
     pub low: f64,
