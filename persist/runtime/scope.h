@@ -1,0 +1,34 @@
+/*
+ * Who is in a store: the reader's scopes of this thread, and its transaction. Private to runtime/.
+ *
+ *   p3l_enter ... p3l_leave          shared      ─┐
+ *   p3l_begin ... p3l_commit, abort  exclusive   ─┼─ `scopes` of store.h
+ *   a sweep (evict.h)                exclusive   ─┘
+ *
+ * Invariants:
+ *  1. A thread takes `scopes` of a store once, however deep its scopes nest: so the lock may prefer
+ *     writers (a transaction is not starved by readers that overlap) without a thread waiting for
+ *     itself.
+ *  2. What a thread has is noted in memory of the thread alone. To ask costs no lock, and is no race
+ *     with another thread that begins or ends.
+ */
+#ifndef P3L_SCOPE_H
+#define P3L_SCOPE_H
+
+#include "store.h"
+
+/* How deep this thread's scopes of the store nest; 0: it is outside. */
+unsigned p3l_scope_depth(const p3l_store *store);
+/* Whether this thread has the store's transaction. */
+bool p3l_scope_writing(const p3l_store *store);
+/* Whether this thread has a scope or a transaction, of whatever store: then it must not wait for
+ * others, who may wait for it. */
+bool p3l_scope_anywhere(void);
+
+/* For p3l_begin(): waits for the other writer and all readers. P3L_MISUSE: this thread is within a
+ * scope or a transaction of the store, and would wait for itself. */
+p3l_code p3l_scope_begin_writing(p3l_store *store, p3l_error *error);
+/* For p3l_commit(), p3l_abort(). The caller goes on to p3l_evict_if_needed(). */
+void p3l_scope_end_writing(p3l_store *store);
+
+#endif
