@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod events;
 pub mod export;
 pub mod generate;
+mod interruption;
 pub mod objects;
 mod observe;
 pub mod pages;
@@ -17,6 +18,7 @@ pub mod stat;
 mod throwaway;
 pub mod tpch;
 pub mod why;
+mod workload;
 
 use std::fmt;
 

@@ -1,19 +1,16 @@
 //! `hardmeter tpch`: load TPC-H, check its answers, run its queries by several variants of a session.
 
 mod check;
-mod interruption;
 mod load;
 mod place;
 mod run;
 mod show;
 
-use super::{CommandError, Globals, Outcome};
-use crate::terminal;
+use super::workload::{remark, writable, Bar, Output};
+use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_tpch::queries::Query;
+use hardmeter_tpch::stop::Stop;
 use hardmeter_tpch::TpchError;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
-use std::io::IsTerminal;
 use std::str::FromStr;
 
 /// Load TPC-H into PostgreSQL, check its answers, compare variants of a session by its queries.
@@ -38,32 +35,6 @@ enum Action {
     Show(show::Show),
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    Json,
-}
-
-#[derive(clap::Args, Debug)]
-struct Output {
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-impl Output {
-    fn print(
-        &self,
-        text: impl FnOnce() -> String,
-        value: impl FnOnce() -> Value,
-    ) -> Result<(), CommandError> {
-        match self.format {
-            Format::Text => terminal::print(&text()),
-            Format::Json => terminal::print(&format!("{:#}\n", value())),
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     match &arguments.action {
@@ -78,6 +49,14 @@ impl From<TpchError> for CommandError {
     fn from(error: TpchError) -> CommandError {
         CommandError::new(&error, error.remedy())
     }
+}
+
+/// Cancels what runs on the server when this program is asked to end.
+fn cancelled_by_signals() -> Stop {
+    let stop = Stop::new();
+    let asked = stop.clone();
+    interruption::watch(move || asked.ask());
+    stop
 }
 
 /// A list of queries on the command line.
@@ -99,32 +78,4 @@ fn argument<T: FromStr<Err = TpchError>>(text: &str) -> Result<T, String> {
 
 fn with_remedy(error: &TpchError) -> String {
     format!("{error}\n  remedy: {}", error.remedy())
-}
-
-/// A line on standard error that tells how far the work is; on a terminal only, and gone afterwards.
-struct Bar(ProgressBar);
-
-impl Bar {
-    fn new(globals: &Globals) -> Bar {
-        let bar = if globals.quiet || !std::io::stderr().is_terminal() {
-            ProgressBar::hidden()
-        } else {
-            let style = ProgressStyle::with_template("{msg}  [{bar:30}] {human_pos}/{human_len}  {eta} left");
-            ProgressBar::new(0).with_style(style.expect("a valid template").progress_chars("=> "))
-        };
-        Bar(bar)
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
-/// Something that is not the result, on standard error.
-fn remark(globals: &Globals, what: &str) {
-    if !globals.quiet {
-        eprintln!("hardmeter: {what}");
-    }
 }

@@ -1,14 +1,13 @@
 //! `hardmeter tpch check`.
 
 use super::place::Place;
-use super::{argument, interruption, Bar, Output, Queries};
+use super::{argument, cancelled_by_signals, Bar, Output, Queries};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpch::answers::{compare, Agreement};
 use hardmeter_tpch::load::Data;
 use hardmeter_tpch::parameters::{Parameters, Source};
 use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::session::Session;
-use hardmeter_tpch::stop::Stop;
 use hardmeter_tpch::variants::Variant;
 use hardmeter_tpch::{Scale, TpchError};
 use serde_json::{json, Value};
@@ -46,8 +45,7 @@ struct Checked {
 impl Check {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
         let target = self.place.find(globals)?;
-        let stop = Stop::new();
-        interruption::watch(&stop);
+        let stop = cancelled_by_signals();
         let mut session = Session::open(&target, &stop)?;
         let data = Data::of(&mut session)?;
         if data.scale != Scale::ONE {

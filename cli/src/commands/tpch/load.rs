@@ -1,10 +1,9 @@
 //! `hardmeter tpch load`.
 
 use super::place::Place;
-use super::{argument, interruption, Bar, Output};
+use super::{argument, cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpch::load::{ensure_database, load, usual_jobs, LoadOrder, LoadProgress, Loaded};
-use hardmeter_tpch::stop::Stop;
 use hardmeter_tpch::Scale;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
@@ -47,8 +46,7 @@ impl LoadProgress for Bar {
 impl Load {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
         let target = self.place.find_or_make(self.scale, globals)?;
-        let stop = Stop::new();
-        interruption::watch(&stop);
+        let stop = cancelled_by_signals();
         ensure_database(&target, &stop)?;
         let jobs = self.jobs.map_or_else(usual_jobs, usize::from);
         let order = LoadOrder { scale: self.scale, replace: self.replace, jobs };

@@ -1,7 +1,7 @@
 //! `hardmeter tpch run`.
 
 use super::place::Place;
-use super::{argument, interruption, remark, Bar, Output, Queries};
+use super::{argument, cancelled_by_signals, remark, writable, Bar, Output, Queries};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_statistics::Median;
 use hardmeter_tpch::load::Data;
@@ -9,10 +9,9 @@ use hardmeter_tpch::parameters::Source;
 use hardmeter_tpch::power::{self, Clock, PowerOrder, RunProgress};
 use hardmeter_tpch::report::{Report, Runs, Total, SLOWER};
 use hardmeter_tpch::session::Session;
-use hardmeter_tpch::stop::Stop;
 use hardmeter_tpch::variants::{Preset, Variant};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Run the queries by one or more variants of a session, in turn; compare times and answers.
@@ -99,8 +98,7 @@ impl Run {
             writable(path)?;
         }
         let target = self.place.find(globals)?;
-        let stop = Stop::new();
-        interruption::watch(&stop);
+        let stop = cancelled_by_signals();
         let order = self.order();
         order.check_refreshes(Data::of(&mut Session::open(&target, &stop)?)?)?;
         let bar = Bar::new(globals);
@@ -137,17 +135,6 @@ impl Run {
             refresh: self.refresh,
         }
     }
-}
-
-/// The result can be written: better said before an hour of measuring than after it.
-fn writable(path: &Path) -> Result<(), CommandError> {
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    tempfile::NamedTempFile::new_in(folder).map(drop).map_err(|error| {
-        CommandError::new(
-            format!("cannot write {}: {error}", path.display()),
-            "name a file in a folder that you may write to",
-        )
-    })
 }
 
 fn in_words(report: &Report) -> String {

@@ -1,13 +1,12 @@
-//! Ctrl-C and requests to end: the statements that run on the server are cancelled first.
+//! Ctrl-C and requests to end: what a workload runs elsewhere (statements on a server, a program) is stopped first.
 
-use hardmeter_tpch::stop::Stop;
 use std::mem::MaybeUninit;
 
-/// From now on asks `stop` to stop when a signal asks this program to end. A second signal ends it at once.
+/// From now on calls `stop` when a signal asks this program to end. A second signal ends it at once.
 ///
-/// A thread waits for the signals, and all others block them: cancelling takes a connection to the server, which is
-/// not for a signal handler to make. Must be called before other threads are started.
-pub(super) fn watch(stop: &Stop) {
+/// A thread waits for the signals, and all others block them: stopping takes more than a
+/// signal handler may do, a connection to a server for one. Must be called before other threads are started.
+pub(super) fn watch(stop: impl Fn() + Send + 'static) {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset initializes the set, which all others take; none of them can fail for these arguments.
     let signals = unsafe {
@@ -21,10 +20,9 @@ pub(super) fn watch(stop: &Stop) {
         libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
         signals
     };
-    let stop = stop.clone();
     std::thread::spawn(move || {
         wait_for(&signals);
-        stop.ask();
+        stop();
         let signal = wait_for(&signals);
         std::process::exit(128 + signal);
     });

@@ -1,0 +1,76 @@
+//! What the commands of workloads (`tpch`, `oo1`) share: how they print, how far they are, where results may go.
+
+use super::{CommandError, Globals};
+use crate::terminal;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+use std::io::IsTerminal;
+use std::path::Path;
+
+/// How to print.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Text,
+    Json,
+}
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Output {
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Output {
+    /// Prints a result.
+    pub(super) fn print(
+        &self,
+        text: impl FnOnce() -> String,
+        value: impl FnOnce() -> Value,
+    ) -> Result<(), CommandError> {
+        match self.format {
+            Format::Text => terminal::print(&text()),
+            Format::Json => terminal::print(&format!("{:#}\n", value())),
+        }
+    }
+}
+
+/// A line on standard error that tells how far the work is; on a terminal only, and gone afterwards.
+pub(super) struct Bar(pub(super) ProgressBar);
+
+impl Bar {
+    /// An empty one.
+    pub(super) fn new(globals: &Globals) -> Bar {
+        let bar = if globals.quiet || !std::io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            let style = ProgressStyle::with_template("{msg}  [{bar:30}] {human_pos}/{human_len}  {eta} left");
+            ProgressBar::new(0).with_style(style.expect("a valid template").progress_chars("=> "))
+        };
+        Bar(bar)
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Something that is not the result, on standard error.
+pub(super) fn remark(globals: &Globals, what: &str) {
+    if !globals.quiet {
+        eprintln!("hardmeter: {what}");
+    }
+}
+
+/// The result can be written: better said before an hour of measuring than after it.
+pub(super) fn writable(path: &Path) -> Result<(), CommandError> {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    tempfile::NamedTempFile::new_in(folder).map(drop).map_err(|error| {
+        CommandError::new(
+            format!("cannot write {}: {error}", path.display()),
+            "name a file in a folder that you may write to",
+        )
+    })
+}
