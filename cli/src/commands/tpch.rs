@@ -8,8 +8,8 @@ mod show;
 
 use super::workload::{remark, writable, Bar, Output};
 use super::{interruption, CommandError, Globals, Outcome};
+use hardmeter_session::{SessionError, Stop};
 use hardmeter_tpch::queries::Query;
-use hardmeter_tpch::stop::Stop;
 use hardmeter_tpch::TpchError;
 use std::str::FromStr;
 
@@ -47,6 +47,12 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
 
 impl From<TpchError> for CommandError {
     fn from(error: TpchError) -> CommandError {
+        CommandError::new(&error, error.remedy())
+    }
+}
+
+impl From<SessionError> for CommandError {
+    fn from(error: SessionError) -> CommandError {
         CommandError::new(&error, error.remedy())
     }
 }

@@ -5,7 +5,7 @@
 //! arithmetic gives 348406.05, which the specification's tolerance allows for.
 
 use crate::queries::Query;
-use crate::session::Answer;
+use hardmeter_session::Answer;
 use tpchgen::q_and_a::answers_sf1;
 
 /// How far a column's values may be from the published ones.

@@ -17,7 +17,7 @@
 //! * *Answers are part of the measurement*: every answer of every run is compared byte for byte with the first
 //!   variant's. A faster wrong answer is no result.
 //! * *Whoever interrupts leaves a sane server*: a running statement is cancelled by the protocol's own request, an
-//!   unfinished load is undone ([`stop`]).
+//!   unfinished load is undone ([`hardmeter_session::Stop`]).
 //! * Results are *derived from* TPC-H and not comparable to published ones.
 
 pub mod answers;
@@ -30,8 +30,6 @@ pub mod refresh;
 pub mod report;
 pub mod scale;
 pub mod schema;
-pub mod session;
-pub mod stop;
 pub mod variants;
 
 pub use error::TpchError;

@@ -7,8 +7,7 @@
 use crate::error::TpchError;
 use crate::scale::Scale;
 use crate::schema::{Index, Table};
-use crate::session::{Session, Target};
-use crate::stop::Stop;
+use hardmeter_session::{Session, Stop, Target};
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::Write;
@@ -120,24 +119,6 @@ fn mark(session: &mut Session, table: Table) -> Result<Option<String>, TpchError
     Ok(session.query("reading the mark of a load", &sql)?.single().map(String::from))
 }
 
-/// Makes the database if it is not there yet; says whether it did.
-pub fn ensure_database(target: &Target, stop: &Stop) -> Result<bool, TpchError> {
-    let refused = match Session::open(target, stop) {
-        Ok(_) => return Ok(false),
-        Err(error) => error,
-    };
-    // Whoever may not enter the usual database either learns why not into the one that was meant.
-    let Ok(mut session) = Session::open(&target.with_database("postgres"), stop) else { return Err(refused) };
-    let name = target.database();
-    let sql = format!("SELECT 1 FROM pg_database WHERE datname = '{}'", name.replace('\'', "''"));
-    if session.query("looking for the database", &sql)?.single().is_some() {
-        return Err(refused);
-    }
-    let sql = format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\""));
-    session.execute(&format!("making the database {name}"), &sql)?;
-    Ok(true)
-}
-
 /// Loads the data.
 pub fn load(
     target: &Target,
@@ -172,7 +153,8 @@ fn make_room(session: &mut Session, replace: bool) -> Result<(), TpchError> {
 
 fn drop_tables(session: &mut Session) -> Result<(), TpchError> {
     let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
-    session.execute("removing the tables", &format!("DROP TABLE IF EXISTS {}", names.join(", ")))
+    session.execute("removing the tables", &format!("DROP TABLE IF EXISTS {}", names.join(", ")))?;
+    Ok(())
 }
 
 fn fill(
@@ -308,7 +290,7 @@ fn copy_rows(
     macro_rules! copy {
         ($generator:ident) => {{
             let mut rows = $generator::new(factor, 1, 1).iter();
-            session.copy_in(what, &sql, &mut |buffer| append_rows(&mut rows, buffer, progress))
+            Ok(session.copy_in(what, &sql, &mut |buffer| append_rows(&mut rows, buffer, progress))?)
         }};
     }
     match table {

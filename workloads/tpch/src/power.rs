@@ -11,9 +11,9 @@ use crate::parameters::{Parameters, Source};
 use crate::queries::Query;
 use crate::refresh::{self, Refresh, SETS};
 use crate::report::{Failure, QueryRuns, RefreshRuns, Report, Runs, Verdict};
-use crate::session::{Answer, Session, Target};
-use crate::stop::Stop;
 use crate::variants::{Preset, Variant};
+use hardmeter_session::Stop;
+use hardmeter_session::{Answer, Session, Target};
 use std::time::Duration;
 
 /// What times are of.
@@ -193,7 +193,7 @@ impl Stream<'_> {
                     answers.push((variant, answer));
                     costs.push((variant, cost));
                 }
-                Err(error) if error.ends_session() => return Err(error),
+                Err(error) if error.ends_session() => return Err(error.into()),
                 // The others can still be measured; this one then is left out of all totals, and said to be.
                 Err(error) => {
                     let variant = self.order.variants[variant].name.clone();

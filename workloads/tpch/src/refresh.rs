@@ -9,7 +9,7 @@
 use crate::error::TpchError;
 use crate::load::{append_row, Data};
 use crate::scale::Scale;
-use crate::session::{Cost, Session};
+use hardmeter_session::{Cost, Session};
 use std::time::{Duration, Instant};
 use tpchgen::generators::{LineItemGenerator, OrderGenerator};
 
@@ -51,7 +51,8 @@ pub fn run_pair(session: &mut Session, data: Data) -> Result<([(Refresh, Cost); 
     let inserted = transaction(session, Refresh::Insert, |session| insert(session, data.scale, set))?;
     let deleted = transaction(session, Refresh::Delete, |session| {
         delete(session, data.scale, set)?;
-        session.execute("leaving the mark of a refresh", &after.mark())
+        session.execute("leaving the mark of a refresh", &after.mark())?;
+        Ok(())
     })?;
     Ok(([(Refresh::Insert, inserted), (Refresh::Delete, deleted)], after))
 }

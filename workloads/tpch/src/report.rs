@@ -6,7 +6,7 @@ use crate::parameters::Source;
 use crate::power::PowerOrder;
 use crate::queries::Query;
 use crate::refresh::Refresh;
-use crate::session::{Answer, Cost};
+use hardmeter_session::{Answer, Cost};
 use hardmeter_statistics::{geometric_mean, Median};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};

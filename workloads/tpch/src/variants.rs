@@ -1,7 +1,7 @@
 //! Variants: named lists of settings, each of which makes a session of its own.
 
 use crate::error::TpchError;
-use crate::session::Session;
+use hardmeter_session::Session;
 use std::str::FromStr;
 
 /// A named list of settings.

@@ -3,11 +3,11 @@
 use super::place::Place;
 use super::{argument, cancelled_by_signals, Bar, Output, Queries};
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_session::Session;
 use hardmeter_tpch::answers::{compare, Agreement};
 use hardmeter_tpch::load::Data;
 use hardmeter_tpch::parameters::{Parameters, Source};
 use hardmeter_tpch::queries::Query;
-use hardmeter_tpch::session::Session;
 use hardmeter_tpch::variants::Variant;
 use hardmeter_tpch::{Scale, TpchError};
 use serde_json::{json, Value};

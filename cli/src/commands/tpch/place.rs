@@ -6,7 +6,7 @@ use hardmeter_servers::{
     servers_folder, Cluster, Engine, Programs, ProgramsWanted, ServerError, ServerFolder, Setting,
     StartOptions, Status,
 };
-use hardmeter_tpch::session::Target;
+use hardmeter_session::Target;
 use hardmeter_tpch::Scale;
 use std::path::PathBuf;
 

@@ -3,12 +3,12 @@
 use super::place::Place;
 use super::{argument, cancelled_by_signals, remark, writable, Bar, Output, Queries};
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_session::Session;
 use hardmeter_statistics::Median;
 use hardmeter_tpch::load::Data;
 use hardmeter_tpch::parameters::Source;
 use hardmeter_tpch::power::{self, Clock, PowerOrder, RunProgress};
 use hardmeter_tpch::report::{Report, Runs, Total, SLOWER};
-use hardmeter_tpch::session::Session;
 use hardmeter_tpch::variants::{Preset, Variant};
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! One connection to a server, one backend.
 
-use crate::error::{connect_error, statement_error, TpchError};
+use crate::error::{connect_error, statement_error, SessionError};
 use crate::stop::Stop;
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
@@ -20,11 +20,11 @@ pub struct Target {
 
 impl Target {
     /// The target of a connection string, as libpq takes it.
-    pub fn parse(text: &str) -> Result<Target, TpchError> {
+    pub fn parse(text: &str) -> Result<Target, SessionError> {
         let config: Config = text.parse().map_err(|error: postgres::Error| {
             use std::error::Error as _;
             let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            TpchError::BadTarget { target: text.to_owned(), reason }
+            SessionError::BadTarget { target: text.to_owned(), reason }
         })?;
         let mut target = Target { config, described: String::new() };
         if target.config.get_hosts().is_empty() && target.config.get_hostaddrs().is_empty() {
@@ -128,10 +128,10 @@ pub struct Session {
 
 impl Session {
     /// Connects.
-    pub fn open(target: &Target, stop: &Stop) -> Result<Session, TpchError> {
+    pub fn open(target: &Target, stop: &Stop) -> Result<Session, SessionError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let mut config = target.config.clone();
-        config.application_name("hardmeter tpch").connect_timeout(Duration::from_secs(20));
+        config.application_name("hardmeter").connect_timeout(Duration::from_secs(20));
         let client = config.connect(NoTls).map_err(|error| connect_error(&target.described, &error))?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let mut session =
@@ -148,7 +148,7 @@ impl Session {
     }
 
     /// Lets no statement take longer than this.
-    pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), TpchError> {
+    pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), SessionError> {
         self.execute(
             "setting the time limit",
             &format!("SET statement_timeout = {}", timeout.as_millis().max(1)),
@@ -158,11 +158,11 @@ impl Session {
     }
 
     /// Runs statements whose rows nobody wants. `what` is what they do, for messages: "loading orders".
-    pub fn execute(&mut self, what: &str, sql: &str) -> Result<(), TpchError> {
+    pub fn execute(&mut self, what: &str, sql: &str) -> Result<(), SessionError> {
         let stop = self.stop.clone();
         let guard = stop.begin(self.number, self.client.cancel_token());
         if guard.is_none() {
-            return Err(TpchError::Interrupted { what: what.to_owned() });
+            return Err(SessionError::Interrupted { what: what.to_owned() });
         }
         let result = self.client.batch_execute(sql);
         drop(guard);
@@ -170,16 +170,16 @@ impl Session {
     }
 
     /// Runs one statement by the simple protocol.
-    pub fn query(&mut self, what: &str, sql: &str) -> Result<Answer, TpchError> {
+    pub fn query(&mut self, what: &str, sql: &str) -> Result<Answer, SessionError> {
         self.measured(what, sql).map(|(answer, _)| answer)
     }
 
     /// Runs one statement and measures it.
-    pub fn measured(&mut self, what: &str, sql: &str) -> Result<(Answer, Cost), TpchError> {
+    pub fn measured(&mut self, what: &str, sql: &str) -> Result<(Answer, Cost), SessionError> {
         let stop = self.stop.clone();
         let guard = stop.begin(self.number, self.client.cancel_token());
         if guard.is_none() {
-            return Err(TpchError::Interrupted { what: what.to_owned() });
+            return Err(SessionError::Interrupted { what: what.to_owned() });
         }
         let before = self.cpu();
         let begin = Instant::now();
@@ -197,15 +197,15 @@ impl Session {
         Ok((answer, Cost { wall, cpu }))
     }
 
-    /// Copies rows into a table. `next` appends some rows in COPY's text format, columns parted by `|`, and says
-    /// whether there may be more.
-    pub(crate) fn copy_in(
+    /// Copies rows into a table. `next` appends some rows in COPY's format, as the statement
+    /// says it, and tells whether there may be more.
+    pub fn copy_in(
         &mut self,
         what: &str,
         sql: &str,
         next: &mut dyn FnMut(&mut Vec<u8>) -> bool,
-    ) -> Result<u64, TpchError> {
-        let interrupted = || TpchError::Interrupted { what: what.to_owned() };
+    ) -> Result<u64, SessionError> {
+        let interrupted = || SessionError::Interrupted { what: what.to_owned() };
         let stop = self.stop.clone();
         let guard = stop.begin(self.number, self.client.cancel_token());
         if guard.is_none() {
@@ -266,17 +266,35 @@ impl Session {
         self.backend
     }
 
-    fn explain(&self, what: &str, error: &postgres::Error) -> TpchError {
+    fn explain(&self, what: &str, error: &postgres::Error) -> SessionError {
         if error.code() == Some(&SqlState::QUERY_CANCELED) {
             let what = what.to_owned();
             return match self.timeout {
-                _ if self.stop.asked() => TpchError::Interrupted { what },
-                Some(timeout) => TpchError::TimedOut { what, seconds: timeout.as_secs() },
+                _ if self.stop.asked() => SessionError::Interrupted { what },
+                Some(timeout) => SessionError::TimedOut { what, seconds: timeout.as_secs() },
                 None => statement_error(&what, error),
             };
         }
         statement_error(what, error)
     }
+}
+
+/// Makes the database if it is not there yet; says whether it did.
+pub fn ensure_database(target: &Target, stop: &Stop) -> Result<bool, SessionError> {
+    let refused = match Session::open(target, stop) {
+        Ok(_) => return Ok(false),
+        Err(error) => error,
+    };
+    // Whoever may not enter the usual database either learns why not into the one that was meant.
+    let Ok(mut session) = Session::open(&target.with_database("postgres"), stop) else { return Err(refused) };
+    let name = target.database();
+    let sql = format!("SELECT 1 FROM pg_database WHERE datname = '{}'", name.replace('\'', "''"));
+    if session.query("looking for the database", &sql)?.single().is_some() {
+        return Err(refused);
+    }
+    let sql = format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\""));
+    session.execute(&format!("making the database {name}"), &sql)?;
+    Ok(true)
 }
 
 /// CPU time of a process so far: the first number of `/proc/PID/schedstat`, in nanoseconds. Only of a process named

@@ -1,0 +1,12 @@
+//! Connections to PostgreSQL as the workloads use them: how a server is reached, what an error means and what mends
+//! it, stopping in an orderly way, what a backend's CPU time is.
+//!
+//! It is not for what a workload says to the server: statements and tables are theirs.
+
+mod error;
+mod session;
+mod stop;
+
+pub use error::SessionError;
+pub use session::{ensure_database, Answer, Cost, Session, Target};
+pub use stop::Stop;
