@@ -55,6 +55,8 @@ static void file_close(p3l_device *device) {
   free(device);
 }
 
+static int file_descriptor(p3l_device *device) { return ((file *)device)->descriptor; }
+
 /* Locks of the open file, not of the process: two threads of one process exclude each other too. */
 static int lock_file(int descriptor, bool exclusive) {
   struct flock lock = {.l_type = exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
@@ -78,7 +80,8 @@ int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **
     close(descriptor);
     return failed;
   }
-  *opened = (file){{file_read, file_write, file_sync, file_size, file_close}, descriptor};
+  *opened = (file){{file_read, file_write, file_sync, file_size, file_close, file_descriptor},
+                   descriptor};
   *device = &opened->device;
   return 0;
 }

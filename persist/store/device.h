@@ -1,5 +1,5 @@
 /*
- * A file as the store uses it: five calls. The real one is a file descriptor; tests record what is
+ * A file as the store uses it: five calls, and for many reads at a time what they go to. The real one is a file descriptor; tests record what is
  * written between two syncs, fail at a chosen call, or lose what was not synced.
  */
 #ifndef P3L_DEVICE_H
@@ -18,6 +18,8 @@ struct p3l_device {
   int (*sync)(p3l_device *device);
   int (*size)(p3l_device *device, uint64_t *bytes);
   void (*close)(p3l_device *device);
+  /* The file descriptor, for io_uring; NULL if there is none. Reading only. */
+  int (*descriptor)(p3l_device *device);
 };
 
 typedef enum p3l_open_mode { P3L_OPEN_READ, P3L_OPEN_WRITE, P3L_OPEN_CREATE } p3l_open_mode;

@@ -27,12 +27,17 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
   pthread_rwlock_wrlock(&pager->readers);
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
+    image->next = NULL;
+    if (image->changed == 0) { /* nothing of it is in the log: `logged` stays as it was */
+      free(image->private_copy);
+      image->private_copy = NULL;
+      continue;
+    }
     free(image->committed);
     image->committed = image->private_copy;
     image->private_copy = NULL;
     image->changed = 0;
     image->logged = true;
-    image->next = NULL;
     if (image->number == 0) pager->page_count = p3l_header_of(image->committed)->page_count;
   }
   transaction->pages = NULL;

@@ -30,6 +30,7 @@ typedef struct p3l_image {
 struct p3l_pager_transaction {
   p3l_pager *pager;
   p3l_image *pages; /* with private copies */
+  p3l_page seen;    /* what p3l_page_seen() read from the file */
 };
 
 struct p3l_pager {
@@ -57,14 +58,20 @@ struct p3l_pager {
   bool broken;      /* pager.h, invariant 4 */
   p3l_lsn appended; /* log.end as of the last append */
   p3l_lsn durable;
+  p3l_lsn emptied; /* log.start as of the last checkpoint */
+  uint64_t bytes_logged;
 };
 
 /* The committed header page if it is newer than the file's, for transactions: the private one if
  * there is. */
 p3l_image *p3l_image_find(p3l_pager *pager, p3l_page_number number);
+/* Copies what readers see of a page if it is newer than the file's; otherwise false. *exists:
+ * whether there is a page of this number. Any thread; takes the readers' lock. */
+bool p3l_image_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *exists);
 /* Finds or adds; NULL: no memory. Takes the readers' lock to add. */
 p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number);
-/* Private copies become what readers see. */
+/* Private copies become what readers see; those without a change, which were not logged, are
+ * forgotten. */
 void p3l_images_publish(p3l_pager_transaction *transaction);
 /* Private copies are forgotten. */
 void p3l_images_discard(p3l_pager_transaction *transaction);

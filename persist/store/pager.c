@@ -1,5 +1,5 @@
 /*
- * Reading, checkpoint, recovery, opening. pager.h has the invariants.
+ * Checkpoint, recovery, opening. pager.h has the invariants.
  */
 #include "pager.h"
 
@@ -14,53 +14,6 @@
 
 static p3l_file_offset place_of(p3l_page_number number) {
   return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
-}
-
-/* ---- reading ---- */
-
-static bool read_image(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *exists) {
-  pthread_rwlock_rdlock(&pager->readers);
-  const p3l_image *image = p3l_image_find(pager, number);
-  bool found = image != NULL && image->committed != NULL;
-  if (found) memcpy(page, image->committed, sizeof(*page));
-  *exists = number.n < pager->page_count;
-  pthread_rwlock_unlock(&pager->readers);
-  return found;
-}
-
-p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page,
-                        p3l_error *error) {
-  const char *fault = NULL;
-  /*
-   * Between the look at the images and the read, the page may be committed and a checkpoint write
-   * it: then the read is torn, and the second look finds the image, or the file is whole again.
-   */
-  for (int attempt = 0; attempt < 3; attempt++) {
-    bool exists;
-    if (read_image(pager, number, page, &exists)) return P3L_OK;
-    if (!exists)
-      return p3l_fail(error, P3L_MISUSE, "%s has no page %llu", pager->path,
-                      (unsigned long long)number.n);
-    int failed = pager->file->read(pager->file, page, sizeof(*page), place_of(number));
-    if (failed == ENODATA) {
-      fault = "is missing, the file is too short";
-      continue;
-    }
-    if (failed != 0)
-      return p3l_fail_errno(error, failed, "%s: reading page %llu", pager->path,
-                            (unsigned long long)number.n);
-    fault = p3l_page_fault(page, number);
-    if (fault == NULL) return P3L_OK;
-  }
-  return p3l_fail(error, P3L_CORRUPT, "%s: page %llu %s; restore the store from a copy",
-                  pager->path, (unsigned long long)number.n, fault);
-}
-
-uint64_t p3l_pager_page_count(p3l_pager *pager) {
-  pthread_rwlock_rdlock(&pager->readers);
-  uint64_t count = pager->page_count;
-  pthread_rwlock_unlock(&pager->readers);
-  return count;
 }
 
 /* ---- checkpoint ---- */
@@ -138,7 +91,7 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, p3l_error *error) {
   if (code == P3L_BROKEN) return break_pager(pager, error);
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->sync);
-  pager->appended = pager->durable = pager->log.end;
+  pager->appended = pager->durable = pager->emptied = pager->log.end;
   pthread_mutex_unlock(&pager->sync);
   forget_images(pager);
   return P3L_OK;
@@ -185,6 +138,7 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
       return p3l_fail(error, P3L_CORRUPT, "%s: the log changes page %llu and never had its image",
                       pager->log_path, (unsigned long long)number.n);
   }
+  image->changed = ~UINT64_C(0); /* to be published */
   memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
   if (image->private_copy->number != number.n)
     return p3l_fail(error, P3L_CORRUPT,
@@ -206,7 +160,7 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
   /* What was read back may be in the page cache only: not `durable`, so that the checkpoint syncs
    * it first. */
   pager->appended = pager->log.end;
-  pager->durable = pager->log.start;
+  pager->durable = pager->emptied = pager->log.start;
   return pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, error);
 }
 

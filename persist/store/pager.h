@@ -67,6 +67,10 @@ p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error);
 
 /* Pages that exist: numbers 0 to this - 1. */
 uint64_t p3l_pager_page_count(p3l_pager *pager);
+/* For messages. */
+const char *p3l_pager_path(const p3l_pager *pager);
+/* Of frames appended since the store was opened, with their headers. */
+uint64_t p3l_pager_bytes_logged(p3l_pager *pager);
 
 /* ---- reading: any thread, any time ---- */
 
@@ -103,7 +107,9 @@ void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32
 /* A new data page, zeroed; from the free list or behind the end. */
 p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *number,
                            p3l_page **page, p3l_error *error);
-/* `count` new data pages side by side, behind the end of the file; for objects larger than a page. */
+/* `count` new data pages side by side, for objects larger than a page: the first ones of the free
+ * list if they are just that (as the pages of the last such object are, released from the last to
+ * the first), otherwise behind the end of the file. Zeroed. */
 p3l_code p3l_page_allocate_run(p3l_pager_transaction *transaction, size_t count,
                                p3l_page_number *first, p3l_error *error);
 p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number number,
@@ -113,13 +119,25 @@ p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number nu
  * call with this transaction. */
 p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number number,
                        const p3l_page **page, p3l_error *error);
+/* Its private copy, if it has made one; NULL otherwise. */
+p3l_page *p3l_page_private(p3l_pager_transaction *transaction, p3l_page_number number);
+/* As p3l_pager_page_count(), with the pages that the transaction has made. */
+uint64_t p3l_transaction_page_count(p3l_pager_transaction *transaction);
+p3l_pager *p3l_pager_of(p3l_pager_transaction *transaction);
 
 /*
- * The first half of a commit: everything that can fail before the frames are in the log. Afterwards
- * the transaction is committed unless the disk fails; the next one may begin. The second half waits
- * until the log is durable up to `position`: group commit.
+ * The first half of a commit: everything that can fail before the frames are in the log. Ends the
+ * transaction, whatever it returns: P3L_OK, and it is what readers see, the next one may begin, and
+ * it is committed unless the disk fails; anything else, and nothing of it is left. Of the units of 64
+ * bytes that p3l_page_changed() was told, those are logged that differ from what was committed.
  */
 p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error);
+/*
+ * The second half: returns when the log is durable up to `position`, with one sync for all who wait
+ * (group commit). P3L_OK or P3L_BROKEN. To be called without locks that a transaction under way
+ * could wait for. Makes the checkpoint if the log is long and no transaction is under way; at four
+ * times the length it waits for the end of that one, so that the log does not grow for ever.
+ */
 p3l_code p3l_pager_wait(p3l_pager *pager, p3l_lsn position, p3l_error *error);
 /* Both. Ends the transaction, whatever it returns; see invariant 3. */
 p3l_code p3l_pager_commit(p3l_pager_transaction *transaction, p3l_error *error);

@@ -55,6 +55,8 @@ const char *p3l_code_name(p3l_code code) {
     case P3L_READ_ONLY: return "read-only";
     case P3L_CORRUPT: return "corrupt";
     case P3L_BROKEN: return "broken";
+    case P3L_WRONG_TYPE: return "wrong type";
+    case P3L_DANGLING: return "dangling";
     case P3L_MISUSE: return "misuse";
   }
   return "unknown";

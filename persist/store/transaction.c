@@ -1,22 +1,11 @@
 /*
- * Writing: private copies of pages, commit, group commit. pager.h has the invariants.
+ * Writing: private copies of pages, which pages exist. pager.h has the invariants.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "images.h"
-
-p3l_code p3l_pager_usable(p3l_pager *pager, p3l_error *error) {
-  pthread_mutex_lock(&pager->sync);
-  bool broken = pager->broken;
-  pthread_mutex_unlock(&pager->sync);
-  if (!broken) return P3L_OK;
-  return p3l_fail(error, P3L_BROKEN,
-                  "%s: the disk failed to sync; nothing more is written. Mend the disk, then open "
-                  "the store again",
-                  pager->path);
-}
 
 p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, p3l_error *error) {
   if (pager->read_only)
@@ -115,6 +104,52 @@ p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *
   return P3L_OK;
 }
 
+/* Whether the free list begins with `count` pages side by side, ascending. */
+static p3l_code run_is_free(p3l_pager_transaction *transaction, size_t count, p3l_page_number first,
+                            bool *is_free, p3l_error *error) {
+  *is_free = false;
+  for (size_t i = 0; i < count; i++) {
+    const p3l_page *page;
+    p3l_page_number number = {first.n + i};
+    if (first.n == 0 || number.n >= p3l_transaction_page_count(transaction)) return P3L_OK;
+    p3l_code code = p3l_page_seen(transaction, number, &page, error);
+    if (code != P3L_OK) return code;
+    if (page->kind != P3L_PAGE_FREE || (i + 1 < count && page->next != number.n + 1)) return P3L_OK;
+  }
+  *is_free = true;
+  return P3L_OK;
+}
+
+p3l_code p3l_page_allocate_run(p3l_pager_transaction *transaction, size_t count,
+                               p3l_page_number *first, p3l_error *error) {
+  p3l_page *zero, *page;
+  bool is_free;
+  p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){0}, &zero, error);
+  if (code != P3L_OK) return code;
+  p3l_header *header = p3l_header_of(zero);
+  *first = (p3l_page_number){header->first_free};
+  code = run_is_free(transaction, count, *first, &is_free, error);
+  if (code != P3L_OK) return code;
+  if (is_free && count > 0) {
+    for (size_t i = 0; i < count && code == P3L_OK; i++) {
+      p3l_page_number number;
+      code = p3l_page_allocate(transaction, &number, &page, error);
+    }
+    return code;
+  }
+  *first = (p3l_page_number){header->page_count};
+  for (size_t i = 0; i < count; i++) {
+    p3l_page_number number = {first->n + i};
+    code = new_page(transaction, number, &page, error);
+    if (code != P3L_OK) return code;
+    p3l_page_init(page, P3L_PAGE_DATA, number);
+    p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
+    header->page_count++;
+  }
+  p3l_page_changed(transaction, zero, offsetof(p3l_page, payload), sizeof(*header));
+  return P3L_OK;
+}
+
 p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number number,
                           p3l_error *error) {
   p3l_page *zero, *page;
@@ -133,89 +168,6 @@ p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number nu
   header->free_count++;
   p3l_page_changed(transaction, zero, offsetof(p3l_page, payload), sizeof(*header));
   return P3L_OK;
-}
-
-/* ---- commit ---- */
-
-/* One frame for each run of changed units, or one for the page. */
-static p3l_code log_page(p3l_pager *pager, const p3l_image *image, p3l_error *error) {
-  const uint8_t *bytes = (const uint8_t *)image->private_copy;
-  p3l_address address = {image->number * P3L_PAGE_SIZE};
-  if (!image->logged)
-    return p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_IMAGE, address, bytes,
-                          P3L_PAGE_SIZE, error);
-  uint64_t left = image->changed;
-  p3l_code code = P3L_OK;
-  while (left != 0 && code == P3L_OK) {
-    unsigned first = (unsigned)__builtin_ctzll(left);
-    uint64_t from_first = left >> first;
-    unsigned run = from_first == ~UINT64_C(0) ? 64 : (unsigned)__builtin_ctzll(~from_first);
-    code = p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_RANGE,
-                          (p3l_address){address.byte + first * P3L_UNIT}, bytes + first * P3L_UNIT,
-                          run * P3L_UNIT, error);
-    left &= first + run == 64 ? 0 : ~UINT64_C(0) << (first + run);
-  }
-  return code;
-}
-
-p3l_code p3l_log_make_durable(p3l_pager *pager, p3l_lsn position, p3l_error *error) {
-  pthread_mutex_lock(&pager->sync);
-  while (pager->durable.byte < position.byte && !pager->broken) {
-    if (pager->syncing) {
-      pthread_cond_wait(&pager->synced, &pager->sync);
-      continue;
-    }
-    pager->syncing = true;
-    p3l_lsn reached = pager->appended;
-    pthread_mutex_unlock(&pager->sync);
-    int failed = pager->log.device->sync(pager->log.device);
-    pthread_mutex_lock(&pager->sync);
-    pager->syncing = false;
-    if (failed != 0)
-      pager->broken = true;
-    else
-      pager->durable = reached;
-    pthread_cond_broadcast(&pager->synced);
-  }
-  pthread_mutex_unlock(&pager->sync);
-  return p3l_pager_usable(pager, error);
-}
-
-p3l_code p3l_pager_commit(p3l_pager_transaction *transaction, p3l_error *error) {
-  p3l_pager *pager = transaction->pager;
-  p3l_code code = P3L_OK;
-  bool changed = false;
-
-  pthread_mutex_lock(&pager->sync);
-  pager->log.durable = pager->durable;
-  pthread_mutex_unlock(&pager->sync);
-  p3l_frames_clear(&pager->frames);
-  for (p3l_image *image = transaction->pages; image != NULL && code == P3L_OK;
-       image = image->next) {
-    if (image->changed == 0) continue;
-    changed = true;
-    code = log_page(pager, image, error);
-  }
-  if (code == P3L_OK && changed) code = p3l_frames_add_commit(&pager->frames, &pager->log, error);
-  if (code == P3L_OK && changed) code = p3l_log_append(&pager->log, &pager->frames, error);
-  if (code != P3L_OK || !changed) {
-    p3l_pager_abort(transaction);
-    return code;
-  }
-
-  p3l_lsn mine = pager->log.end;
-  bool long_log = mine.byte - pager->log.start.byte > pager->checkpoint_bytes;
-  pthread_mutex_lock(&pager->sync);
-  pager->appended = mine;
-  pthread_mutex_unlock(&pager->sync);
-  p3l_images_publish(transaction);
-  pthread_mutex_unlock(&pager->writer);
-
-  code = p3l_log_make_durable(pager, mine, error);
-  /* A checkpoint that fails for want of space is tried again by the next commit; this one has
-   * committed. */
-  if (code == P3L_OK && long_log) p3l_pager_checkpoint(pager, NULL);
-  return code;
 }
 
 void p3l_pager_abort(p3l_pager_transaction *transaction) {

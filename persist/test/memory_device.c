@@ -96,8 +96,11 @@ static void memory_close(p3l_device *device) { (void)device; }
 memory_device *memory_device_new(void) {
   memory_device *memory = calloc(1, sizeof(*memory));
   must(memory);
-  memory->device =
-      (p3l_device){memory_read, memory_write_bytes, memory_sync, memory_size, memory_close};
+  memory->device = (p3l_device){.read = memory_read,
+                                .write = memory_write_bytes,
+                                .sync = memory_sync,
+                                .size = memory_size,
+                                .close = memory_close};
   memory->bytes = malloc(1);
   memory->stable = malloc(1);
   return memory;

@@ -1,0 +1,130 @@
+/*
+ * Reading pages: the images that are newer than the file, then the file. pager.h has the
+ * invariants.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "images.h"
+
+static p3l_file_offset place_of(p3l_page_number number) {
+  return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
+}
+
+bool p3l_image_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *exists) {
+  pthread_rwlock_rdlock(&pager->readers);
+  const p3l_image *image = p3l_image_find(pager, number);
+  bool found = image != NULL && image->committed != NULL;
+  if (found) memcpy(page, image->committed, sizeof(*page));
+  *exists = number.n < pager->page_count;
+  pthread_rwlock_unlock(&pager->readers);
+  return found;
+}
+
+p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page,
+                        p3l_error *error) {
+  const char *fault = NULL;
+  /*
+   * Between the look at the images and the read, the page may be committed and a checkpoint write
+   * it: then the read is torn, and the second look finds the image, or the file is whole again.
+   */
+  for (int attempt = 0; attempt < 3; attempt++) {
+    bool exists;
+    if (p3l_image_read(pager, number, page, &exists)) return P3L_OK;
+    if (!exists)
+      return p3l_fail(error, P3L_MISUSE, "%s has no page %llu", pager->path,
+                      (unsigned long long)number.n);
+    int failed = pager->file->read(pager->file, page, sizeof(*page), place_of(number));
+    if (failed == ENODATA) {
+      fault = "is missing, the file is too short";
+      continue;
+    }
+    if (failed != 0)
+      return p3l_fail_errno(error, failed, "%s: reading page %llu", pager->path,
+                            (unsigned long long)number.n);
+    fault = p3l_page_fault(page, number);
+    if (fault == NULL) return P3L_OK;
+  }
+  return p3l_fail(error, P3L_CORRUPT, "%s: page %llu %s; restore the store from a copy",
+                  pager->path, (unsigned long long)number.n, fault);
+}
+
+/* Which of a run are no images, as a range that has them all; empty if there is none. */
+static void copy_images(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
+                        size_t *from, size_t *to) {
+  bool exists;
+  *from = *to = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (p3l_image_read(pager, (p3l_page_number){first.n + i}, &pages[i], &exists)) continue;
+    if (*to == 0) *from = i;
+    *to = i + 1;
+  }
+}
+
+p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
+                            p3l_error *error) {
+  size_t from, to;
+  uint64_t page_count = p3l_pager_page_count(pager);
+  if (first.n >= page_count || count > page_count - first.n)
+    return p3l_fail(error, P3L_MISUSE, "%s has no page %llu", pager->path,
+                    (unsigned long long)(first.n >= page_count ? first.n : page_count));
+  copy_images(pager, first, count, pages, &from, &to);
+  if (from == to) return P3L_OK;
+  int failed = pager->file->read(pager->file, &pages[from], (to - from) * sizeof(*pages),
+                                 place_of((p3l_page_number){first.n + from}));
+  if (failed != 0 && failed != ENODATA)
+    return p3l_fail_errno(error, failed, "%s: reading %zu pages from page %llu on", pager->path,
+                          to - from, (unsigned long long)(first.n + from));
+  /*
+   * The images are looked at again, for those that lay between and for those that came meanwhile. A
+   * page that looks wrong is read alone: that tells a checkpoint under way from damage, and knows
+   * what to say.
+   */
+  for (size_t i = from; i < to; i++) {
+    p3l_page_number number = {first.n + i};
+    bool exists;
+    if (p3l_image_read(pager, number, &pages[i], &exists)) continue;
+    if (failed == 0 && p3l_page_fault(&pages[i], number) == NULL) continue;
+    p3l_code code = p3l_pager_read(pager, number, &pages[i], error);
+    if (code != P3L_OK) return code;
+  }
+  return P3L_OK;
+}
+
+uint64_t p3l_pager_page_count(p3l_pager *pager) {
+  pthread_rwlock_rdlock(&pager->readers);
+  uint64_t count = pager->page_count;
+  pthread_rwlock_unlock(&pager->readers);
+  return count;
+}
+
+const char *p3l_pager_path(const p3l_pager *pager) { return pager->path; }
+
+/* ---- as a transaction sees it: the only one that changes what is looked at here ---- */
+
+p3l_pager *p3l_pager_of(p3l_pager_transaction *transaction) { return transaction->pager; }
+
+p3l_page *p3l_page_private(p3l_pager_transaction *transaction, p3l_page_number number) {
+  const p3l_image *image = p3l_image_find(transaction->pager, number);
+  return image == NULL ? NULL : image->private_copy;
+}
+
+p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number number,
+                       const p3l_page **page, p3l_error *error) {
+  const p3l_image *image = p3l_image_find(transaction->pager, number);
+  if (image != NULL && image->private_copy != NULL) {
+    *page = image->private_copy;
+  } else if (image != NULL && image->committed != NULL) {
+    *page = image->committed; /* a checkpoint, which would forget it, waits for us */
+  } else {
+    *page = &transaction->seen;
+    return p3l_pager_read(transaction->pager, number, &transaction->seen, error);
+  }
+  return P3L_OK;
+}
+
+uint64_t p3l_transaction_page_count(p3l_pager_transaction *transaction) {
+  p3l_page *zero = p3l_page_private(transaction, (p3l_page_number){0});
+  return zero == NULL ? transaction->pager->page_count : p3l_header_of(zero)->page_count;
+}
