@@ -2,14 +2,25 @@
  * Room for objects in the store: which page, which piece of it. Within a transaction of the pager,
  * so that a crash or an abort takes it back.
  *
- * A page that a deletion left with holes of at least a quarter of it is on the catalog's list of
- * holes (by its head's `next`), until an allocation finds it full. New objects go, in this order: to
- * the page of `near`, to the page filled last, to the first few pages of that list, to a new page.
+ *   catalog.holes ──> page 7 ──next──> page 3 ──next──> page 9        catalog.filled ──> page 12
+ *                     7 <──previous──       <──previous──
+ *
+ * New objects go, in this order: to the page of `near`, to the page filled last, to the first few
+ * pages of the list of holes, to a new page, which is the one filled from then on.
+ *
+ * Invariants:
+ *  1. On the list are pages that had room for P3L_LISTED_ROOM bytes, in a piece of at least
+ *     P3L_USEFUL_ROOM, when a deletion or the next filled page put them there; until an allocation
+ *     finds no useful room there. A page is on it once, the filled page never.
+ *  2. There is no object page without an object.
  */
 #ifndef P3L_ALLOCATE_H
 #define P3L_ALLOCATE_H
 
 #include "catalog.h"
+
+#define P3L_LISTED_ROOM (P3L_PAGE_SIZE / 4)
+#define P3L_USEFUL_ROOM 256u
 
 /* Zeroed room for an object of `bytes` (of any size: large ones get pages of their own). near.byte
  * 0: anywhere. */
@@ -18,7 +29,8 @@ p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uin
 /* The object that begins at `address`. P3L_DANGLING: none does. A page without objects goes back to
  * the pager. */
 p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error);
-/* The object at `from` has moved to `to`: its piece becomes a P3L_FORWARD, the rest of it zero. */
+/* The object at `from` has moved to `to`: its piece becomes a P3L_FORWARD, the rest of it zero.
+ * p3l_room_give() of a forward gives what it leads to, too. */
 p3l_code p3l_room_forward(p3l_pager_transaction *transaction, p3l_address from, p3l_address to,
                           p3l_error *error);
 

@@ -17,9 +17,51 @@ typedef struct p3l_catalog {
   uint64_t holes;  /* first of the object pages that have room for more; see allocate.h */
   uint64_t filled; /* the page that new objects went to last */
 } p3l_catalog;
-_Static_assert(sizeof(p3l_catalog) <= 256, "fits into the header page");
+_Static_assert(sizeof(p3l_catalog) == 48, "no padding in the file");
+
+/* All zero if there is none yet. P3L_WRONG_VERSION, P3L_CORRUPT. */
+p3l_code p3l_catalog_read(p3l_pager *pager, p3l_catalog *catalog, p3l_error *error);
+/* As the transaction sees it. */
+p3l_code p3l_catalog_seen(p3l_pager_transaction *transaction, p3l_catalog *catalog,
+                          p3l_error *error);
+/* Puts another one in its place; gives it its magic. */
+p3l_code p3l_catalog_write(p3l_pager_transaction *transaction, const p3l_catalog *catalog,
+                           p3l_error *error);
+
+/*
+ * Lists of pages come from a file: one that bites its own tail must end. Brent's way: the turtle
+ * stands still while the walk takes 1, 2, 4 ... steps, then jumps to where the walk is.
+ */
+typedef struct p3l_page_walk {
+  uint64_t turtle, steps, patience;
+} p3l_page_walk;
+/* False: the walk goes round. `number` is where it goes next; not 0. */
+bool p3l_page_walk_on(p3l_page_walk *walk, uint64_t number);
 
 /* ---- types ---- */
+
+/* In pages of use P3L_USE_TYPES, one record behind the other, ids ascending along the list. */
+typedef struct p3l_type_page {
+  uint8_t head[32]; /* p3l_page; its `next`: the next page of the table */
+  uint16_t use;
+  uint16_t count; /* records */
+  uint16_t end;   /* offset in the page; zeros behind */
+  uint16_t zero;
+  uint8_t records[P3L_PAGE_SIZE - 40];
+} p3l_type_page;
+_Static_assert(sizeof(p3l_type_page) == P3L_PAGE_SIZE, "a view of a whole page");
+
+/* Followed by the fields, and the name filled up with zeros to a multiple of eight. */
+typedef struct p3l_type_record {
+  uint16_t id;
+  uint16_t field_count;
+  uint16_t name_bytes; /* with the zeros, of which there is at least one */
+  uint16_t zero;
+  uint32_t version;
+  uint32_t bytes;
+  uint64_t hash;
+} p3l_type_record;
+_Static_assert(sizeof(p3l_type_record) == 24, "no padding in the file");
 
 /* A type as the store knows it. */
 typedef struct p3l_stored_type {
@@ -31,6 +73,7 @@ typedef struct p3l_stored_type {
   uint32_t field_count;
   const struct p3l_stored_field { uint32_t offset, count; /* as p3l_field */ } * fields;
 } p3l_stored_type;
+_Static_assert(sizeof(struct p3l_stored_field) == 8, "no padding in the file");
 
 /* All types of a store, by id; in memory. */
 typedef struct p3l_type_table {
@@ -46,7 +89,8 @@ const p3l_stored_type *p3l_type_find(const p3l_type_table *table, const char *na
 uint64_t p3l_type_hash(const char *name, uint32_t version, uint32_t bytes,
                        const struct p3l_stored_field *fields, uint32_t field_count);
 /* Adds a type to the store and to the table; it is taken out of the table again if the transaction
- * aborts: p3l_type_table_forget() with the limit from before. */
+ * aborts: p3l_type_table_forget() with the limit from before. The record must fit into a page (about
+ * 500 fields) and slots be aligned (P3L_MISUSE). type->id and type->hash are not looked at. */
 p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
                       const p3l_stored_type *type, p3l_type_id *id, p3l_error *error);
 void p3l_type_table_forget(p3l_type_table *table, uint32_t limit);
@@ -64,9 +108,19 @@ void p3l_type_slots(const p3l_stored_type *type, uint64_t from, uint64_t to, p3l
 
 #define P3L_ROOT_NAME_BYTES 56 /* with its end */
 typedef struct p3l_root_entry {
-  uint64_t address; /* of the object; 0: the entry is free */
+  uint64_t address; /* of the object; 0: the entry is free, and all zero */
   char name[P3L_ROOT_NAME_BYTES];
 } p3l_root_entry;
+_Static_assert(sizeof(p3l_root_entry) == 64, "no padding in the file");
+
+#define P3L_ROOT_ENTRIES ((P3L_PAGE_SIZE - 64) / sizeof(p3l_root_entry))
+typedef struct p3l_root_page {
+  uint8_t head[32]; /* p3l_page; its `next`: the next page of the table */
+  uint16_t use;     /* P3L_USE_ROOTS */
+  uint16_t zeros[15];
+  p3l_root_entry entries[P3L_ROOT_ENTRIES];
+} p3l_root_page;
+_Static_assert(sizeof(p3l_root_page) == P3L_PAGE_SIZE, "a view of a whole page");
 
 /* address 0: there is none. */
 p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address, p3l_error *error);
@@ -77,5 +131,22 @@ p3l_code p3l_root_set(p3l_pager_transaction *transaction, const char *name, p3l_
                       p3l_error *error);
 typedef p3l_code (*p3l_root_visitor)(void *state, const p3l_root_entry *entry, p3l_error *error);
 p3l_code p3l_root_each(p3l_pager *pager, p3l_root_visitor visit, void *state, p3l_error *error);
+
+/* ---- pages of the object layer ---- */
+
+/* The parts of p3l_data_page_fault() that know these tables. */
+const char *p3l_type_page_fault(const p3l_type_page *page);
+const char *p3l_root_page_fault(const p3l_root_page *page);
+
+/* Reading a page, and p3l_data_page_fault(). P3L_CORRUPT also if it is of another use than `use`; 0:
+ * any. */
+p3l_code p3l_data_page_read(p3l_pager *pager, uint64_t number, p3l_page_use use, p3l_page *page,
+                            p3l_error *error);
+/* The same as the transaction sees it, valid until the next call with this transaction. */
+p3l_code p3l_data_page_seen(p3l_pager_transaction *transaction, uint64_t number, p3l_page_use use,
+                            const p3l_page **page, p3l_error *error);
+/* Its private copy, which is checked when it is made. */
+p3l_code p3l_data_page_for_writing(p3l_pager_transaction *transaction, uint64_t number,
+                                   p3l_page_use use, p3l_page **page, p3l_error *error);
 
 #endif

@@ -2,10 +2,10 @@
  * Pages with objects in them: where each begins, of what type it is. On disk as in memory; pointers
  * in the objects are surrogates here (p3l_access.h).
  *
- *   0      32     34      36    38      40  48       80                       end         4096
- *   +------+------+-------+-----+-------+---+--------+-------+------+-------+------+---------+
- *   | head | what | count | end | holes | 0 | starts | piece | hole | piece | free | . t2 t1 t0|
- *   +------+------+-------+-----+-------+---+--------+-------+------+-------+------+---------+
+ *   0      32     34      36    38      40   48       80                       end         4096
+ *   +------+------+-------+-----+-------+----+--------+-------+------+-------+------+----------+
+ *   | head | what | count | end | holes | <- | starts | piece | hole | piece | free | . t2 t1 t0|
+ *   +------+------+-------+-----+-------+----+--------+-------+------+-------+------+----------+
  *
  * Invariants:
  *  1. Between byte 80 and `end` the page is tiled with pieces: bit i of `starts` says that one
@@ -14,7 +14,7 @@
  *  2. Piece k, counted from the front, has the type id `types[-k - 1]` from the page's end. The type
  *     P3L_HOLE is of pieces that nobody owns; two holes never lie side by side, and none ends at
  *     `end` (it is taken back). P3L_FORWARD is of pieces whose object has moved: their first eight
- *     bytes are the surrogate of where it is.
+ *     bytes are the surrogate of where it is; the rest is zero.
  *  3. `end` + 2 x `count` <= 4096. Bytes behind `end` that no type id occupies are zero, and so is
  *     every hole: what was deleted is not in the file.
  *
@@ -25,7 +25,8 @@
  * Byte o of it has the address f x 4096 + o, as if the pages had no heads, so that pointer
  * arithmetic works; it lies in page f + o / 4032. These addresses end before those of the page behind
  * its last begin, for 4032 < 4096; and the page which an address seems to lie in is one of the
- * object's own, and names f.
+ * object's own, and names f. A large object that has moved is of type P3L_FORWARD in all its pages, and its
+ * first eight bytes are the surrogate; the pages stay, so that addresses in its middle lead nowhere else.
  */
 #ifndef P3L_OBJECT_PAGE_H
 #define P3L_OBJECT_PAGE_H
@@ -43,17 +44,18 @@ typedef uint16_t p3l_type_id;
 typedef enum p3l_page_use {
   P3L_USE_OBJECTS = 1,
   P3L_USE_LARGE = 2,
-  P3L_USE_TYPES = 3, /* type_table.h */
-  P3L_USE_ROOTS = 4  /* root_table.h */
+  P3L_USE_TYPES = 3, /* catalog.h */
+  P3L_USE_ROOTS = 4  /* catalog.h */
 } p3l_page_use;
 
 typedef struct p3l_object_page {
-  uint8_t head[32]; /* p3l_page; its `next`: the next page with holes, see allocate.h */
+  uint8_t head[32]; /* p3l_page; its `next`: see `previous` */
   uint16_t use;     /* P3L_USE_OBJECTS */
   uint16_t count;   /* pieces, holes included */
   uint16_t end;     /* offset in the page */
   uint16_t hole_bytes;
-  uint64_t zero;
+  uint64_t
+      previous; /* page before it on the list of allocate.h, of the first one its own; 0: none */
   uint64_t starts[4];
   uint8_t rest[P3L_PAGE_SIZE - 80];
 } p3l_object_page;

@@ -1,0 +1,348 @@
+#include "allocate.h"
+
+#include <string.h>
+
+/* How many pages of the list of holes an allocation looks at. */
+enum { LOOKS = 4 };
+
+static p3l_object_page *objects_of(p3l_page *page) { return (p3l_object_page *)(void *)page; }
+
+static p3l_code corrupt_list(p3l_pager_transaction *transaction, uint64_t number,
+                             p3l_error *error) {
+  return p3l_fail(error, P3L_CORRUPT,
+                  "%s: the list of pages with holes is broken at page %llu; restore the store from "
+                  "a copy",
+                  p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)number);
+}
+
+static void changed(p3l_pager_transaction *transaction, p3l_page *page) {
+  p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
+}
+
+/* ---- the list of pages with holes ---- */
+
+static bool worth_listing(const p3l_object_page *page) {
+  uint32_t tail = P3L_PAGE_SIZE - page->end - page->count * (uint32_t)sizeof(p3l_type_id);
+  return page->hole_bytes + tail >= P3L_LISTED_ROOM && p3l_page_room(page) >= P3L_USEFUL_ROOM;
+}
+
+/* The page behind it on the list is told that `previous` is before it. */
+static p3l_code set_previous(p3l_pager_transaction *transaction, uint64_t number, uint64_t was,
+                             uint64_t previous, p3l_error *error) {
+  p3l_page *page;
+  if (number == 0) return P3L_OK;
+  p3l_code code = p3l_data_page_for_writing(transaction, number, P3L_USE_OBJECTS, &page, error);
+  if (code != P3L_OK) return code;
+  if (objects_of(page)->previous != was) return corrupt_list(transaction, number, error);
+  objects_of(page)->previous = previous;
+  changed(transaction, page);
+  return P3L_OK;
+}
+
+static p3l_code list_page(p3l_pager_transaction *transaction, p3l_catalog *catalog, p3l_page *page,
+                          p3l_error *error) {
+  uint64_t number = page->number, head = catalog->holes;
+  p3l_code code = set_previous(transaction, head, head, number, error);
+  if (code != P3L_OK) return code;
+  page->next = head;
+  objects_of(page)->previous = number;
+  changed(transaction, page);
+  catalog->holes = number;
+  return p3l_catalog_write(transaction, catalog, error);
+}
+
+static p3l_code unlist_page(p3l_pager_transaction *transaction, p3l_catalog *catalog,
+                            p3l_page *page, p3l_error *error) {
+  uint64_t number = page->number, next = page->next, previous = objects_of(page)->previous;
+  p3l_code code;
+  if (previous == number) {
+    if (catalog->holes != number) return corrupt_list(transaction, number, error);
+    catalog->holes = next;
+    code = p3l_catalog_write(transaction, catalog, error);
+    if (code == P3L_OK) code = set_previous(transaction, next, number, next, error);
+  } else {
+    p3l_page *before;
+    code = p3l_data_page_for_writing(transaction, previous, P3L_USE_OBJECTS, &before, error);
+    if (code != P3L_OK) return code;
+    if (before->next != number) return corrupt_list(transaction, number, error);
+    before->next = next;
+    changed(transaction, before);
+    code = set_previous(transaction, next, number, previous, error);
+  }
+  page->next = 0;
+  objects_of(page)->previous = 0;
+  changed(transaction, page);
+  return code;
+}
+
+/* ---- taking ---- */
+
+typedef struct wish {
+  p3l_type_id type;
+  uint32_t bytes;      /* as p3l_piece_add() takes them */
+  p3l_address address; /* once it is fulfilled */
+} wish;
+
+static void add_to(p3l_pager_transaction *transaction, p3l_page *page, wish *wish) {
+  uint32_t offset = p3l_piece_add(page, wish->type, wish->bytes);
+  if (offset == 0) return;
+  changed(transaction, page);
+  wish->address = (p3l_address){page->number * P3L_PAGE_SIZE + offset};
+}
+
+/* Tries a page that holds objects; a copy of it is made only if there is room. */
+static p3l_code try_page(p3l_pager_transaction *transaction, uint64_t number, wish *wish,
+                         p3l_error *error) {
+  p3l_page *page = p3l_page_private(transaction, (p3l_page_number){number});
+  if (page == NULL) {
+    const p3l_page *seen;
+    p3l_code code = p3l_data_page_seen(transaction, number, P3L_USE_OBJECTS, &seen, error);
+    if (code != P3L_OK || p3l_page_room((const void *)seen) < wish->bytes) return code;
+    code = p3l_page_for_writing(transaction, (p3l_page_number){number}, &page, error);
+    if (code != P3L_OK) return code;
+  }
+  add_to(transaction, page, wish);
+  return P3L_OK;
+}
+
+/* `near` is a wish, too: it may lead anywhere. */
+static p3l_code try_near(p3l_pager_transaction *transaction, p3l_address near, wish *wish,
+                         p3l_error *error) {
+  uint64_t number = near.byte / P3L_PAGE_SIZE;
+  const p3l_page *seen;
+  if (number == 0 || number >= p3l_transaction_page_count(transaction)) return P3L_OK;
+  p3l_code code = p3l_page_seen(transaction, (p3l_page_number){number}, &seen, error);
+  if (code != P3L_OK || seen->kind != P3L_PAGE_DATA ||
+      ((const p3l_object_page *)(const void *)seen)->use != P3L_USE_OBJECTS)
+    return code;
+  return try_page(transaction, number, wish, error);
+}
+
+static p3l_code try_holes(p3l_pager_transaction *transaction, p3l_catalog *catalog, wish *wish,
+                          p3l_error *error) {
+  uint64_t number = catalog->holes;
+  for (int look = 0; look < LOOKS && number != 0; look++) {
+    const p3l_page *seen;
+    p3l_page *page;
+    p3l_code code = p3l_data_page_seen(transaction, number, P3L_USE_OBJECTS, &seen, error);
+    if (code != P3L_OK) return code;
+    uint64_t next = seen->next;
+    bool full = p3l_page_room((const void *)seen) < P3L_USEFUL_ROOM;
+    code = try_page(transaction, number, wish, error);
+    if (code != P3L_OK || wish->address.byte != 0) return code;
+    if (full) {
+      code = p3l_data_page_for_writing(transaction, number, P3L_USE_OBJECTS, &page, error);
+      if (code == P3L_OK) code = unlist_page(transaction, catalog, page, error);
+      if (code != P3L_OK) return code;
+    }
+    number = next;
+  }
+  return P3L_OK;
+}
+
+/* A page more, to be filled from now on. The one before it is listed if much of it is left. */
+static p3l_code next_filled(p3l_pager_transaction *transaction, p3l_catalog *catalog, wish *wish,
+                            p3l_error *error) {
+  p3l_page_number number;
+  p3l_page *page;
+  uint64_t before = catalog->filled;
+  p3l_code code = p3l_page_allocate(transaction, &number, &page, error);
+  if (code != P3L_OK) return code;
+  p3l_object_page_init(page);
+  catalog->filled = number.n;
+  code = p3l_catalog_write(transaction, catalog, error);
+  add_to(transaction, page, wish);
+  if (code != P3L_OK || before == 0) return code;
+  const p3l_page *seen;
+  code = p3l_data_page_seen(transaction, before, P3L_USE_OBJECTS, &seen, error);
+  if (code != P3L_OK || !worth_listing((const void *)seen)) return code;
+  code = p3l_data_page_for_writing(transaction, before, P3L_USE_OBJECTS, &page, error);
+  if (code == P3L_OK && objects_of(page)->previous == 0)
+    code = list_page(transaction, catalog, page, error);
+  return code;
+}
+
+static p3l_code take_small(p3l_pager_transaction *transaction, p3l_address near, wish *wish,
+                           p3l_error *error) {
+  p3l_catalog catalog;
+  p3l_code code = p3l_catalog_seen(transaction, &catalog, error);
+  if (code == P3L_OK && near.byte != 0) code = try_near(transaction, near, wish, error);
+  if (code == P3L_OK && wish->address.byte == 0 && catalog.filled != 0)
+    code = try_page(transaction, catalog.filled, wish, error);
+  if (code == P3L_OK && wish->address.byte == 0)
+    code = try_holes(transaction, &catalog, wish, error);
+  if (code == P3L_OK && wish->address.byte == 0)
+    code = next_filled(transaction, &catalog, wish, error);
+  return code;
+}
+
+static p3l_code take_large(p3l_pager_transaction *transaction, p3l_type_id type, uint64_t bytes,
+                           p3l_address *address, p3l_error *error) {
+  uint64_t count = (bytes + P3L_LARGE_PART - 1) / P3L_LARGE_PART;
+  p3l_page_number first;
+  p3l_code code = p3l_page_allocate_run(transaction, count, &first, error);
+  for (uint64_t i = 0; i < count && code == P3L_OK; i++) {
+    p3l_page *page;
+    code = p3l_page_for_writing(transaction, (p3l_page_number){first.n + i}, &page, error);
+    if (code != P3L_OK) break;
+    p3l_large_page *large = (void *)page;
+    large->use = P3L_USE_LARGE;
+    large->type = type;
+    large->first = first.n;
+    large->bytes = bytes;
+    changed(transaction, page);
+  }
+  *address = (p3l_address){first.n * P3L_PAGE_SIZE};
+  return code;
+}
+
+p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uint64_t bytes,
+                       p3l_address near, p3l_address *address, p3l_error *error) {
+  if (type == P3L_HOLE || type == P3L_FORWARD)
+    return p3l_fail(error, P3L_MISUSE, "%s: %u is no type that an object can have",
+                    p3l_pager_path(p3l_pager_of(transaction)), type);
+  if (bytes >> (P3L_ADDRESS_BITS - 8) != 0)
+    return p3l_fail(error, P3L_NO_SPACE, "%s: an object of %llu bytes is larger than stores can be",
+                    p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)bytes);
+  if (bytes > P3L_SMALL_BYTES) return take_large(transaction, type, bytes, address, error);
+  /* Rounded up here, too, so that the room of a page can be compared with it. */
+  uint32_t granules = bytes == 0 ? 1 : ((uint32_t)bytes + P3L_GRANULE - 1) / P3L_GRANULE;
+  wish wish = {.type = type, .bytes = granules * P3L_GRANULE};
+  p3l_code code = take_small(transaction, near, &wish, error);
+  *address = wish.address;
+  return code;
+}
+
+/* ---- giving ---- */
+
+static p3l_code dangling(p3l_pager_transaction *transaction, p3l_address address,
+                         p3l_error *error) {
+  return p3l_fail(error, P3L_DANGLING, "%s: no object begins at page %llu, byte %llu",
+                  p3l_pager_path(p3l_pager_of(transaction)),
+                  (unsigned long long)(address.byte / P3L_PAGE_SIZE),
+                  (unsigned long long)(address.byte % P3L_PAGE_SIZE));
+}
+
+/* The page of an object that begins at `address`, to be changed; for a small one also its piece. */
+static p3l_code page_of(p3l_pager_transaction *transaction, p3l_address address, p3l_page **page,
+                        p3l_piece *piece, p3l_error *error) {
+  uint64_t number = address.byte / P3L_PAGE_SIZE, offset = address.byte % P3L_PAGE_SIZE;
+  const p3l_page *seen;
+  if (number == 0 || number >= p3l_transaction_page_count(transaction))
+    return dangling(transaction, address, error);
+  p3l_code code = p3l_page_seen(transaction, (p3l_page_number){number}, &seen, error);
+  if (code != P3L_OK) return code;
+  if (seen->kind != P3L_PAGE_DATA) return dangling(transaction, address, error);
+  code = p3l_data_page_for_writing(transaction, number, 0, page, error);
+  if (code != P3L_OK) return code;
+  const p3l_large_page *large = (const void *)*page;
+  bool begins = false;
+  if (large->use == P3L_USE_LARGE)
+    begins = offset == 0 && large->first == number;
+  else if (large->use == P3L_USE_OBJECTS)
+    begins = p3l_piece_at((const void *)*page, (uint32_t)offset, piece) &&
+             piece->offset == offset && piece->type != P3L_HOLE;
+  return begins ? P3L_OK : dangling(transaction, address, error);
+}
+
+/* Page `i` of the large object that begins on `first`, to be changed. */
+static p3l_code large_page(p3l_pager_transaction *transaction, const p3l_large_page *first,
+                           uint64_t i, p3l_page **page, p3l_error *error) {
+  p3l_code code =
+      p3l_data_page_for_writing(transaction, first->first + i, P3L_USE_LARGE, page, error);
+  if (code != P3L_OK) return code;
+  const p3l_large_page *large = (const void *)*page;
+  if (large->first != first->first || large->bytes != first->bytes || large->type != first->type)
+    return p3l_fail(error, P3L_CORRUPT,
+                    "%s: pages %llu and %llu are of one object and do not agree; restore the store "
+                    "from a copy",
+                    p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)first->first,
+                    (unsigned long long)(first->first + i));
+  return P3L_OK;
+}
+
+/* From the last page to the first, so that the free list begins with them in order. */
+static p3l_code give_large(p3l_pager_transaction *transaction, p3l_page *page, p3l_error *error) {
+  p3l_large_page first = *(p3l_large_page *)(void *)page;
+  p3l_code code = P3L_OK;
+  for (uint64_t i = (first.bytes + P3L_LARGE_PART - 1) / P3L_LARGE_PART;
+       i-- > 0 && code == P3L_OK;) {
+    code = large_page(transaction, &first, i, &page, error);
+    if (code == P3L_OK)
+      code = p3l_page_release(transaction, (p3l_page_number){first.first + i}, error);
+  }
+  return code;
+}
+
+static p3l_code give_small(p3l_pager_transaction *transaction, p3l_page *page, uint32_t offset,
+                           p3l_error *error) {
+  p3l_catalog catalog;
+  p3l_code code = p3l_catalog_seen(transaction, &catalog, error);
+  if (code != P3L_OK) return code;
+  p3l_piece_remove(page, offset);
+  changed(transaction, page);
+  bool listed = objects_of(page)->previous != 0;
+  if (objects_of(page)->count > 0) {
+    if (listed || page->number == catalog.filled || !worth_listing(objects_of(page))) return P3L_OK;
+    return list_page(transaction, &catalog, page, error);
+  }
+  if (listed) code = unlist_page(transaction, &catalog, page, error);
+  if (code == P3L_OK && catalog.filled == page->number) {
+    catalog.filled = 0;
+    code = p3l_catalog_write(transaction, &catalog, error);
+  }
+  return code == P3L_OK ? p3l_page_release(transaction, (p3l_page_number){page->number}, error)
+                        : code;
+}
+
+/* The surrogate that a forward begins with. */
+static p3l_address target_of(const uint8_t *bytes) {
+  uint64_t surrogate;
+  memcpy(&surrogate, bytes, sizeof(surrogate));
+  return (p3l_address){surrogate & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)};
+}
+
+p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error) {
+  /* A chain of forwards gets shorter with each; one that goes round ends at a hole. */
+  for (bool moved = true; moved;) {
+    p3l_page *page;
+    p3l_piece piece;
+    p3l_code code = page_of(transaction, address, &page, &piece, error);
+    if (code != P3L_OK) return code;
+    p3l_large_page *large = (void *)page;
+    bool is_large = large->use == P3L_USE_LARGE;
+    moved = (is_large ? large->type : piece.type) == P3L_FORWARD;
+    if (moved) address = target_of(is_large ? large->part : (uint8_t *)page + piece.offset);
+    code = is_large ? give_large(transaction, page, error)
+                    : give_small(transaction, page, piece.offset, error);
+    if (code != P3L_OK) return code;
+  }
+  return P3L_OK;
+}
+
+p3l_code p3l_room_forward(p3l_pager_transaction *transaction, p3l_address from, p3l_address to,
+                          p3l_error *error) {
+  p3l_page *page;
+  p3l_piece piece;
+  uint64_t surrogate = UINT64_C(1) << 63 | to.byte;
+  p3l_code code = page_of(transaction, from, &page, &piece, error);
+  if (code != P3L_OK) return code;
+  if (((p3l_object_page *)(void *)page)->use == P3L_USE_OBJECTS) {
+    memset((uint8_t *)page + piece.offset, 0, piece.bytes);
+    memcpy((uint8_t *)page + piece.offset, &surrogate, sizeof(surrogate));
+    p3l_piece_set_type(page, piece.index, P3L_FORWARD);
+    changed(transaction, page);
+    return P3L_OK;
+  }
+  p3l_large_page first = *(p3l_large_page *)(void *)page;
+  for (uint64_t i = 0; i * P3L_LARGE_PART < first.bytes; i++) {
+    code = large_page(transaction, &first, i, &page, error);
+    if (code != P3L_OK) return code;
+    p3l_large_page *large = (void *)page;
+    large->type = P3L_FORWARD;
+    memset(large->part, 0, sizeof(large->part));
+    if (i == 0) memcpy(large->part, &surrogate, sizeof(surrogate));
+    changed(transaction, page);
+  }
+  return P3L_OK;
+}
