@@ -22,6 +22,11 @@ struct p3l_device {
   int (*descriptor)(p3l_device *device);
 };
 
+/* Its descriptor, or -1: not a file. */
+static inline int p3l_file_descriptor(p3l_device *device) {
+  return device->descriptor == NULL ? -1 : device->descriptor(device);
+}
+
 typedef enum p3l_open_mode { P3L_OPEN_READ, P3L_OPEN_WRITE, P3L_OPEN_CREATE } p3l_open_mode;
 
 /*

@@ -36,6 +36,7 @@ struct p3l_pager_transaction {
 struct p3l_pager {
   char *path, *log_path; /* for messages */
   p3l_device *file;
+  struct p3l_readers *many; /* read_many.c: rings and buffers kept for the next call */
   bool read_only;
   uint64_t checkpoint_bytes;
 
