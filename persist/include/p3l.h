@@ -87,7 +87,7 @@ void p3l_register_type(const p3l_type *type);
   __attribute__((constructor)) static void p3l_register_##identifier(void) {                    \
     p3l_register_type(&p3l_type_of_##identifier);                                               \
   }                                                                                             \
-  _Static_assert(sizeof(T) > 0, "a type has a size") /* takes the semicolon */
+  struct p3l_described_##identifier /* takes the semicolon */
 /* Describes T to the library under the name `identifier`. The fields are P3L_POINTERS(T, field). */
 #define P3L_TYPE(identifier, T, version, ...) \
   P3L_TYPE_UPGRADED(identifier, T, version, NULL, __VA_ARGS__)
@@ -160,6 +160,9 @@ const p3l_error *p3l_failure(p3l_store *store);
 
 /* Bytes that the object has, rounded up to 16; of an array, of all its elements. */
 size_t p3l_extent(const void *object);
+
+/* The type by which this program knows it, or NULL. */
+const p3l_type *p3l_type_of(const void *object);
 
 /* Named objects, where a program begins. A name has at most 55 bytes. NULL: there is none; a NULL
  * object takes the name away. Setting needs a transaction. */
