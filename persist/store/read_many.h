@@ -1,0 +1,78 @@
+/*
+ * Many pages at a time: p3l_pager_read_many() of pager.h, and what it is made of. Inside of the
+ * pager only.
+ *
+ *   numbers ──> newer than the file? ─ yes ──> the pager's images ───────────────┐
+ *                  │ no                                                          v
+ *                  └──> sorted, neighbours merged ──> a queue of 64 ──> check ──> visit
+ *                       into requests of 1..8 pages     io_uring, threads,
+ *                                                       or one after the other
+ *
+ * Invariants:
+ *  1. Whatever is odd about a request (an error, too few bytes, a page that fails its check) is told
+ *     by nobody but p3l_pager_read(), which is asked for the page again: it knows about checkpoints
+ *     under way, and says file, page and cause.
+ *  2. When a call returns, nothing of it is under way: buffers are never freed under the kernel or
+ *     a thread.
+ */
+#ifndef P3L_READ_MANY_H
+#define P3L_READ_MANY_H
+
+#include "device.h"
+#include "images.h"
+
+/* How requests are carried out. */
+typedef enum p3l_read_engine {
+  P3L_READ_BEST,    /* ring for files where the kernel has it, else threads; plain for devices of
+                       tests */
+  P3L_READ_RING,    /* io_uring; threads where it is refused, as containers do */
+  P3L_READ_THREADS, /* p3l_device.read by up to P3L_READ_MANY_THREADS threads */
+  P3L_READ_PLAIN    /* p3l_device.read by the caller */
+} p3l_read_engine;
+
+#define P3L_READ_DEPTH 64u       /* requests under way */
+#define P3L_READ_MERGED 8u       /* pages of a request at most */
+#define P3L_READ_MANY_THREADS 16 /* kept until the pager is closed, once they were needed */
+
+/* What a call did. */
+typedef struct p3l_read_counts {
+  uint64_t requests;    /* to the file */
+  p3l_read_engine used; /* never P3L_READ_BEST */
+} p3l_read_counts;
+
+/* p3l_pager_read_many() with a choice, for tests and statistics. `counts` may be NULL. */
+p3l_code p3l_read_many_by(p3l_read_engine engine, p3l_pager *pager, const p3l_page_number *numbers,
+                          size_t count, p3l_page_visitor visit, void *state,
+                          p3l_read_counts *counts, p3l_error *error);
+
+/* For pager_free(), while the devices are open: ends threads, frees rings. */
+void p3l_read_many_end(p3l_pager *pager);
+
+/* ---- engines: read_many_ring.c, read_many_threads.c ---- */
+
+/* A request under way. Its slot has room for P3L_READ_MERGED pages. */
+typedef struct p3l_read_slot {
+  p3l_file_offset at;
+  size_t length; /* bytes */
+  p3l_page *pages;
+  int failed; /* when it is done: 0 or an errno value, as p3l_device.read */
+  struct p3l_read_slot *next;
+} p3l_read_slot;
+
+typedef struct p3l_ring p3l_ring;
+/* NULL: the kernel refuses, or has none. */
+p3l_ring *p3l_ring_open(void);
+void p3l_ring_close(p3l_ring *ring);
+/* There is always room: at most P3L_READ_DEPTH are under way. */
+void p3l_ring_start(p3l_ring *ring, int descriptor, p3l_read_slot *slot);
+/* Waits for any one; some is under way. */
+p3l_read_slot *p3l_ring_finish(p3l_ring *ring);
+
+typedef struct p3l_crew p3l_crew;
+/* NULL: no memory. Threads are made when they are needed, `threads` at most; 0: the caller reads. */
+p3l_crew *p3l_crew_open(int threads);
+void p3l_crew_close(p3l_crew *crew);
+void p3l_crew_start(p3l_crew *crew, p3l_device *device, p3l_read_slot *slot);
+p3l_read_slot *p3l_crew_finish(p3l_crew *crew);
+
+#endif
