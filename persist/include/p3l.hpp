@@ -34,6 +34,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -358,6 +359,24 @@ class description {
 }  // namespace detail
 
 /*
+ * For P3L_CLASS_UPGRADED, from one earlier version: Convert(const Old &, New &) fills in what is
+ * zeroed. In it slots are copied as they are, pptr to pptr; nothing can be followed.
+ *
+ *   P3L_CLASS_UPGRADED(part, part, 2, (p3l::upgrade<1, part_1, part, convert>));
+ */
+template <std::uint32_t version, class Old, class New, void (*Convert)(const Old &, New &)>
+bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_version,
+             void *new_object, std::size_t new_bytes) {
+  if (old_version != version || old_bytes < sizeof(Old) || new_bytes < sizeof(New)) return false;
+  try {
+    Convert(*static_cast<const Old *>(old_object), *static_cast<New *>(new_object));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/*
  * Makes the class T known under the name `identifier`, the same in every program and language. At
  * global scope, once in a program or in a header. Layouts of other versions are refused, or
  * upgraded: see p3l_upgrade.
@@ -372,6 +391,25 @@ class description {
     }                                                                                           \
     static inline const p3l_type *const registered = type();                                    \
   }
+
+namespace detail {
+
+template <class T, class = void>
+struct is_known : std::false_type {};
+template <class T>
+struct is_known<T, std::void_t<decltype(sizeof(class_of<std::remove_cv_t<T>>))>> : std::true_type {
+};
+
+inline void check_type(const char *root, const void *object, const p3l_type *expected) {
+  const p3l_type *type = p3l_type_of(object);
+  if (type && std::strcmp(type->name, expected->name) == 0) return;
+  p3l_error cause;
+  p3l_fail(&cause, P3L_WRONG_TYPE, "root %s is of type %s, and not %s: ask for what it is", root,
+           type ? type->name : "that this program has none for", expected->name);
+  throw error(cause);
+}
+
+}  // namespace detail
 
 /* ---- stores ---- */
 
@@ -451,10 +489,14 @@ class store {
   /* Of an object or an array; pointers to it dangle. */
   void erase(void *object) { p3l_delete(store_, object); }
 
-  /* The object of that name, nullptr if there is none. It must be a T. */
+  /* The object of that name, nullptr if there is none. P3L_WRONG_TYPE if T is a class that P3L_CLASS
+   * made known, and the object is of another; T may be a base of the object's class, or void. */
   template <class T>
   T *root(const char *name) {
-    return static_cast<T *>(p3l_root(store_, name));
+    void *object = p3l_root(store_, name);
+    if constexpr (detail::is_known<T>::value)
+      if (object) detail::check_type(name, object, class_of<std::remove_cv_t<T>>::type());
+    return static_cast<T *>(object);
   }
   void set_root(const char *name, void *object) {
     detail::check(p3l_set_root(store_, name, object), *p3l_failure(store_));
