@@ -98,7 +98,7 @@ static void a_hole_without_room_for_a_type_id_must_fit_exactly(void **state) {
 
 /* ---- the model ---- */
 
-enum { GRANULES = P3L_PAGE_SIZE / 16, FIRST = 80 / 16, STEPS = 400000 };
+enum { GRANULES = P3L_PAGE_SIZE / 16, FIRST = 80 / 16, STEPS = 160000 };
 
 typedef struct object {
   int first, count; /* granules; count 0: none */

@@ -1,0 +1,400 @@
+/* The two halves of a commit, runs of pages, what a transaction sees, what the log carries. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "memory_device.h"
+#include "pager.h"
+
+typedef struct fixture {
+  memory_device *file, *log;
+  p3l_pager *pager;
+  p3l_error error;
+} fixture;
+
+static void open_again(fixture *f, uint64_t checkpoint_bytes) {
+  p3l_pager_options options = {.checkpoint_bytes = checkpoint_bytes};
+  if (p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &f->pager, NULL,
+                             &f->error) != P3L_OK)
+    fail_msg("%s", f->error.message);
+}
+
+static fixture fresh(void) {
+  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
+  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
+  open_again(&f, 0);
+  return f;
+}
+
+static void drop(fixture *f) {
+  if (f->pager != NULL) p3l_pager_close(f->pager, NULL);
+  memory_device_free(f->file);
+  memory_device_free(f->log);
+}
+
+static void must(fixture *f, p3l_code code) {
+  if (code != P3L_OK) fail_msg("%s", f->error.message);
+}
+
+static p3l_pager_transaction *begin(fixture *f) {
+  p3l_pager_transaction *transaction;
+  must(f, p3l_pager_begin(f->pager, &transaction, &f->error));
+  return transaction;
+}
+
+static p3l_page *page_of(fixture *f, p3l_pager_transaction *transaction, uint64_t number) {
+  p3l_page *page;
+  must(f, p3l_page_for_writing(transaction, (p3l_page_number){number}, &page, &f->error));
+  return page;
+}
+
+/* Pages 1 to `count`, whose first byte is their number; in the file. */
+static void make_pages(fixture *f, uint64_t count) {
+  p3l_pager_transaction *transaction = begin(f);
+  p3l_page_number first;
+  must(f, p3l_page_allocate_run(transaction, count, &first, &f->error));
+  assert_int_equal(first.n, 1);
+  for (uint64_t number = 1; number <= count; number++) {
+    p3l_page *page = page_of(f, transaction, number);
+    assert_int_equal(page->kind, P3L_PAGE_DATA);
+    page->payload[0] = (uint8_t)number;
+    p3l_page_changed(transaction, page, 32, 1);
+  }
+  must(f, p3l_pager_commit(transaction, &f->error));
+  must(f, p3l_pager_checkpoint(f->pager, &f->error));
+}
+
+static void set_byte(fixture *f, uint64_t number, uint8_t value) {
+  p3l_pager_transaction *transaction = begin(f);
+  p3l_page *page = page_of(f, transaction, number);
+  page->payload[0] = value;
+  p3l_page_changed(transaction, page, 32, 1);
+  must(f, p3l_pager_commit(transaction, &f->error));
+}
+
+static uint8_t byte_of(fixture *f, uint64_t number) {
+  p3l_page page;
+  must(f, p3l_pager_read(f->pager, (p3l_page_number){number}, &page, &f->error));
+  return page.payload[0];
+}
+
+/* ---- runs ---- */
+
+static int reads;
+static int (*real_read)(p3l_device *, void *, size_t, p3l_file_offset);
+static int counted_read(p3l_device *device, void *bytes, size_t length, p3l_file_offset at) {
+  reads++;
+  return real_read(device, bytes, length, at);
+}
+
+static void a_run_is_one_read_and_the_newest_pages(void **state) {
+  (void)state;
+  fixture f = fresh();
+  p3l_page pages[20];
+  make_pages(&f, 20);
+  set_byte(&f, 5, 105);
+  set_byte(&f, 20, 120);
+  real_read = f.file->device.read;
+  f.file->device.read = counted_read;
+  reads = 0;
+  must(&f, p3l_pager_read_run(f.pager, (p3l_page_number){1}, 20, pages, &f.error));
+  assert_int_equal(reads, 1);
+  for (int i = 0; i < 20; i++) {
+    assert_int_equal(pages[i].number, i + 1);
+    assert_int_equal(pages[i].payload[0], i + 1 + (i == 4 || i == 19 ? 100 : 0));
+  }
+  must(&f, p3l_pager_read_run(f.pager, (p3l_page_number){20}, 1, pages, &f.error));
+  assert_int_equal(reads, 1); /* it is in memory */
+  assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){15}, 7, pages, &f.error),
+                   P3L_MISUSE);
+  assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){99}, ~(size_t)0, pages, &f.error),
+                   P3L_MISUSE);
+  f.file->bytes[9 * 4096 + 77] ^= 1; /* the pages before it are there */
+  memset(pages, 0, sizeof(pages));
+  assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){1}, 20, pages, &f.error),
+                   P3L_CORRUPT);
+  assert_non_null(strstr(f.error.message, "page 9 does not have the checksum"));
+  assert_int_equal(pages[4].payload[0], 105);
+  assert_int_equal(pages[7].payload[0], 8);
+  f.file->bytes[9 * 4096 + 77] ^= 1;
+  f.file->size = 12 * 4096; /* cut off */
+  assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){1}, 20, pages, &f.error),
+                   P3L_CORRUPT);
+  assert_non_null(strstr(f.error.message, "page 12 is missing"));
+  drop(&f);
+}
+
+static void runs_of_free_pages_are_taken_again(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 6);
+  p3l_page_number first;
+  p3l_pager_transaction *transaction = begin(&f);
+  for (uint64_t number = 5; number >= 2; number--)
+    must(&f, p3l_page_release(transaction, (p3l_page_number){number}, &f.error));
+  must(&f, p3l_page_allocate_run(transaction, 5, &first, &f.error)); /* four are too few */
+  assert_int_equal(first.n, 7);
+  must(&f, p3l_page_allocate_run(transaction, 3, &first, &f.error));
+  assert_int_equal(first.n, 2);
+  assert_int_equal(page_of(&f, transaction, 2)->payload[0], 0);
+  must(&f, p3l_page_allocate_run(transaction, 1, &first, &f.error));
+  assert_int_equal(first.n, 5);
+  assert_int_equal(p3l_transaction_page_count(transaction), 12);
+  assert_int_equal(p3l_pager_page_count(f.pager), 7);
+  must(&f, p3l_pager_commit(transaction, &f.error));
+  p3l_verification verification;
+  must(&f, p3l_pager_verify(f.pager, NULL, NULL, &verification, &f.error));
+  assert_int_equal(verification.faults, 0);
+  assert_int_equal(verification.data_pages, 11);
+  drop(&f);
+}
+
+/* ---- what is seen, what is logged ---- */
+
+static void a_transaction_sees_its_own_pages(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 3);
+  set_byte(&f, 2, 102);
+  p3l_pager_transaction *transaction = begin(&f);
+  const p3l_page *seen;
+  assert_null(p3l_page_private(transaction, (p3l_page_number){3}));
+  page_of(&f, transaction, 3)->payload[0] = 203;
+  must(&f, p3l_page_seen(transaction, (p3l_page_number){1}, &seen, &f.error));
+  assert_int_equal(seen->payload[0], 1); /* the file's */
+  must(&f, p3l_page_seen(transaction, (p3l_page_number){2}, &seen, &f.error));
+  assert_int_equal(seen->payload[0], 102); /* committed */
+  must(&f, p3l_page_seen(transaction, (p3l_page_number){3}, &seen, &f.error));
+  assert_int_equal(seen->payload[0], 203); /* its own */
+  assert_ptr_equal(seen, p3l_page_private(transaction, (p3l_page_number){3}));
+  assert_int_equal(p3l_page_seen(transaction, (p3l_page_number){4}, &seen, &f.error), P3L_MISUSE);
+  p3l_pager_abort(transaction);
+  drop(&f);
+}
+
+static void the_log_carries_what_differs(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 3);
+  uint64_t before = p3l_pager_bytes_logged(f.pager);
+  set_byte(&f, 1, 101);
+  assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 32 + 4096 + 32);
+  /* The whole page is told, and two units of it differ: bytes 32 to 63 and 4095. */
+  before = p3l_pager_bytes_logged(f.pager);
+  p3l_pager_transaction *transaction = begin(&f);
+  p3l_page *page = page_of(&f, transaction, 1);
+  page->payload[0] = 102;
+  page->payload[sizeof(page->payload) - 1] = 1;
+  p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
+  must(&f, p3l_pager_commit(transaction, &f.error));
+  assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 2 * (32 + 64) + 32);
+  /* What is told and as before is no change: no frame, no commit. */
+  before = p3l_pager_bytes_logged(f.pager);
+  uint64_t calls = f.log->calls;
+  transaction = begin(&f);
+  page = page_of(&f, transaction, 1);
+  p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
+  must(&f, p3l_pager_commit(transaction, &f.error));
+  assert_int_equal(p3l_pager_bytes_logged(f.pager), before);
+  assert_int_equal(f.log->calls, calls);
+  assert_int_equal(byte_of(&f, 1), 102);
+  drop(&f);
+}
+
+/* A page that was only asked for has no image in the log; its next change must bring it. */
+static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 2);
+  p3l_pager_transaction *transaction = begin(&f);
+  page_of(&f, transaction, 2);
+  p3l_page *page = page_of(&f, transaction, 1);
+  page->payload[0] = 101;
+  p3l_page_changed(transaction, page, 32, 1);
+  must(&f, p3l_pager_commit(transaction, &f.error));
+  set_byte(&f, 2, 102);
+  /* The process dies; another one recovers. */
+  memory_device *file = memory_device_of(f.file->bytes, f.file->size);
+  memory_device *log = memory_device_of(f.log->bytes, f.log->size);
+  drop(&f);
+  f = (fixture){.file = file, .log = log};
+  open_again(&f, 0);
+  assert_int_equal(byte_of(&f, 1), 101);
+  assert_int_equal(byte_of(&f, 2), 102);
+  drop(&f);
+}
+
+/* ---- append and wait ---- */
+
+static void appended_is_seen_and_waited_for_is_durable(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 2);
+  p3l_lsn first, second;
+  uint64_t stable = f.log->stable_size;
+  p3l_pager_transaction *transaction = begin(&f);
+  p3l_page *page = page_of(&f, transaction, 1);
+  page->payload[0] = 101;
+  p3l_page_changed(transaction, page, 32, 1);
+  must(&f, p3l_pager_append(transaction, &first, &f.error));
+  assert_int_equal(byte_of(&f, 1), 101);
+  assert_int_equal(f.log->write_count, 1); /* written, not synced */
+  assert_int_equal(f.log->stable_size, stable);
+  transaction = begin(&f); /* the next one may begin */
+  page = page_of(&f, transaction, 2);
+  assert_int_equal(page_of(&f, transaction, 1)->payload[0], 101);
+  page->payload[0] = 102;
+  p3l_page_changed(transaction, page, 32, 1);
+  must(&f, p3l_pager_append(transaction, &second, &f.error));
+  assert_true(second.byte > first.byte);
+  uint64_t calls = f.log->calls;
+  must(&f, p3l_pager_wait(f.pager, second, &f.error));
+  assert_int_equal(f.log->calls, calls + 1); /* one sync */
+  must(&f, p3l_pager_wait(f.pager, first, &f.error));
+  assert_int_equal(f.log->calls, calls + 1); /* that was for both */
+  assert_int_equal(f.log->write_count, 0);
+
+  transaction = begin(&f);
+  page_of(&f, transaction, 1);
+  must(&f, p3l_pager_append(transaction, &first, &f.error)); /* nothing was changed */
+  assert_int_equal(first.byte, 0);
+  must(&f, p3l_pager_wait(f.pager, first, &f.error));
+  assert_int_equal(f.log->calls, calls + 1);
+  drop(&f);
+}
+
+static void a_failed_append_leaves_nothing_a_failed_wait_breaks(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 1);
+  p3l_lsn position;
+  p3l_pager_transaction *transaction = begin(&f);
+  p3l_page *page = page_of(&f, transaction, 1);
+  page->payload[0] = 101;
+  p3l_page_changed(transaction, page, 32, 1);
+  f.log->fail_in = 1;
+  f.log->fail_with = ENOSPC;
+  assert_int_equal(p3l_pager_append(transaction, &position, &f.error), P3L_NO_SPACE);
+  assert_int_equal(byte_of(&f, 1), 1);
+  set_byte(&f, 1, 102);
+  transaction = begin(&f);
+  page = page_of(&f, transaction, 1);
+  page->payload[0] = 103;
+  p3l_page_changed(transaction, page, 32, 1);
+  must(&f, p3l_pager_append(transaction, &position, &f.error));
+  f.log->fail_in = 1;
+  f.log->fail_with = EIO;
+  assert_int_equal(p3l_pager_wait(f.pager, position, &f.error), P3L_BROKEN);
+  assert_int_equal(p3l_pager_begin(f.pager, &transaction, &f.error), P3L_BROKEN);
+  drop(&f);
+}
+
+static uint64_t log_room(const fixture *f) { return f->log->size; }
+
+/* A long log: not while another transaction is under way, but not for ever. */
+static void the_checkpoint_waits_for_the_writer_only_if_it_must(void **state) {
+  (void)state;
+  fixture f = fresh();
+  make_pages(&f, 3);
+  p3l_pager_close(f.pager, NULL);
+  open_again(&f, 5000);
+  p3l_lsn position;
+  p3l_pager_transaction *transaction = begin(&f);
+  for (uint64_t number = 1; number <= 3; number++) {
+    p3l_page *page = page_of(&f, transaction, number);
+    page->payload[0] = 9;
+    p3l_page_changed(transaction, page, 32, 1);
+  }
+  must(&f, p3l_pager_append(transaction, &position, &f.error)); /* 12,416 bytes */
+  transaction = begin(&f);
+  uint64_t calls = f.file->calls;
+  must(&f, p3l_pager_wait(f.pager, position, &f.error)); /* would hang if it waited */
+  assert_int_equal(f.file->calls, calls);
+  p3l_page *page = page_of(&f, transaction, 1);
+  page->payload[0] = 10;
+  p3l_page_changed(transaction, page, 32, 1);
+  must(&f, p3l_pager_commit(transaction, &f.error)); /* nobody is in the way now */
+  assert_true(f.file->calls > calls);
+  assert_int_equal(f.file->bytes[4096 + 32], 10);
+  assert_true(log_room(&f) < 30000);
+  drop(&f);
+}
+
+typedef struct shared {
+  fixture *f;
+  pthread_mutex_t *outer; /* as the runtime's scopes: held from begin to append, not in wait */
+  int commits;
+} shared;
+
+static void *append_and_wait(void *argument) {
+  shared *shared = argument;
+  for (int i = 0; i < shared->commits; i++) {
+    p3l_pager_transaction *transaction;
+    p3l_error error;
+    p3l_page *page;
+    p3l_lsn position;
+    pthread_mutex_lock(shared->outer);
+    p3l_code code = p3l_pager_begin(shared->f->pager, &transaction, &error);
+    if (code == P3L_OK)
+      code = p3l_page_for_writing(transaction, (p3l_page_number){1}, &page, &error);
+    if (code != P3L_OK) return "begin";
+    uint64_t value;
+    memcpy(&value, page->payload + 8, sizeof(value));
+    value++;
+    memcpy(page->payload + 8, &value, sizeof(value));
+    p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
+    code = p3l_pager_append(transaction, &position, &error);
+    pthread_mutex_unlock(shared->outer);
+    if (code == P3L_OK) code = p3l_pager_wait(shared->f->pager, position, &error);
+    if (code != P3L_OK) return "commit";
+  }
+  return NULL;
+}
+
+static void threads_append_in_turn_and_wait_together(void **state) {
+  (void)state;
+  enum { THREADS = 4, COMMITS = 500 };
+  fixture f = fresh();
+  pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER;
+  shared shared = {&f, &outer, COMMITS};
+  pthread_t threads[THREADS];
+  make_pages(&f, 1);
+  p3l_pager_close(f.pager, NULL);
+  open_again(&f, 6000); /* a checkpoint every few commits */
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, append_and_wait, &shared);
+  for (int i = 0; i < THREADS; i++) {
+    void *failure;
+    pthread_join(threads[i], &failure);
+    if (failure != NULL) fail_msg("%s", (char *)failure);
+  }
+  p3l_page page;
+  uint64_t value;
+  must(&f, p3l_pager_read(f.pager, (p3l_page_number){1}, &page, &f.error));
+  memcpy(&value, page.payload + 8, sizeof(value));
+  assert_int_equal(value, THREADS * COMMITS);
+  /* Four times the length, and what was appended while one waited. */
+  assert_true(log_room(&f) < 4096 + 4 * 6000 + THREADS * 5000);
+  drop(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_run_is_one_read_and_the_newest_pages),
+      cmocka_unit_test(runs_of_free_pages_are_taken_again),
+      cmocka_unit_test(a_transaction_sees_its_own_pages),
+      cmocka_unit_test(the_log_carries_what_differs),
+      cmocka_unit_test(a_page_that_was_not_changed_is_not_logged_yet),
+      cmocka_unit_test(appended_is_seen_and_waited_for_is_durable),
+      cmocka_unit_test(a_failed_append_leaves_nothing_a_failed_wait_breaks),
+      cmocka_unit_test(the_checkpoint_waits_for_the_writer_only_if_it_must),
+      cmocka_unit_test(threads_append_in_turn_and_wait_together)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
