@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "images.h"
+#include "read_many.h"
 
 #define DEFAULT_CHECKPOINT_BYTES (UINT64_C(16) << 20)
 
@@ -207,6 +208,7 @@ static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
 static void pager_free(p3l_pager *pager) {
   forget_images(pager);
   p3l_frames_free(&pager->frames);
+  p3l_read_many_end(pager);
   if (pager->file != NULL) pager->file->close(pager->file);
   if (pager->log.device != NULL) pager->log.device->close(pager->log.device);
   pthread_mutex_destroy(&pager->writer);
