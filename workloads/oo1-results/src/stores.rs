@@ -1,0 +1,267 @@
+//! Graphs and stores, made once and kept: each anew when the program that made it is another.
+//!
+//! ```text
+//! FOLDER/lock
+//! FOLDER/20000-local-1/graph, graph.made                  the graph, and by which program
+//! FOLDER/20000-local-1/oo1/texas/store/, made             a mode's store, and by which program of which graph
+//! ```
+//!
+//! Whatever is half made has another name: an interrupted run leaves nothing that looks finished.
+
+use crate::error::{io_error, Oo1Error};
+use crate::order::{Graph, Layout};
+use crate::process::Runner;
+use crate::programs::Programs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What a part takes on disk, at most, in the graph and in one mode's store: SQLite's four rows and three indexes.
+const GRAPH_BYTES: u64 = 100;
+const STORE_BYTES: u64 = 500;
+
+/// The folder of graphs and stores; nobody else uses it meanwhile.
+#[derive(Debug)]
+pub struct Stores {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Stores {
+    /// Opens the folder, and makes it if there is none.
+    pub fn open(folder: &Path) -> Result<Stores, Oo1Error> {
+        fs::create_dir_all(folder).map_err(io_error("make the folder", folder))?;
+        let path = folder.join("lock");
+        let lock = File::create(&path).map_err(io_error("write", &path))?;
+        // SAFETY: the descriptor is open as long as `lock` lives.
+        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(Oo1Error::Busy { folder: folder.into() });
+        }
+        Ok(Stores { folder: folder.into(), _lock: lock })
+    }
+
+    /// Throws everything away; how many bytes that were.
+    pub fn clear(&self) -> Result<u64, Oo1Error> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.folder).map_err(io_error("list", &self.folder))?.flatten() {
+            if entry.path().is_dir() {
+                bytes += size(&entry.path());
+                remove(&entry.path())?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Fails where what these graphs and modes take besides what is there does not fit.
+    pub fn check_room(&self, stores: &[(Graph, Layout, String)]) -> Result<(), Oo1Error> {
+        let missing = stores
+            .iter()
+            .filter(|(graph, layout, mode)| !self.store_folder(graph, *layout, mode).join("store").exists());
+        let mut needed = missing.map(|(graph, ..)| graph.parts * STORE_BYTES).sum::<u64>();
+        let mut graphs: Vec<&Graph> = stores.iter().map(|(graph, ..)| graph).collect();
+        graphs.dedup();
+        let absent = graphs.iter().filter(|graph| !self.graph_folder(graph).join("graph").exists());
+        needed += absent.map(|graph| graph.parts * GRAPH_BYTES).sum::<u64>();
+        let free = free_bytes(&self.folder).map_err(io_error("look for room in", &self.folder))?;
+        if needed > free {
+            let folder = self.folder.clone();
+            return Err(Oo1Error::NoRoom { folder, needed: needed >> 20, free: free >> 20 });
+        }
+        Ok(())
+    }
+
+    /// The file of a graph; made if it is not there.
+    pub(crate) fn graph(
+        &self,
+        graph: &Graph,
+        programs: &Programs,
+        runner: &Runner,
+    ) -> Result<PathBuf, Oo1Error> {
+        let folder = self.graph_folder(graph);
+        let (path, stamp) = (folder.join("graph"), folder.join("graph.made"));
+        let made = identity(&programs.generator(), None)?;
+        if path.exists() && holds(&stamp, &made) {
+            return Ok(path);
+        }
+        remove(&folder)?;
+        fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
+        let new = folder.join("graph.new");
+        let locality = if graph.locality { "yes" } else { "no" };
+        let mut arguments: Vec<OsString> = vec!["--parts".into(), graph.parts.to_string().into()];
+        arguments.extend([
+            "--locality".into(),
+            locality.into(),
+            "--seed".into(),
+            graph.seed.to_string().into(),
+        ]);
+        arguments.push(new.clone().into());
+        runner.run(&programs.generator(), &arguments, "making the graph")?;
+        fs::rename(&new, &path).map_err(io_error("rename", &new))?;
+        fs::write(&stamp, made).map_err(io_error("write", &stamp))?;
+        Ok(path)
+    }
+
+    /// The store of a mode; loaded if it is not there.
+    pub(crate) fn store(
+        &self,
+        graph: &Graph,
+        layout: Layout,
+        mode: &str,
+        programs: &Programs,
+        runner: &Runner,
+    ) -> Result<PathBuf, Oo1Error> {
+        let file = self.graph(graph, programs, runner)?;
+        let folder = self.store_folder(graph, layout, mode);
+        let (path, stamp) = (folder.join("store"), folder.join("made"));
+        let program = programs.of_mode(mode);
+        let made = identity(&program, Some(&file))?;
+        if path.exists() && holds(&stamp, &made) {
+            self.tidy(&folder)?;
+            return Ok(path);
+        }
+        remove(&folder)?;
+        fs::create_dir_all(&folder).map_err(io_error("make the folder", &folder))?;
+        let new = folder.join("store.new");
+        let arguments =
+            ["load".into(), file.into(), new.clone().into(), "--layout".into(), layout.name().into()];
+        let loaded = runner.run(&program, &arguments, &format!("loading the store of {mode}"));
+        if let Err(error) = loaded {
+            remove(&folder)?;
+            return Err(error);
+        }
+        fs::rename(&new, &path).map_err(io_error("rename", &new))?;
+        fs::write(&stamp, made).map_err(io_error("write", &stamp))?;
+        Ok(path)
+    }
+
+    /// Removes what a killed program left beside its store.
+    fn tidy(&self, folder: &Path) -> Result<(), Oo1Error> {
+        for entry in fs::read_dir(folder).map_err(io_error("list", folder))?.flatten() {
+            if entry.file_name() != "store" && entry.file_name() != "made" {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn graph_folder(&self, graph: &Graph) -> PathBuf {
+        let locality = if graph.locality { "local" } else { "random" };
+        self.folder.join(format!("{}-{locality}-{}", graph.parts, graph.seed))
+    }
+
+    fn store_folder(&self, graph: &Graph, layout: Layout, mode: &str) -> PathBuf {
+        self.graph_folder(graph).join(layout.name()).join(mode)
+    }
+}
+
+/// What tells a program, and the graph that it is given, from what they were before they were built anew.
+fn identity(program: &Path, graph: Option<&Path>) -> Result<String, Oo1Error> {
+    let mut text = String::new();
+    for path in [Some(program), graph].into_iter().flatten() {
+        let metadata = fs::metadata(path).map_err(io_error("look at", path))?;
+        let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
+        text += &format!("{} {} {seconds}.{nanoseconds:09}\n", path.display(), metadata.len());
+    }
+    Ok(text)
+}
+
+fn holds(stamp: &Path, text: &str) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|found| found == text)
+}
+
+fn remove(path: &Path) -> Result<(), Oo1Error> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of all files below a folder.
+fn size(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).sum()
+}
+
+fn free_bytes(folder: &Path) -> std::io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).map_err(std::io::Error::other)?;
+    // SAFETY: the structure is the kernel's to fill; zeros are a valid one.
+    unsafe {
+        let mut told: libc::statvfs = std::mem::zeroed();
+        if libc::statvfs(path.as_ptr(), &mut told) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(told.f_bavail as u64 * told.f_frsize as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::Stop;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    const GRAPH: Graph = Graph { parts: 100, locality: true, seed: 1 };
+
+    fn program(folder: &Path, name: &str, script: &str) {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn counted(folder: &Path) -> usize {
+        fs::read_to_string(folder.join("log")).unwrap_or_default().lines().count()
+    }
+
+    #[test]
+    fn a_store_is_made_once_and_anew_by_another_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log").display().to_string();
+        program(
+            folder.path(),
+            "oo1-generate",
+            &format!("for last; do :; done; echo g >> {log}; echo 1 > \"$last\"; echo '{{}}'"),
+        );
+        program(folder.path(), "oo1-plain", &format!("echo l >> {log}; mkdir \"$3\"; echo '{{}}'"));
+        let programs = Programs::in_folder(folder.path()).unwrap();
+        let runner = Runner { stop: Stop::new(), timeout: Duration::from_secs(60) };
+        let stores = Stores::open(&folder.path().join("stores")).unwrap();
+        let make = || stores.store(&GRAPH, Layout::Oo1, "plain", &programs, &runner);
+        let path = make().unwrap();
+        assert!(path.ends_with("100-local-1/oo1/plain/store"), "{}", path.display());
+        assert_eq!((counted(folder.path()), path.is_dir()), (2, true), "one graph, one load");
+        fs::create_dir(path.with_file_name("store.copy")).unwrap();
+        make().unwrap();
+        assert_eq!(counted(folder.path()), 2, "both are kept");
+        assert!(!path.with_file_name("store.copy").exists(), "what was left beside is gone");
+        program(folder.path(), "oo1-plain", &format!("echo another >> {log}; mkdir \"$3\"; echo '{{}}'"));
+        make().unwrap();
+        assert_eq!(counted(folder.path()), 3, "another program, another store");
+        program(folder.path(), "oo1-plain", "mkdir \"$3\"; echo 'disk full' >&2; exit 1");
+        let error = make().unwrap_err();
+        assert_eq!(error.to_string(), "loading the store of plain failed: disk full");
+        assert!(!path.exists() && !path.with_file_name("store.new").exists(), "nothing half made");
+        assert!(stores.clear().unwrap() > 0);
+        assert!(!folder.path().join("stores/100-local-1").exists());
+    }
+
+    #[test]
+    fn a_folder_has_one_user_and_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let stores = Stores::open(folder.path()).unwrap();
+        assert!(matches!(Stores::open(folder.path()), Err(Oo1Error::Busy { .. })));
+        stores.check_room(&[(GRAPH, Layout::Oo1, "plain".into())]).unwrap();
+        let huge = Graph { parts: 1 << 50, ..GRAPH };
+        let error = stores.check_room(&[(huge, Layout::Oo1, "plain".into())]).unwrap_err();
+        assert!(matches!(error, Oo1Error::NoRoom { .. }), "{error}");
+    }
+}
