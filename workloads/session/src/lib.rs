@@ -5,8 +5,10 @@
 
 mod error;
 mod session;
+mod side_by_side;
 mod stop;
 
 pub use error::SessionError;
 pub use session::{ensure_database, Answer, Cost, Session, Target};
+pub use side_by_side::{side_by_side, usual_jobs};
 pub use stop::Stop;

@@ -7,13 +7,10 @@
 use crate::error::TpchError;
 use crate::scale::Scale;
 use crate::schema::{Index, Table};
-use hardmeter_session::{Session, Stop, Target};
-use std::collections::VecDeque;
+use hardmeter_session::{side_by_side, Session, Stop, Target};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
     RegionGenerator, SupplierGenerator,
@@ -217,42 +214,6 @@ fn fill(
     })
 }
 
-/// Runs tasks in several sessions; each takes the next when it has done one. After an error nobody takes another.
-/// Gives the seconds it took.
-fn side_by_side<T: Send>(
-    target: &Target,
-    jobs: usize,
-    stop: &Stop,
-    tasks: impl IntoIterator<Item = T>,
-    run: impl Fn(&mut Session, T) -> Result<(), TpchError> + Sync,
-) -> Result<f64, TpchError> {
-    let begin = Instant::now();
-    let tasks: Mutex<VecDeque<T>> = Mutex::new(tasks.into_iter().collect());
-    let failed: Mutex<Option<TpchError>> = Mutex::new(None);
-    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let work = || -> Result<(), TpchError> {
-        let mut session = Session::open(target, stop)?;
-        while failed.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-            let Some(task) = next() else { break };
-            run(&mut session, task)?;
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                if let Err(error) = work() {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                }
-            });
-        }
-    });
-    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(begin.elapsed().as_secs_f64()),
-    }
-}
-
 fn copy_table(
     session: &mut Session,
     table: Table,
@@ -337,12 +298,6 @@ pub(crate) fn append_row(row: &impl Display, buffer: &mut Vec<u8>) {
         buffer.pop();
     }
     buffer.push(b'\n');
-}
-
-/// How many sessions to load with on this machine: the server parses rows and builds indexes in one process a session.
-/// More than four find nothing more to do side by side, since most rows are of one table.
-pub fn usual_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, |count| count.get().clamp(1, 4))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::place::Place;
 use super::{argument, cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
-use hardmeter_session::ensure_database;
-use hardmeter_tpch::load::{load, usual_jobs, LoadOrder, LoadProgress, Loaded};
+use hardmeter_session::{ensure_database, usual_jobs};
+use hardmeter_tpch::load::{load, LoadOrder, LoadProgress, Loaded};
 use hardmeter_tpch::Scale;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;

@@ -1,0 +1,179 @@
+//! The consistency conditions, clauses 3.3.2.1 to 3.3.2.12, each as one statement over whole tables.
+//!
+//! A statement selects the rows that break its condition, one text each. So what is broken is named, and not only that
+//! something is. Sums and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone
+//! takes minutes (research/prove.md).
+
+use super::{AuditProgress, Condition, Tool, Verdict};
+use crate::error::TpccError;
+use hardmeter_session::Session;
+use std::time::Instant;
+
+/// A condition: what must hold, and what finds that it does not.
+pub struct Rule {
+    /// What must hold.
+    pub rule: &'static str,
+    /// Selects a text for each row that breaks it.
+    violations: &'static str,
+}
+
+/// The twelve, in the order of their clauses.
+pub const ALL: [Rule; 12] = [
+    Rule {
+        rule: "W_YTD = sum(D_YTD)",
+        violations: "SELECT format('warehouse %s: W_YTD %s, sum of D_YTD %s', w_id, w_ytd, total)
+            FROM {warehouse} LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS total FROM {district} GROUP BY d_w_id) districts
+            ON d_w_id = w_id WHERE w_ytd IS DISTINCT FROM total",
+    },
+    Rule {
+        rule: "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID)",
+        // Look-ups in the keys. A district whose orders are all delivered has no new order.
+        violations: "SELECT format('district %s/%s: D_NEXT_O_ID %s, last order %s, last new order %s',
+                d_w_id, d_id, d_next_o_id, last_order, last_new)
+            FROM (SELECT d_w_id, d_id, d_next_o_id,
+                (SELECT max(o_id) FROM {orders} WHERE o_w_id = d_w_id AND o_d_id = d_id) AS last_order,
+                (SELECT max(no_o_id) FROM {new_order} WHERE no_w_id = d_w_id AND no_d_id = d_id) AS last_new
+                FROM {district}) districts
+            WHERE d_next_o_id - 1 IS DISTINCT FROM last_order OR last_new <> last_order",
+    },
+    Rule {
+        rule: "max(NO_O_ID) - min(NO_O_ID) + 1 = rows of NEW-ORDER of a district",
+        violations: "SELECT format('district %s/%s: new orders %s to %s are %s rows', no_w_id, no_d_id,
+                min(no_o_id), max(no_o_id), count(*))
+            FROM {new_order} GROUP BY no_w_id, no_d_id HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
+    },
+    Rule {
+        rule: "sum(O_OL_CNT) = rows of ORDER-LINE of a district",
+        violations: "SELECT format('district %s/%s: O_OL_CNT add up to %s, lines are %s', w, d, promised, there)
+            FROM (SELECT o_w_id AS w, o_d_id AS d, sum(o_ol_cnt) AS promised FROM {orders} GROUP BY 1, 2) one
+            FULL JOIN (SELECT ol_w_id AS w, ol_d_id AS d, count(*) AS there FROM {order_line} GROUP BY 1, 2) other
+            USING (w, d) WHERE promised IS DISTINCT FROM there",
+    },
+    Rule {
+        rule: "O_CARRIER_ID is null if and only if there is a row of NEW-ORDER",
+        violations: "SELECT format('order %s/%s/%s: carrier %s, %s new order', w, d, o, coalesce(carrier::text, 'null'),
+                CASE WHEN new THEN 'a' ELSE 'no' END)
+            FROM (SELECT o_w_id AS w, o_d_id AS d, o_id AS o, o_carrier_id AS carrier, true AS ordered FROM {orders}) one
+            FULL JOIN (SELECT no_w_id AS w, no_d_id AS d, no_o_id AS o, true AS new FROM {new_order}) other
+            USING (w, d, o) WHERE ordered IS NULL OR (carrier IS NULL) <> (new IS NOT NULL)",
+    },
+    Rule {
+        rule: "O_OL_CNT = rows of ORDER-LINE of an order",
+        violations: "SELECT format('order %s/%s/%s: O_OL_CNT %s, lines %s', w, d, o, promised, there)
+            FROM (SELECT o_w_id AS w, o_d_id AS d, o_id AS o, o_ol_cnt AS promised FROM {orders}) one
+            FULL JOIN (SELECT ol_w_id AS w, ol_d_id AS d, ol_o_id AS o, count(*) AS there
+                FROM {order_line} GROUP BY 1, 2, 3) other
+            USING (w, d, o) WHERE promised IS DISTINCT FROM there",
+    },
+    Rule {
+        rule: "OL_DELIVERY_D is null if and only if O_CARRIER_ID is",
+        violations: "SELECT format('order line %s/%s/%s/%s: delivered %s, carrier %s', ol_w_id, ol_d_id, ol_o_id, ol_number,
+                coalesce(ol_delivery_d::text, 'null'), coalesce(o_carrier_id::text, 'null'))
+            FROM {order_line} JOIN {orders} ON o_w_id = ol_w_id AND o_d_id = ol_d_id AND o_id = ol_o_id
+            WHERE (ol_delivery_d IS NULL) <> (o_carrier_id IS NULL)",
+    },
+    Rule {
+        rule: "W_YTD = sum(H_AMOUNT)",
+        violations: "SELECT format('warehouse %s: W_YTD %s, history %s', w_id, w_ytd, total)
+            FROM {warehouse} LEFT JOIN (SELECT h_w_id, sum(h_amount) AS total FROM {history} GROUP BY h_w_id) payments
+            ON h_w_id = w_id WHERE w_ytd IS DISTINCT FROM total",
+    },
+    Rule {
+        rule: "D_YTD = sum(H_AMOUNT)",
+        violations: "SELECT format('district %s/%s: D_YTD %s, history %s', d_w_id, d_id, d_ytd, total)
+            FROM {district} LEFT JOIN
+                (SELECT h_w_id, h_d_id, sum(h_amount) AS total FROM {history} GROUP BY h_w_id, h_d_id) payments
+            ON h_w_id = d_w_id AND h_d_id = d_id WHERE d_ytd IS DISTINCT FROM total",
+    },
+    Rule {
+        rule: "C_BALANCE = sum(OL_AMOUNT delivered) - sum(H_AMOUNT)",
+        violations: "SELECT format('customer %s/%s/%s: C_BALANCE %s, delivered %s, paid %s', c_w_id, c_d_id, c_id,
+                c_balance, coalesce(delivered, 0), coalesce(paid, 0))
+            FROM {customer} LEFT JOIN (SELECT o_w_id, o_d_id, o_c_id, sum(ol_amount) AS delivered
+                FROM {orders} JOIN {order_line} ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id
+                WHERE ol_delivery_d IS NOT NULL GROUP BY 1, 2, 3) lines
+            ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
+            LEFT JOIN (SELECT h_c_w_id, h_c_d_id, h_c_id, sum(h_amount) AS paid FROM {history} GROUP BY 1, 2, 3) payments
+            ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id
+            WHERE c_balance <> coalesce(delivered, 0) - coalesce(paid, 0)",
+    },
+    Rule {
+        rule: "rows of ORDER - rows of NEW-ORDER = 2100 of a district, before any run",
+        violations: "SELECT format('district %s/%s: %s orders, %s new orders', d_w_id, d_id, orders, news)
+            FROM (SELECT d_w_id, d_id, d_next_o_id,
+                (SELECT count(*) FROM {orders} WHERE o_w_id = d_w_id AND o_d_id = d_id) AS orders,
+                (SELECT count(*) FROM {new_order} WHERE no_w_id = d_w_id AND no_d_id = d_id) AS news
+                FROM {district}) districts
+            WHERE orders - news <> 2100",
+    },
+    Rule {
+        rule: "C_BALANCE + C_YTD_PAYMENT = sum(OL_AMOUNT delivered)",
+        violations: "SELECT format('customer %s/%s/%s: C_BALANCE %s, C_YTD_PAYMENT %s, delivered %s', c_w_id, c_d_id, c_id,
+                c_balance, c_ytd_payment, coalesce(delivered, 0))
+            FROM {customer} LEFT JOIN (SELECT o_w_id, o_d_id, o_c_id, sum(ol_amount) AS delivered
+                FROM {orders} JOIN {order_line} ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id
+                WHERE ol_delivery_d IS NOT NULL GROUP BY 1, 2, 3) lines
+            ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
+            WHERE c_balance + c_ytd_payment <> coalesce(delivered, 0)",
+    },
+];
+
+/// The condition that speaks of the initial population only.
+const INITIAL_ONLY: u8 = 11;
+const EXAMPLES: usize = 3;
+
+/// Checks all conditions in the session's snapshot.
+pub fn check(
+    session: &mut Session,
+    tool: Tool,
+    progress: &dyn AuditProgress,
+) -> Result<Vec<Condition>, TpccError> {
+    let has_run = has_run(session, tool)?;
+    let mut conditions = vec![];
+    for (number, rule) in (1u8..).zip(&ALL) {
+        progress.begins(&format!("condition {number}: {}", rule.rule));
+        conditions.push(if number == INITIAL_ONLY && has_run {
+            Condition {
+                number,
+                rule: rule.rule,
+                verdict: Verdict::NotApplicable,
+                violations: 0,
+                examples: vec![],
+                seconds: 0.0,
+            }
+        } else {
+            check_one(session, tool, number, rule)?
+        });
+    }
+    Ok(conditions)
+}
+
+fn check_one(session: &mut Session, tool: Tool, number: u8, rule: &Rule) -> Result<Condition, TpccError> {
+    let begin = Instant::now();
+    let what = format!("checking condition {number}");
+    let sql = format!(
+        "SELECT text, count(*) OVER () FROM ({}) AS violations(text) ORDER BY text LIMIT {EXAMPLES}",
+        tool.fill(rule.violations)
+    );
+    let answer = session.query(&what, &sql)?;
+    let column = |row: &Vec<Option<String>>, at: usize| row.get(at).cloned().flatten();
+    let violations = answer.rows.first().and_then(|row| column(row, 1)?.parse().ok()).unwrap_or(0);
+    Ok(Condition {
+        number,
+        rule: rule.rule,
+        verdict: if violations == 0 { Verdict::Held } else { Verdict::Short },
+        violations,
+        examples: answer.rows.iter().filter_map(|row| column(row, 0)).collect(),
+        seconds: begin.elapsed().as_secs_f64(),
+    })
+}
+
+/// Whether transactions ran on the initial population: new orders, or deliveries of old ones.
+fn has_run(session: &mut Session, tool: Tool) -> Result<bool, TpccError> {
+    let sql = tool.fill(
+        "SELECT EXISTS (SELECT FROM {district} WHERE d_next_o_id <> 3001)
+             OR (SELECT count(*) FROM {new_order}) <> 900 * (SELECT count(*) FROM {district})",
+    );
+    let answer = session.query("looking for traces of a run", &sql)?;
+    Ok(answer.single() == Some("t"))
+}

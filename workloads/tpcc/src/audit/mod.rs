@@ -1,0 +1,129 @@
+//! What a load and a run left in a database: is it consistent, and is it TPC-C?
+//!
+//! Two questions, of any tool's database ([`Tool`]): the twelve conditions of clause 3.3.2 ([`conditions`]), which an
+//! engine must hold whatever runs on it; and what the rows say of the driver that made them ([`driver`]): what TPC-C
+//! prescribes of random numbers, mixes and populations can be seen in the data, and few tools keep to it.
+//!
+//! All statements read, in one snapshot: an audit may run beside a workload.
+
+pub mod conditions;
+pub mod driver;
+mod names;
+
+use crate::error::TpccError;
+use hardmeter_session::{Session, Stop, Target};
+use std::time::Instant;
+
+pub use names::Tool;
+
+/// How a line of an audit ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Held,
+    /// Not as it should be.
+    Short,
+    /// Too few rows to tell, or beside the bar by less than chance does.
+    Undecided,
+    /// It says nothing of these data.
+    NotApplicable,
+}
+
+/// A condition of clause 3.3.2, and what came of it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Condition {
+    /// 1 to 12.
+    pub number: u8,
+    /// What must hold.
+    pub rule: &'static str,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Rows that break it.
+    pub violations: u64,
+    /// The first of them, in words.
+    pub examples: Vec<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Something that the data say of their driver.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub name: &'static str,
+    /// The clause that asks for it.
+    pub clause: &'static str,
+    /// What was found: a share in percent, a mean, or a p-value, as `unit` says.
+    pub value: Option<f64>,
+    /// Of `value`.
+    pub unit: &'static str,
+    /// Rows behind it.
+    pub n: u64,
+    /// What it should be, in words.
+    pub expected: String,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// A whole audit.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Audit {
+    /// Whose tables they were.
+    pub tool: Tool,
+    /// Warehouses.
+    pub warehouses: u64,
+    /// The twelve conditions.
+    pub conditions: Vec<Condition>,
+    /// What the data say of their driver.
+    pub findings: Vec<Finding>,
+    /// How long all took.
+    pub seconds: f64,
+}
+
+impl Audit {
+    /// Whether any line came out short.
+    pub fn is_short(&self) -> bool {
+        let conditions = self.conditions.iter().map(|condition| condition.verdict);
+        conditions.chain(self.findings.iter().map(|finding| finding.verdict)).any(|one| one == Verdict::Short)
+    }
+}
+
+/// Told how far an audit is.
+pub trait AuditProgress {
+    /// So many lines there will be.
+    fn lines(&self, count: u64);
+    /// This one begins.
+    fn begins(&self, what: &str);
+}
+
+/// Audits a database.
+pub fn audit(
+    target: &Target,
+    tool: Tool,
+    stop: &Stop,
+    progress: &dyn AuditProgress,
+) -> Result<Audit, TpccError> {
+    let begin = Instant::now();
+    let mut session = Session::open(target, stop)?;
+    for table in crate::schema::Table::ALL {
+        let name = tool.table(table);
+        let sql = format!("SELECT to_regclass('{name}')");
+        if session.query("looking for tables", &sql)?.single().is_none() {
+            return Err(TpccError::NoData { table: name });
+        }
+    }
+    // JIT costs more than it gains on twelve statements; sorts and hashes of order lines should stay in memory.
+    session.execute(
+        "beginning the audit",
+        "SET jit = off; SET work_mem = '256MB'; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    )?;
+    progress.lines((conditions::ALL.len() + driver::LINES) as u64);
+    let count = tool.fill("SELECT count(*) FROM {warehouse}");
+    let count = session.query("counting warehouses", &count)?;
+    let warehouses = count.single().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let conditions = conditions::check(&mut session, tool, progress)?;
+    let findings = driver::examine(&mut session, tool, warehouses, progress)?;
+    session.execute("ending the audit", "COMMIT")?;
+    Ok(Audit { tool, warehouses, conditions, findings, seconds: begin.elapsed().as_secs_f64() })
+}

@@ -1,0 +1,167 @@
+//! Rows in PostgreSQL's binary COPY format. It spares the server parsing, and us printing, which are most of a load.
+
+/// Rows being made.
+#[derive(Debug, Default)]
+pub struct Rows {
+    bytes: Vec<u8>,
+}
+
+/// What every binary COPY begins with: signature, no flags, no extension.
+pub const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+/// What it ends with.
+pub const TRAILER: [u8; 2] = (-1i16).to_be_bytes();
+
+/// A sum of money or a rate: `units` of 10^-`scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// How many of the smallest unit.
+    pub units: i64,
+    /// Digits behind the point, 0 to 4.
+    pub scale: u8,
+}
+
+impl Decimal {
+    /// Hundredths: money.
+    pub fn cents(units: i64) -> Decimal {
+        Decimal { units, scale: 2 }
+    }
+
+    /// Ten-thousandths: taxes and discounts.
+    pub fn rate(units: i64) -> Decimal {
+        Decimal { units, scale: 4 }
+    }
+}
+
+/// An instant: microseconds since 2000-01-01, as PostgreSQL counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamp(pub i64);
+
+impl Rows {
+    /// No rows, appended to bytes that were there.
+    pub fn new(bytes: Vec<u8>) -> Rows {
+        Rows { bytes }
+    }
+
+    /// The bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Begins a row.
+    pub fn row(&mut self, columns: i16) -> &mut Rows {
+        self.bytes.extend_from_slice(&columns.to_be_bytes());
+        self
+    }
+
+    /// `integer`.
+    pub fn integer(&mut self, value: u32) -> &mut Rows {
+        self.bytes.extend_from_slice(&4i32.to_be_bytes());
+        self.bytes.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    /// NULL, of any type.
+    pub fn null(&mut self) -> &mut Rows {
+        self.bytes.extend_from_slice(&(-1i32).to_be_bytes());
+        self
+    }
+
+    /// `timestamp`.
+    pub fn timestamp(&mut self, value: Timestamp) -> &mut Rows {
+        self.bytes.extend_from_slice(&8i32.to_be_bytes());
+        self.bytes.extend_from_slice(&value.0.to_be_bytes());
+        self
+    }
+
+    /// A text that is there already.
+    pub fn text(&mut self, text: &[u8]) -> &mut Rows {
+        self.made(|bytes| bytes.extend_from_slice(text))
+    }
+
+    /// A text that `make` appends.
+    pub fn made(&mut self, make: impl FnOnce(&mut Vec<u8>)) -> &mut Rows {
+        let length_at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        make(&mut self.bytes);
+        let length = (self.bytes.len() - length_at - 4) as i32;
+        self.bytes[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+        self
+    }
+
+    /// `numeric`: groups of four decimal digits, most significant first, `weight` being the power of 10,000 of the
+    /// first (numeric_send in PostgreSQL's numeric.c).
+    pub fn numeric(&mut self, value: Decimal) -> &mut Rows {
+        let align = [1, 1000, 100, 10, 1][usize::from(value.scale)];
+        let fraction_groups = i16::from(value.scale > 0);
+        let mut rest = value.units.unsigned_abs() * align;
+        let mut groups = [0u16; 6];
+        let mut first = groups.len();
+        while rest > 0 {
+            first -= 1;
+            groups[first] = (rest % 10_000) as u16;
+            rest /= 10_000;
+        }
+        let mut digits = &groups[first..];
+        let weight = digits.len() as i16 - 1 - fraction_groups;
+        while let [leading @ .., 0] = digits {
+            digits = leading;
+        }
+        let (weight, sign) =
+            if digits.is_empty() { (0, 0) } else { (weight, if value.units < 0 { 0x4000u16 } else { 0 }) };
+        self.bytes.extend_from_slice(&(8 + 2 * digits.len() as i32).to_be_bytes());
+        for field in [digits.len() as u16, weight as u16, sign, u16::from(value.scale)] {
+            self.bytes.extend_from_slice(&field.to_be_bytes());
+        }
+        for digit in digits {
+            self.bytes.extend_from_slice(&digit.to_be_bytes());
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numeric(units: i64, scale: u8) -> Vec<i16> {
+        let mut rows = Rows::default();
+        rows.numeric(Decimal { units, scale });
+        let bytes = rows.into_bytes();
+        let length = i32::from_be_bytes(bytes[..4].try_into().unwrap());
+        assert_eq!(length as usize, bytes.len() - 4);
+        bytes[4..].chunks(2).map(|pair| i16::from_be_bytes([pair[0], pair[1]])).collect()
+    }
+
+    #[test]
+    fn numbers_are_as_the_server_sends_them() {
+        // digits, weight, sign, scale, groups: worked out by hand after numeric_send; the end-to-end tests read real ones.
+        assert_eq!(numeric(0, 2), [0, 0, 0, 2]);
+        assert_eq!(numeric(1000, 2), [1, 0, 0, 2, 10]); // 10.00
+        assert_eq!(numeric(-1000, 2), [1, 0, 0x4000, 2, 10]);
+        assert_eq!(numeric(30_000_000, 2), [1, 1, 0, 2, 30]); // 300000.00 = 30 * 10000
+        assert_eq!(numeric(999_999, 2), [2, 0, 0, 2, 9999, 9900]); // 9999.99
+        assert_eq!(numeric(1, 2), [1, -1, 0, 2, 100]); // 0.01
+        assert_eq!(numeric(1234, 4), [1, -1, 0, 4, 1234]); // 0.1234
+        assert_eq!(numeric(20_000, 0), [1, 1, 0, 0, 2]);
+    }
+
+    #[test]
+    fn texts_and_integers_carry_their_length() {
+        let mut rows = Rows::default();
+        rows.row(3).integer(7).text(b"ab").null();
+        assert_eq!(
+            rows.into_bytes(),
+            [0, 3, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 2, b'a', b'b', 255, 255, 255, 255]
+        );
+    }
+}

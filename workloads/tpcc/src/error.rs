@@ -1,0 +1,52 @@
+//! Why something of TPC-C could not be done: the cause, and what mends it.
+
+use hardmeter_session::SessionError;
+
+/// Why something of TPC-C could not be done. [`TpccError::remedy`] says what mends it.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+pub enum TpccError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("this database already holds the table {table}, which no load of ours made")]
+    Occupied { table: String },
+    #[error("this database holds a population of TPC-C already: {found}")]
+    AlreadyLoaded { found: String },
+    #[error("a load was cut off here, of {found}, and this is another: {wanted}")]
+    OtherLoad { found: String, wanted: String },
+    #[error("the mark of a load in this database is not one that this version wrote: {mark}")]
+    BadMark { mark: String },
+    #[error("this database holds no data of TPC-C that were looked for: there is no table {table}")]
+    NoData { table: String },
+    #[error("the data of TPC-C in this database are incomplete: {missing} of {all} warehouses are missing")]
+    Incomplete { missing: u32, all: u32 },
+}
+
+impl TpccError {
+    /// What mends the cause.
+    pub fn remedy(&self) -> String {
+        match self {
+            TpccError::Session(error) => error.remedy(),
+            TpccError::Occupied { .. } => {
+                "load into another database (--database NAME), or rename or drop that table yourself".into()
+            }
+            TpccError::AlreadyLoaded { .. } => {
+                "use what is there, load into another database, or throw the tables of TPC-C away and load \
+                 anew: --replace"
+                    .into()
+            }
+            TpccError::OtherLoad { .. } => {
+                "give the same --warehouses, --seed, --partitions and --fill to go on with it, or --replace to begin anew"
+                    .into()
+            }
+            TpccError::BadMark { .. } => "load anew: hardmeter tpcc load --replace".into(),
+            TpccError::NoData { .. } => {
+                "load them (hardmeter tpcc load), name another database, or say which tool made them: --foreign NAME"
+                    .into()
+            }
+            TpccError::Incomplete { .. } => {
+                "go on with the load: the same hardmeter tpcc load again".into()
+            }
+        }
+    }
+}

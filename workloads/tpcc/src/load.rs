@@ -1,0 +1,289 @@
+//! Loading: tables without keys, filled by binary COPY a warehouse at a time and side by side, then keys and statistics.
+//!
+//! A warehouse is one transaction, which also notes it in [`LOAD_TABLE`]. So a load that was killed, or whose server
+//! went away, goes on with the warehouses that are missing; what it was a load of is in that table's comment.
+
+use crate::copy::{Rows, Timestamp, HEADER, TRAILER};
+use crate::error::TpccError;
+use crate::population::Population;
+use crate::random::Constants;
+use crate::schema::{Layout, Table, CREATE_LOAD_TABLE, LOAD_TABLE};
+use hardmeter_session::{side_by_side, Session, Stop, Target};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What to load.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOrder {
+    /// How many warehouses.
+    pub warehouses: u32,
+    /// What decides over the rows.
+    pub seed: u64,
+    /// How the tables lie.
+    pub layout: Layout,
+    /// Whether tables of TPC-C that are there already may be thrown away.
+    pub replace: bool,
+    /// How many sessions work side by side.
+    pub jobs: usize,
+}
+
+/// What a database was loaded with, as its mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Mark {
+    /// How many warehouses.
+    pub warehouses: u32,
+    /// The seed of the rows.
+    pub seed: u64,
+    /// C of NURand for C_LAST that the names were drawn with: C-Load.
+    pub c_last: u32,
+    /// "The current date" of the rows, in microseconds since 2000.
+    pub loaded_at: i64,
+    /// Parts of each table; 0: whole.
+    pub partitions: u32,
+    /// Percent of a page that was filled; 0: the server's default.
+    pub fill: u8,
+    /// Whether all of it is there.
+    pub complete: bool,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Loaded {
+    /// What the data are.
+    pub mark: Mark,
+    /// Warehouses that were there already, of a load that was cut off.
+    pub resumed: u32,
+    /// Bytes of the tables and their indexes in the server.
+    pub bytes: u64,
+    /// How long the parts took, in seconds.
+    pub seconds: Phases,
+}
+
+/// How long the parts of a load took, in seconds.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[allow(missing_docs)]
+pub struct Phases {
+    pub copy: f64,
+    pub keys: f64,
+    pub vacuum: f64,
+}
+
+/// Told how far a load is.
+pub trait LoadProgress: Sync {
+    /// A part begins, of so many units.
+    fn phase(&self, what: &str, units: u64);
+    /// So many units more are done.
+    fn advance(&self, units: u64);
+}
+
+impl Mark {
+    /// What a database was loaded with. `None`: nothing of ours.
+    pub fn of(session: &mut Session) -> Result<Option<Mark>, TpccError> {
+        let sql = format!(
+            "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('{LOAD_TABLE}')"
+        );
+        let answer = session.query("reading the mark of a load", &sql)?;
+        let Some(text) = answer.single() else { return Ok(None) };
+        serde_json::from_str(text).map(Some).map_err(|_| TpccError::BadMark { mark: text.to_owned() })
+    }
+
+    fn new(order: &LoadOrder) -> Mark {
+        // 10,957 days from 1970 to 2000.
+        let epoch = 10_957 * 86_400;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(epoch, |since| since.as_secs() as i64);
+        Mark {
+            warehouses: order.warehouses,
+            seed: order.seed,
+            c_last: Constants::for_load(order.seed).last,
+            loaded_at: (now - epoch) * 1_000_000,
+            partitions: order.layout.hash_partitions,
+            fill: order.layout.fill.unwrap_or(0),
+            complete: false,
+        }
+    }
+
+    fn is_of(&self, order: &LoadOrder) -> bool {
+        let Mark { loaded_at, complete, .. } = *self;
+        *self == Mark { loaded_at, complete, ..Mark::new(order) }
+    }
+
+    /// What it is, in words.
+    pub fn in_words(&self) -> String {
+        let Mark { warehouses, seed, partitions, fill, .. } = self;
+        format!("{warehouses} warehouses, seed {seed}, {partitions} partitions, fill {fill}")
+    }
+
+    fn statement(&self) -> String {
+        // Numbers and booleans only: nothing in it needs quoting.
+        format!("COMMENT ON TABLE {LOAD_TABLE} IS '{}'", serde_json::json!(self))
+    }
+
+    fn population(&self) -> Population {
+        Population {
+            seed: self.seed,
+            constants: Constants::for_load(self.seed),
+            loaded_at: Timestamp(self.loaded_at),
+        }
+    }
+}
+
+/// Loads the data, or the rest of them.
+pub fn load(
+    target: &Target,
+    order: &LoadOrder,
+    stop: &Stop,
+    progress: &dyn LoadProgress,
+) -> Result<Loaded, TpccError> {
+    let mut session = Session::open(target, stop)?;
+    let mut mark = prepare(&mut session, order)?;
+    let missing = missing_parts(&mut session, mark.warehouses)?;
+    let resumed = mark.warehouses - missing.iter().filter(|&&part| part > 0).count() as u32;
+    let mut seconds = Phases::default();
+
+    progress.phase("copying warehouses", missing.iter().map(|&part| rows_of(part)).sum());
+    let population = mark.population();
+    seconds.copy = side_by_side(target, order.jobs, stop, missing, |session, part| {
+        copy_part(session, &population, part, progress)
+    })?;
+
+    let keys: Vec<(String, String)> = Table::ALL.iter().flat_map(|table| table.keys()).collect();
+    progress.phase("making keys", keys.len() as u64);
+    seconds.keys = side_by_side(target, order.jobs, stop, keys, |session, (what, sql)| {
+        make_key(session, &what, &sql)?;
+        progress.advance(1);
+        Ok::<(), TpccError>(())
+    })?;
+
+    progress.phase("vacuuming and analyzing", Table::ALL.len() as u64);
+    seconds.vacuum = side_by_side(target, order.jobs, stop, Table::ALL, |session, table| {
+        session.execute(&format!("analyzing {table}"), &format!("VACUUM (ANALYZE) {table}"))?;
+        progress.advance(1);
+        Ok::<(), TpccError>(())
+    })?;
+    mark.complete = true;
+    session.execute("leaving the mark of a load", &mark.statement())?;
+    // What follows is measured: the disk should have nothing left to do of the load. Not everybody may ask for it.
+    let _ = session.execute("writing a checkpoint", "CHECKPOINT");
+    Ok(Loaded { mark, resumed, bytes: size(&mut session)?, seconds })
+}
+
+/// Makes the tables, or finds those of a load that was cut off.
+fn prepare(session: &mut Session, order: &LoadOrder) -> Result<Mark, TpccError> {
+    match Mark::of(session) {
+        Ok(Some(_)) | Err(TpccError::BadMark { .. }) if order.replace => drop_tables(session)?,
+        Err(error) => return Err(error),
+        Ok(Some(mark)) if mark.complete => {
+            return Err(TpccError::AlreadyLoaded { found: mark.in_words() });
+        }
+        Ok(Some(mark)) if mark.is_of(order) => return Ok(mark),
+        Ok(Some(mark)) => {
+            let wanted = Mark::new(order).in_words();
+            return Err(TpccError::OtherLoad { found: mark.in_words(), wanted });
+        }
+        Ok(None) => {}
+    }
+    for table in Table::ALL {
+        let sql = format!("SELECT to_regclass('{table}')");
+        if session.query("looking for tables", &sql)?.single().is_some() {
+            return Err(TpccError::Occupied { table: table.name().into() });
+        }
+    }
+    let mark = Mark::new(order);
+    let mut statements = vec!["BEGIN".to_owned(), CREATE_LOAD_TABLE.to_owned(), mark.statement()];
+    statements.extend(Table::ALL.iter().flat_map(|table| table.create(order.layout)));
+    statements.push("COMMIT".into());
+    session.execute("making the tables", &statements.join("; "))?;
+    Ok(mark)
+}
+
+fn drop_tables(session: &mut Session) -> Result<(), TpccError> {
+    let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).chain([LOAD_TABLE]).collect();
+    session.execute("removing the tables", &format!("DROP TABLE IF EXISTS {}", names.join(", ")))?;
+    Ok(())
+}
+
+/// Parts that are not there yet; 0 is ITEM, the others are warehouses.
+fn missing_parts(session: &mut Session, warehouses: u32) -> Result<Vec<u32>, TpccError> {
+    let sql = format!(
+        "SELECT part FROM generate_series(0, {warehouses}) part \
+         WHERE NOT EXISTS (SELECT FROM {LOAD_TABLE} there WHERE there.part = part.part) ORDER BY part"
+    );
+    let answer = session.query("asking what is loaded", &sql)?;
+    Ok(answer.rows.iter().filter_map(|row| row.first()?.as_deref()?.parse().ok()).collect())
+}
+
+/// The tables of a part.
+fn tables_of(part: u32) -> impl Iterator<Item = Table> {
+    Table::ALL.into_iter().filter(move |table| (*table == Table::Item) == (part == 0))
+}
+
+fn rows_of(part: u32) -> u64 {
+    tables_of(part).map(Table::rows).sum()
+}
+
+fn copy_part(
+    session: &mut Session,
+    population: &Population,
+    part: u32,
+    progress: &dyn LoadProgress,
+) -> Result<(), TpccError> {
+    let what = match part {
+        0 => "loading the items".to_owned(),
+        warehouse => format!("loading warehouse {warehouse}"),
+    };
+    // Whoever loses the end of a load goes on with it: no commit of one needs to wait for the disk.
+    session.execute(&what, "BEGIN; SET LOCAL synchronous_commit = off")?;
+    let mut order_lines = 0;
+    for table in tables_of(part) {
+        let mut make = population.rows(table, part);
+        let mut begun = false;
+        let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
+        let rows = session.copy_in(&what, &sql, &mut |buffer| {
+            if !begun {
+                buffer.extend_from_slice(HEADER);
+                begun = true;
+            }
+            let mut rows = Rows::new(std::mem::take(buffer));
+            let mut more = true;
+            while more && rows.len() < 1 << 16 {
+                more = make(&mut rows);
+            }
+            *buffer = rows.into_bytes();
+            if !more {
+                buffer.extend_from_slice(&TRAILER);
+            }
+            more
+        })?;
+        progress.advance(rows);
+        if table == Table::OrderLine {
+            order_lines = rows;
+        }
+    }
+    session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({part}, {order_lines}); COMMIT"))?;
+    Ok(())
+}
+
+/// A key may be there already, of a load that was cut off behind the copying.
+fn make_key(session: &mut Session, what: &str, sql: &str) -> Result<(), TpccError> {
+    let there = match sql.strip_prefix("CREATE INDEX ") {
+        Some(rest) => format!("SELECT to_regclass('{}')", rest.split(' ').next().unwrap_or_default()),
+        None => format!("SELECT to_regclass('{}_pkey')", sql.split(' ').nth(2).unwrap_or_default()),
+    };
+    if session.query("looking for keys", &there)?.single().is_some() {
+        return Ok(());
+    }
+    let statement =
+        format!("SET maintenance_work_mem = '256MB'; SET max_parallel_maintenance_workers = 0; {sql}");
+    session.execute(&format!("making {what}"), &statement)?;
+    Ok(())
+}
+
+fn size(session: &mut Session) -> Result<u64, TpccError> {
+    let names: Vec<String> = Table::ALL.iter().map(|table| format!("'{table}'")).collect();
+    let sql = format!(
+        "SELECT sum(pg_total_relation_size(part)) FROM unnest(ARRAY[{}]::regclass[]) whole, \
+         LATERAL (SELECT whole UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent = whole) parts(part)",
+        names.join(", ")
+    );
+    let answer = session.query("asking for sizes", &sql)?;
+    Ok(answer.single().and_then(|bytes| bytes.parse().ok()).unwrap_or(0))
+}
