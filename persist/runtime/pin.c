@@ -1,0 +1,37 @@
+/*
+ * Pins: objects whose addresses a program keeps where no sweep finds them. What is pinned is the
+ * segment: a megabyte for an object, so that a sweep asks once for all objects in it. A program that
+ * keeps pointers all over a large store keeps much of it in memory.
+ */
+#include "store.h"
+
+static _Noreturn void refuse(const char *call, const void *object, const char *what) {
+  p3l_error error;
+  p3l_fail(&error, P3L_MISUSE, "%s of %p, %s", call, object, what);
+  p3l_raise(&error);
+}
+
+/* The segment of an object, with the slow-path lock of its store held; NULL: there is none. */
+static p3l_segment *lock_segment(const void *object) {
+  p3l_segment *segment = p3l_segment_of(object);
+  if (segment != NULL) pthread_mutex_lock(&segment->store->slow);
+  return segment;
+}
+
+void p3l_pin(const void *object) {
+  p3l_place place;
+  p3l_segment *segment = lock_segment(object);
+  bool there = segment != NULL && p3l_place_of(object, &place);
+  if (there) segment->pins++;
+  if (segment != NULL) pthread_mutex_unlock(&segment->store->slow);
+  if (!there) refuse("p3l_pin()", object, "which is no persistent object in memory");
+}
+
+/* A pinned object may have been deleted meanwhile: only its memory counts here. */
+void p3l_unpin(const void *object) {
+  p3l_segment *segment = lock_segment(object);
+  bool pinned = segment != NULL && segment->pins > 0;
+  if (pinned) segment->pins--;
+  if (segment != NULL) pthread_mutex_unlock(&segment->store->slow);
+  if (!pinned) refuse("p3l_unpin()", object, "which is not pinned");
+}
