@@ -79,7 +79,7 @@ impl Population {
                     let (district, customer) = split(number);
                     rows.row(columns).integer(customer).integer(district).integer(warehouse);
                     rows.integer(district).integer(warehouse).timestamp(population.loaded_at);
-                    rows.numeric(Decimal::cents(10_00));
+                    rows.numeric(Decimal::cents(1_000));
                     rows.made(|bytes| text::a_string(&mut stream, 12..=24, bytes));
                 })
             }
@@ -100,7 +100,7 @@ impl Population {
     fn item(&self, item: u32, stream: &mut Stream, original: &mut Share, rows: &mut Rows) {
         rows.integer(item).integer(stream.uniform(1..=10_000));
         rows.made(|bytes| text::a_string(stream, 14..=24, bytes));
-        rows.numeric(Decimal::cents(i64::from(stream.uniform(1_00..=100_00))));
+        rows.numeric(Decimal::cents(i64::from(stream.uniform(100..=10_000))));
         let original = original.takes(stream);
         rows.made(|bytes| text::data(stream, original, bytes));
     }
@@ -109,14 +109,14 @@ impl Population {
         rows.integer(warehouse).made(|bytes| text::a_string(stream, 6..=10, bytes));
         address(stream, rows);
         rows.numeric(Decimal::rate(i64::from(stream.uniform(0..=2000))));
-        rows.numeric(Decimal::cents(300_000_00));
+        rows.numeric(Decimal::cents(30_000_000));
     }
 
     fn district(&self, warehouse: u32, district: u32, stream: &mut Stream, rows: &mut Rows) {
         rows.integer(district).integer(warehouse).made(|bytes| text::a_string(stream, 6..=10, bytes));
         address(stream, rows);
         rows.numeric(Decimal::rate(i64::from(stream.uniform(0..=2000))));
-        rows.numeric(Decimal::cents(30_000_00)).integer(CUSTOMERS + 1);
+        rows.numeric(Decimal::cents(3_000_000)).integer(CUSTOMERS + 1);
     }
 
     fn stock(&self, warehouse: u32, item: u32, stream: &mut Stream, original: &mut Share, rows: &mut Rows) {
@@ -148,9 +148,9 @@ impl Population {
         rows.text(text::last_name(name).as_bytes());
         address(stream, rows);
         rows.made(|bytes| text::n_string(stream, 16, bytes)).timestamp(self.loaded_at);
-        rows.text(if bad_credit { b"BC" } else { b"GC" }).numeric(Decimal::cents(50_000_00));
+        rows.text(if bad_credit { b"BC" } else { b"GC" }).numeric(Decimal::cents(5_000_000));
         rows.numeric(Decimal::rate(i64::from(stream.uniform(0..=5000))));
-        rows.numeric(Decimal::cents(-10_00)).numeric(Decimal::cents(10_00)).integer(1).integer(0);
+        rows.numeric(Decimal::cents(-1_000)).numeric(Decimal::cents(1_000)).integer(1).integer(0);
         rows.made(|bytes| text::a_string(stream, 300..=500, bytes));
     }
 
@@ -189,7 +189,7 @@ impl Population {
                 if order < FIRST_NEW_ORDER {
                     rows.timestamp(population.loaded_at).integer(5).numeric(Decimal::cents(0));
                 } else {
-                    let amount = stream.uniform(1..=9_999_99);
+                    let amount = stream.uniform(1..=999_999);
                     rows.null().integer(5).numeric(Decimal::cents(i64::from(amount)));
                 }
                 rows.made(|bytes| text::a_string(&mut stream, 24..=24, bytes));

@@ -168,7 +168,7 @@ fn fill(
     seconds.copy = side_by_side(target, order.jobs, stop, Table::ALL, |session, table| {
         let rows = copy_table(session, table, order.scale, progress)?;
         counts[table as usize].store(rows, Ordering::Relaxed);
-        Ok(())
+        Ok::<(), TpchError>(())
     })?;
 
     let indexes: Vec<(Table, Index)> =
@@ -183,7 +183,7 @@ fn fill(
             )?;
             session.execute(&format!("making the index {}", index.name), &index.create(table))?;
             progress.advance(1);
-            Ok(())
+            Ok::<(), TpchError>(())
         })?;
     for (table, index) in &indexes {
         if let Some(sql) = index.declare(*table) {
@@ -196,7 +196,7 @@ fn fill(
         let sql = format!("VACUUM (FREEZE, ANALYZE) {}", table.name());
         session.execute(&format!("analyzing {}", table.name()), &sql)?;
         progress.advance(1);
-        Ok(())
+        Ok::<(), TpchError>(())
     })?;
     session.execute("leaving the mark of a load", &Data { scale: order.scale, refreshes: 0 }.mark())?;
     // What follows is measured: the disk should have nothing left to do of the load. Not everybody may ask for it.

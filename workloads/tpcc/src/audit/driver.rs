@@ -248,11 +248,9 @@ fn expected_top_share() -> f64 {
     // those of b. Counted: for each b, the 2^(ones missing) values that OR can make.
     let values = 1usize << 17;
     let mut weight = vec![0.0f64; values];
-    for b in 1..=100_000usize {
-        weight[b] += 1.0;
-    }
+    weight[1..=100_000].fill(1.0);
     // OR with a uniform 13-bit number, bit by bit: half of the weight stays, half moves to where the bit is set.
-    for bit in 0..13 {
+    for bit in 0..A_ITEM.count_ones() {
         for value in 0..values {
             if value & (1 << bit) == 0 {
                 let half = weight[value] / 2.0;
@@ -261,7 +259,6 @@ fn expected_top_share() -> f64 {
             }
         }
     }
-    debug_assert!(A_ITEM == (1 << 13) - 1);
     // Modulo 100,000 folds what is above it.
     let mut folded = vec![0.0f64; 100_000];
     for (value, weight) in weight.iter().enumerate() {
