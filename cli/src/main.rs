@@ -36,6 +36,7 @@ enum Command {
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
     Tpch(commands::tpch::Arguments),
+    Oo1(commands::oo1::Arguments),
     #[command(hide = true)]
     Generate(commands::generate::Arguments),
 }
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
         Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
+        Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),
     };
     match result {

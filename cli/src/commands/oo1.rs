@@ -1,0 +1,70 @@
+//! `hardmeter oo1`: P3L beside its rivals on the OO1 benchmark.
+
+mod clear;
+mod modes;
+mod run;
+mod show;
+mod table;
+
+use super::workload::{remark, writable, Bar, Output};
+use super::{interruption, CommandError, Globals, Outcome};
+use hardmeter_oo1::Oo1Error;
+use hardmeter_servers::cache_folder;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Navigate persistent objects (OO1): P3L beside plain pointers, Texas, E, offsets, LMDB, SQLite, libpmemobj.
+#[derive(clap::Args, Debug)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Graphs and stores are made once and kept: hardmeter oo1 clear takes them away.\n\n\
+                  Example:\n  hardmeter oo1 modes\n  hardmeter oo1 run\n  \
+                  hardmeter oo1 run --parts 2000000 --locality no --modes plain,p3l-plugin,texas -o result.json"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    Run(run::Run),
+    Modes(modes::Modes),
+    Show(show::Show),
+    Clear(clear::Clear),
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    match &arguments.action {
+        Action::Run(run) => run.run(globals),
+        Action::Modes(modes) => modes.run(),
+        Action::Show(show) => show.run(globals),
+        Action::Clear(clear) => clear.run(),
+    }
+}
+
+impl From<Oo1Error> for CommandError {
+    fn from(error: Oo1Error) -> CommandError {
+        CommandError::new(&error, error.remedy())
+    }
+}
+
+/// Where graphs and stores are kept.
+#[derive(clap::Args, Debug)]
+struct Place {
+    /// Where graphs and stores are kept [default: oo1 in the cache folder of hardmeter].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Place {
+    fn folder(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(|| cache_folder().join("oo1"))
+    }
+}
+
+/// Reads an argument; says what would be right when it is not.
+fn argument<T: FromStr<Err = Oo1Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: Oo1Error| error.to_string())
+}
