@@ -62,6 +62,20 @@ class error : public std::runtime_error {
 
 namespace detail {
 
+/* Whoever swizzles a slot has written the object before. A processor keeps that order for what is
+ * reached through the pointer; the thread sanitizer knows only what was said. */
+#if defined(__SANITIZE_THREAD__)
+inline constexpr int slot_order = __ATOMIC_ACQUIRE;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr int slot_order = __ATOMIC_ACQUIRE;
+#else
+inline constexpr int slot_order = __ATOMIC_RELAXED;
+#endif
+#else
+inline constexpr int slot_order = __ATOMIC_RELAXED;
+#endif
+
 inline void check(p3l_code code, const p3l_error &cause) {
   if (__builtin_expect(code != P3L_OK, 0)) throw error(cause);
 }
@@ -132,7 +146,7 @@ class pptr {
   }
 
   T *get() const {
-    T *pointer = __atomic_load_n(&slot_, __ATOMIC_RELAXED);
+    T *pointer = __atomic_load_n(&slot_, detail::slot_order);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0))
       pointer = static_cast<T *>(
           p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot_)), pointer));
@@ -167,7 +181,7 @@ static_assert(sizeof(pptr<int>) == 8 && std::is_standard_layout<pptr<int>>::valu
 /* For structures that C programs use, too, whose slots are plain pointers: P3L_LD and P3L_SET. */
 template <class T>
 T *load(T *const &slot) {
-  T *pointer = __atomic_load_n(&slot, __ATOMIC_RELAXED);
+  T *pointer = __atomic_load_n(&slot, detail::slot_order);
   if (__builtin_expect(p3l_is_surrogate(pointer), 0))
     pointer = static_cast<T *>(
         p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot)), pointer));
@@ -499,7 +513,8 @@ class store {
     return static_cast<T *>(object);
   }
   void set_root(const char *name, void *object) {
-    detail::check(p3l_set_root(store_, name, object), *p3l_failure(store_));
+    p3l_code code = p3l_set_root(store_, name, object);
+    if (code != P3L_OK) throw error(*p3l_failure(store_));
   }
 
   std::size_t prefetch(const void *object, unsigned depth) {
