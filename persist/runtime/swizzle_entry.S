@@ -1,0 +1,80 @@
+/*
+ * The slow paths as code made by the compiler plugin calls them (p3l_access.h says what they do).
+ *
+ *   checked code ──preserve_most──> __p3l_swizzle    ──C──> p3l_swizzle
+ *                                   __p3l_will_write ──C──> p3l_will_write
+ *
+ * preserve_most is clang's calling convention for calls that are hardly ever made: the callee keeps
+ * all general registers but r11 (and rax, where it returns something), so that the caller, a loop over
+ * pointers for instance, spills nothing for them. Vector registers are the caller's, as in C.
+ *
+ * rax is kept by __p3l_will_write, which returns nothing. A fault handler may longjmp() through these
+ * frames; unwinders find the registers by the call frame information.
+ *
+ * Not x86-64: the plugin calls the C functions, and this file is empty.
+ */
+#if defined(__x86_64__)
+
+        .macro  keep register
+        pushq   %\register
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset \register, 0
+        .endm
+
+        .macro  restore register
+        popq    %\register
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore \register
+        .endm
+
+        /* Eight registers and the return address: the stack is 16 bytes aligned again below one word. */
+        .macro  entry name
+        .globl  \name
+        .type   \name, @function
+        .p2align 4
+\name:
+        .cfi_startproc
+        endbr64
+        keep    rbp             /* a frame, for unwinders that go by frame pointers */
+        movq    %rsp, %rbp
+        keep    rcx
+        keep    rdx
+        keep    rsi
+        keep    rdi
+        keep    r8
+        keep    r9
+        keep    r10
+        .endm
+
+        .macro  leave_entry name
+        restore r10
+        restore r9
+        restore r8
+        restore rdi
+        restore rsi
+        restore rdx
+        restore rcx
+        restore rbp
+        ret
+        .cfi_endproc
+        .size   \name, .-\name
+        .endm
+
+        .text
+        entry   __p3l_swizzle
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        call    p3l_swizzle@PLT
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        leave_entry __p3l_swizzle
+
+        entry   __p3l_will_write
+        keep    rax
+        call    p3l_will_write@PLT
+        restore rax
+        leave_entry __p3l_will_write
+
+#endif
+
+        .section .note.GNU-stack, "", @progbits
