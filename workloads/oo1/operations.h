@@ -1,0 +1,75 @@
+/*
+ * What is measured, written once: included twice by database.h, with
+ *
+ *   OO1_PASS(name)      the name of a function in this pass
+ *   OO1_VISIT(part)     what is done with a part
+ *
+ * and otherwise in the terms of database.h. No guard: it is a template.
+ */
+
+static void OO1_PASS(forward)(OO1_PTR(oo1_part) part, unsigned hops) {
+  OO1_VISIT(part);
+  if (hops == 0) return;
+  /* gcc unrolls the loop by itself where no check is in it, and not where one is: said aloud, all
+   * modes have the same code but for the check. */
+  _Pragma("GCC unroll 3") for (int k = 0; k < OO1_OUT; k++) {
+#ifdef OO1_PAPER
+    OO1_PTR(oo1_part) next = OO1_GET(oo1_part, OO1_AT(oo1_part, part)->to[k]);
+#else
+    OO1_PTR(oo1_connection) connection = OO1_GET(oo1_connection, OO1_AT(oo1_part, part)->to[k]);
+    OO1_PTR(oo1_part) next = OO1_GET(oo1_part, OO1_AT(oo1_connection, connection)->to);
+    OO1_DROP(connection);
+#endif
+    OO1_PASS(forward)(next, hops - 1);
+    OO1_DROP(next);
+  }
+}
+
+static void OO1_PASS(traverse)(uint32_t id, unsigned hops, bool prefetch) {
+  OO1_ENTER();
+  OO1_PTR(oo1_part) part = oo1_find(id);
+  if (prefetch) OO1_PREFETCH(part, hops);
+  OO1_PASS(forward)(part, hops);
+  OO1_DROP(part);
+  OO1_LEAVE();
+}
+
+#ifndef OO1_PAPER
+static void OO1_PASS(backward)(OO1_PTR(oo1_part) part, unsigned hops, uint64_t *left) {
+  if (*left == 0) return;
+  --*left;
+  OO1_VISIT(part);
+  if (hops == 0) return;
+  OO1_PTR(oo1_connection)
+  connection = OO1_GET_OR_NULL(oo1_connection, OO1_AT(oo1_part, part)->from);
+  while (connection != NULL) {
+    OO1_PTR(oo1_part) next = OO1_GET(oo1_part, OO1_AT(oo1_connection, connection)->from);
+    OO1_PASS(backward)(next, hops - 1, left);
+    OO1_DROP(next);
+    OO1_PTR(oo1_connection)
+    other = OO1_GET_OR_NULL(oo1_connection, OO1_AT(oo1_connection, connection)->next);
+    OO1_DROP(connection);
+    connection = other;
+  }
+}
+
+static bool OO1_PASS(reverse)(uint32_t id, unsigned hops, uint64_t limit) {
+  OO1_ENTER();
+  uint64_t left = limit;
+  OO1_PTR(oo1_part) part = oo1_find(id);
+  OO1_PASS(backward)(part, hops, &left);
+  OO1_DROP(part);
+  OO1_LEAVE();
+  return left == 0;
+}
+#endif
+
+static void OO1_PASS(lookup)(const uint32_t *ids, unsigned count) {
+  OO1_ENTER();
+  for (unsigned i = 0; i < count; i++) {
+    OO1_PTR(oo1_part) part = oo1_find(ids[i]);
+    OO1_VISIT(part);
+    OO1_DROP(part);
+  }
+  OO1_LEAVE();
+}

@@ -1,0 +1,58 @@
+/*
+ * The database's structures, for all modes that follow pointers: OO1_REF(T) is the slot that leads
+ * to a T. Layouts: the whole benchmark, or (OO1_PAPER) the part of the paper.
+ *
+ *   root ──> branch ──> leaf ──> part ══3══> connection ──> part
+ *            256 x 256 ids       │  ^            │ ^ next
+ *                                └──│── from ────┘ │
+ */
+#ifndef OO1_SCHEMA_H
+#define OO1_SCHEMA_H
+
+#include "graph.h"
+
+#ifdef __cplusplus
+#define OO1_STRUCT(T) T
+#else
+#define OO1_STRUCT(T) struct T
+#endif
+
+#define OO1_FAN 256u
+#define OO1_BRANCHES 128u /* 8,388,608 ids: OO1_PARTS_MAX and what is inserted */
+
+struct oo1_connection;
+
+struct oo1_part {
+  int64_t build; /* seconds since 1970 */
+  uint32_t id, x, y;
+  char type[OO1_TYPE_BYTES];
+#ifdef OO1_PAPER
+  OO1_REF(oo1_part) to[OO1_OUT];
+#else
+  OO1_REF(oo1_connection) to[OO1_OUT];
+  OO1_REF(oo1_connection) from; /* the youngest of those that lead here */
+#endif
+};
+
+#ifndef OO1_PAPER
+struct oo1_connection {
+  OO1_REF(oo1_part) from;
+  OO1_REF(oo1_part) to;
+  OO1_REF(oo1_connection) next; /* the next older that leads to the same part */
+  uint32_t length;
+  char type[OO1_TYPE_BYTES];
+};
+#endif
+
+/* The index by id: a tree of arrays. */
+struct oo1_leaf {
+  OO1_REF(oo1_part) part[OO1_FAN];
+};
+struct oo1_branch {
+  OO1_REF(oo1_leaf) leaf[OO1_FAN];
+};
+struct oo1_root {
+  OO1_REF(oo1_branch) branch[OO1_BRANCHES];
+};
+
+#endif
