@@ -35,6 +35,7 @@ enum Command {
     Why(commands::why::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
+    Tpcc(commands::tpcc::Arguments),
     Tpch(commands::tpch::Arguments),
     Oo1(commands::oo1::Arguments),
     #[command(hide = true)]
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Why(arguments) => commands::why::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
+        Command::Tpcc(arguments) => commands::tpcc::run(arguments, globals),
         Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
         Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),

@@ -2,13 +2,12 @@
 
 mod check;
 mod load;
-mod place;
 mod run;
 mod show;
 
-use super::workload::{remark, writable, Bar, Output};
-use super::{interruption, CommandError, Globals, Outcome};
-use hardmeter_session::{SessionError, Stop};
+use super::place::Workload;
+use super::workload::{cancelled_by_signals, remark, writable, Bar, Output};
+use super::{CommandError, Globals, Outcome};
 use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::TpchError;
 use std::str::FromStr;
@@ -45,24 +44,13 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
 }
 
+/// Whose commands these are.
+const TPCH: Workload = Workload { name: "tpch", title: "TPC-H" };
+
 impl From<TpchError> for CommandError {
     fn from(error: TpchError) -> CommandError {
         CommandError::new(&error, error.remedy())
     }
-}
-
-impl From<SessionError> for CommandError {
-    fn from(error: SessionError) -> CommandError {
-        CommandError::new(&error, error.remedy())
-    }
-}
-
-/// Cancels what runs on the server when this program is asked to end.
-fn cancelled_by_signals() -> Stop {
-    let stop = Stop::new();
-    let asked = stop.clone();
-    interruption::watch(move || asked.ask());
-    stop
 }
 
 /// A list of queries on the command line.

@@ -1,7 +1,8 @@
 //! What the commands of workloads (`tpch`, `oo1`) share: how they print, how far they are, where results may go.
 
-use super::{CommandError, Globals};
+use super::{interruption, CommandError, Globals};
 use crate::terminal;
+use hardmeter_session::{SessionError, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -73,4 +74,18 @@ pub(super) fn writable(path: &Path) -> Result<(), CommandError> {
             "name a file in a folder that you may write to",
         )
     })
+}
+
+impl From<SessionError> for CommandError {
+    fn from(error: SessionError) -> CommandError {
+        CommandError::new(&error, error.remedy())
+    }
+}
+
+/// Cancels what runs on the server when this program is asked to end.
+pub(super) fn cancelled_by_signals() -> Stop {
+    let stop = Stop::new();
+    let asked = stop.clone();
+    interruption::watch(move || asked.ask());
+    stop
 }

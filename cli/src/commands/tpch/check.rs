@@ -1,7 +1,7 @@
 //! `hardmeter tpch check`.
 
-use super::place::Place;
-use super::{argument, cancelled_by_signals, Bar, Output, Queries};
+use super::{argument, cancelled_by_signals, Bar, Output, Queries, TPCH};
+use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::Session;
 use hardmeter_tpch::answers::{compare, Agreement};
@@ -44,7 +44,7 @@ struct Checked {
 
 impl Check {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
-        let target = self.place.find(globals)?;
+        let target = self.place.find(&TPCH, globals)?;
         let stop = cancelled_by_signals();
         let mut session = Session::open(&target, &stop)?;
         let data = Data::of(&mut session)?;

@@ -1,7 +1,7 @@
 //! `hardmeter tpch load`.
 
-use super::place::Place;
-use super::{argument, cancelled_by_signals, Bar, Output};
+use super::{argument, cancelled_by_signals, Bar, Output, TPCH};
+use crate::commands::place::{memory_mb, Place};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::{ensure_database, usual_jobs};
 use hardmeter_tpch::load::{load, LoadOrder, LoadProgress, Loaded};
@@ -46,7 +46,7 @@ impl LoadProgress for Bar {
 
 impl Load {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
-        let target = self.place.find_or_make(self.scale, globals)?;
+        let target = self.place.find_or_make(&TPCH, &settings_for(self.scale), globals)?;
         let stop = cancelled_by_signals();
         ensure_database(&target, &stop)?;
         let jobs = self.jobs.map_or_else(usual_jobs, usize::from);
@@ -76,4 +76,36 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
         seconds.copy, seconds.index, seconds.vacuum
     );
     text
+}
+
+/// Settings of a throwaway server for data of a scale: all of them fit into its buffers where the machine has memory
+/// for that, a load writes no log, and nothing runs beside the queries. It is made to be thrown away: should the machine
+/// stop all at once, its data are to be loaded anew (`fsync` is off).
+fn settings_for(scale: Scale) -> Vec<(&'static str, String)> {
+    let wanted = 256 + (2000.0 * scale.factor()) as u64;
+    let buffers = wanted.min(memory_mb() / 3).max(128);
+    vec![
+        ("shared_buffers", format!("{buffers}MB")),
+        ("wal_level", "minimal".into()),
+        ("max_wal_senders", "0".into()),
+        ("max_wal_size", "8GB".into()),
+        ("checkpoint_timeout", "30min".into()),
+        ("fsync", "off".into()),
+        ("autovacuum", "off".into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_hold_the_data_or_a_third_of_the_memory() {
+        let megabytes = |factor| -> u64 {
+            let settings = settings_for(Scale::new(factor).unwrap());
+            settings[0].1.trim_end_matches("MB").parse().unwrap()
+        };
+        assert_eq!(megabytes(0.01), 276.min(memory_mb() / 3).max(128));
+        assert!(megabytes(300.0) <= (memory_mb() / 3).max(128));
+    }
 }

@@ -1,7 +1,7 @@
 //! `hardmeter tpch run`.
 
-use super::place::Place;
-use super::{argument, cancelled_by_signals, remark, writable, Bar, Output, Queries};
+use super::{argument, cancelled_by_signals, remark, writable, Bar, Output, Queries, TPCH};
+use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::Session;
 use hardmeter_statistics::Median;
@@ -97,7 +97,7 @@ impl Run {
         if let Some(path) = &self.output_file {
             writable(path)?;
         }
-        let target = self.place.find(globals)?;
+        let target = self.place.find(&TPCH, globals)?;
         let stop = cancelled_by_signals();
         let order = self.order();
         order.check_refreshes(Data::of(&mut Session::open(&target, &stop)?)?)?;

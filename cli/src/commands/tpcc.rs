@@ -1,0 +1,44 @@
+//! `hardmeter tpcc`: load TPC-C, audit what a load and a run left, ours or another tool's.
+
+mod audit;
+mod load;
+
+use super::place::Workload;
+use super::{CommandError, Globals, Outcome};
+use hardmeter_tpcc::TpccError;
+
+/// Load TPC-C into PostgreSQL; audit anybody's database of it.
+#[derive(clap::Args, Debug)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Without --server or --connection a throwaway server of its own is used, which load makes.\n\
+                  What this does is derived from TPC-C and gives no TPC result.\n\n\
+                  Example:\n  hardmeter tpcc load --warehouses 4\n  hardmeter tpcc audit\n  \
+                  hardmeter tpcc audit --foreign benchbase --connection 'host=/run/postgresql dbname=bench'"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    Load(load::Load),
+    Audit(audit::Audit),
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    match &arguments.action {
+        Action::Load(load) => load.run(globals),
+        Action::Audit(audit) => audit.run(globals),
+    }
+}
+
+const TPCC: Workload = Workload { name: "tpcc", title: "TPC-C" };
+
+impl From<TpccError> for CommandError {
+    fn from(error: TpccError) -> CommandError {
+        CommandError::new(&error, error.remedy())
+    }
+}

@@ -1,0 +1,100 @@
+//! `hardmeter tpcc audit`.
+
+use super::TPCC;
+use crate::commands::place::Place;
+use crate::commands::workload::{cancelled_by_signals, Bar, Output};
+use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_tpcc::audit::{audit, Audit as Audited, AuditProgress, Condition, Finding, Tool, Verdict};
+use indicatif::HumanCount;
+use serde_json::json;
+
+/// Check the twelve consistency conditions, and what the data say of the tool that made them.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Everything is read in one snapshot, so an audit may run beside a workload. Exit status 1 if a line is \
+                  short.\n\nExample:\n  hardmeter tpcc audit\n  \
+                  hardmeter tpcc audit --foreign go-tpc --connection 'host=/run/postgresql user=postgres dbname=tpcc'"
+)]
+pub(super) struct Audit {
+    /// The tool whose tables they are: go-tpc, sysbench, benchbase, hammerdb, benchmarksql [default: this one].
+    #[arg(long, value_name = "TOOL", default_value = "hardmeter", hide_default_value = true)]
+    foreign: Tool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl AuditProgress for Bar {
+    fn lines(&self, count: u64) {
+        self.0.set_length(count);
+    }
+
+    fn begins(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+        self.0.inc(1);
+    }
+}
+
+impl Audit {
+    pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
+        let target = self.place.find(&TPCC, globals)?;
+        let stop = cancelled_by_signals();
+        let bar = Bar::new(globals);
+        let audited = audit(&target, self.foreign, &stop, &bar)?;
+        drop(bar);
+        self.output.print(|| in_words(&audited, target.description()), || json!(audited))?;
+        Ok(if audited.is_short() { Outcome::Partial } else { Outcome::Complete })
+    }
+}
+
+fn in_words(audited: &Audited, place: &str) -> String {
+    let mut text = format!(
+        "{} warehouses of {} in the database {place}, audited in {:.1} s\n\nconsistency, clause 3.3.2\n",
+        HumanCount(audited.warehouses),
+        audited.tool.name(),
+        audited.seconds
+    );
+    for condition in &audited.conditions {
+        text += &condition_line(condition);
+    }
+    text += "\nwhat the data say of their driver\n";
+    for finding in &audited.findings {
+        text += &finding_line(finding);
+    }
+    text
+}
+
+fn condition_line(condition: &Condition) -> String {
+    let Condition { number, rule, verdict, violations, examples, seconds } = condition;
+    let mut text = format!("  {number:>2}  {rule:<74} {:>5.1} s  {}\n", seconds, word(*verdict));
+    if *violations > 0 {
+        text += &format!("        {} rows break it: {}\n", HumanCount(*violations), examples.join("; "));
+    }
+    text
+}
+
+fn finding_line(finding: &Finding) -> String {
+    let value = match (finding.value, finding.unit) {
+        (None, _) => "-".into(),
+        (Some(p), "p") => format!("p = {p:.3}"),
+        (Some(value), unit) => format!("{value:.2} {unit}"),
+    };
+    format!(
+        "  {:<46} {:>10}  n {:>11}  {:<44} {}\n",
+        finding.name,
+        value.trim_end(),
+        HumanCount(finding.n).to_string(),
+        format!("{} ({})", finding.expected, finding.clause),
+        word(finding.verdict)
+    )
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Held => "held",
+        Verdict::Short => "SHORT",
+        Verdict::Undecided => "undecided",
+        Verdict::NotApplicable => "not applicable",
+    }
+}
