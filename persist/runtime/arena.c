@@ -1,7 +1,6 @@
 /*
- * Objects side by side, in the order in which the program came to them: what it
- * uses together lies together, however the store has it. segment.h has the
- * invariants.
+ * Objects side by side, in the order in which the program came to them: what it uses together lies
+ * together, however the store has it. segment.h has the invariants.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -9,63 +8,50 @@
 #include "segment_places.h"
 #include "store.h"
 
-/* The index of the first object that begins at or behind granule `at`. Words
- * and ranks are written by whoever fills the arena, while others ask for
- * objects that were there before. */
+/* The index of the first object that begins at or behind granule `at`. Words and ranks are written
+ * by whoever fills the arena, while others ask for objects that were there before. */
 uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granule) {
-  uint64_t starts =
-      __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
+  uint64_t starts = __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
   uint64_t below = (UINT64_C(1) << granule % 64) - 1;
   return __atomic_load_n(&segment->arena.rank[granule / 64], __ATOMIC_RELAXED) +
          (uint32_t)__builtin_popcountll(starts & below);
 }
 
-bool p3l_arena_start(const p3l_segment *segment, uint32_t granule,
-                     uint32_t *start) {
+bool p3l_arena_start(const p3l_segment *segment, uint32_t granule, uint32_t *start) {
   uint32_t word = granule / 64;
   uint64_t mask = ~UINT64_C(0) >> (63 - granule % 64);
   for (;;) {
-    uint64_t starts =
-        __atomic_load_n(&segment->arena.starts[word], __ATOMIC_RELAXED) & mask;
+    uint64_t starts = __atomic_load_n(&segment->arena.starts[word], __ATOMIC_RELAXED) & mask;
     if (starts != 0) {
       *start = word * 64 + 63 - (uint32_t)__builtin_clzll(starts);
       return true;
     }
-    if (word-- == 0)
-      return false;
+    if (word-- == 0) return false;
     mask = ~UINT64_C(0);
   }
 }
 
-p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place,
-                       p3l_error *error) {
+p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, p3l_error *error) {
   uint32_t bytes = (uint32_t)object.granules * P3L_GRANULE;
   p3l_segment *arena = store->filling;
   if (arena == NULL || arena->arena.fill + bytes > P3L_SEGMENT_BYTES) {
     p3l_code code = p3l_segment_take(store, P3L_ARENA, 1, &arena, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
     store->filling = arena;
   }
   uint32_t granule = arena->arena.fill / P3L_GRANULE, word = granule / 64;
   uint64_t starts = arena->arena.starts[word];
   if (starts == 0) {
-    /* The first to begin in this word; the words that the object before it
-     * spans have none. */
+    /* The first to begin in this word; the words that the object before it spans have none. */
     for (uint32_t at = word; at > 0 && arena->arena.starts[at] == 0; at--)
-      __atomic_store_n(&arena->arena.rank[at], arena->arena.count,
-                       __ATOMIC_RELAXED);
+      __atomic_store_n(&arena->arena.rank[at], arena->arena.count, __ATOMIC_RELAXED);
   }
   p3l_resident *resident = &arena->arena.objects[arena->arena.count++];
   *resident = object;
-  __atomic_store_n(&arena->arena.starts[word],
-                   starts | UINT64_C(1) << granule % 64, __ATOMIC_RELAXED);
-  *place = (p3l_place){arena,
-                       arena->memory + arena->arena.fill,
-                       {object.address},
-                       bytes,
-                       object.type,
-                       resident};
+  __atomic_store_n(&arena->arena.starts[word], starts | UINT64_C(1) << granule % 64,
+                   __ATOMIC_RELAXED);
+  *place = (p3l_place){
+      arena, arena->memory + arena->arena.fill, {object.address}, bytes, object.type, resident};
   arena->arena.fill += bytes;
   p3l_segment_grew(arena, bytes + sizeof(p3l_resident));
   return P3L_OK;

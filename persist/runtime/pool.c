@@ -8,8 +8,7 @@
 
 /* Pages that are read at a time, at most. */
 #define LONGEST_CLUSTER 16u
-/* What the pool holds without a memory limit: what it drops, the kernel still
- * has. */
+/* What the pool holds without a memory limit: what it drops, the kernel still has. */
 #define DEFAULT_FRAMES 4096u
 #define LEAST_FRAMES 16u
 /* Of a memory limit, the part that is the pool's. */
@@ -28,9 +27,7 @@ struct p3l_pool {
 
 p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
   p3l_pool *pool = calloc(1, sizeof(*pool));
-  if (pool == NULL)
-    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it",
-                    store->path);
+  if (pool == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
   uint64_t limit = store->options.memory_bytes / LIMIT_PART / P3L_PAGE_SIZE;
   pool->capacity = store->options.memory_bytes == 0 ? DEFAULT_FRAMES
                    : limit < LEAST_FRAMES           ? LEAST_FRAMES
@@ -42,17 +39,14 @@ p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
 }
 
 void p3l_pool_close(p3l_store *store) {
-  if (store->pool == NULL)
-    return;
+  if (store->pool == NULL) return;
   free(store->pool->segments);
   free(store->pool);
   store->pool = NULL;
 }
 
 size_t p3l_pool_frames(const p3l_store *store) { return store->pool->capacity; }
-uint64_t p3l_pool_store_pages(const p3l_store *store) {
-  return store->pool->store_pages;
-}
+uint64_t p3l_pool_store_pages(const p3l_store *store) { return store->pool->store_pages; }
 
 /* ---- frames ---- */
 
@@ -62,8 +56,7 @@ static p3l_frame_info *info_of(const p3l_page_state *state) {
   return &segment->frames.frame[offset / P3L_PAGE_SIZE];
 }
 
-static p3l_object_page *frame_memory(const p3l_segment *segment,
-                                     uint32_t frame) {
+static p3l_object_page *frame_memory(const p3l_segment *segment, uint32_t frame) {
   return (p3l_object_page *)(segment->memory + (uint64_t)frame * P3L_PAGE_SIZE);
 }
 
@@ -106,16 +99,13 @@ bool p3l_pool_owns(const p3l_store *store, const p3l_segment *segment) {
 void p3l_pool_forget(p3l_store *store, p3l_segment *segment) {
   p3l_pool *pool = store->pool;
   for (uint32_t at = 0; at < segment->frames.fresh; at++) {
-    if (segment->frames.frame[at].use != P3L_FRAME_ADOPTED)
-      pool->loose--;
+    if (segment->frames.frame[at].use != P3L_FRAME_ADOPTED) pool->loose--;
     empty(&segment->frames.frame[at]);
   }
   segment->frames.adopted = 0;
-  if (pool->filling == segment)
-    pool->filling = NULL;
+  if (pool->filling == segment) pool->filling = NULL;
   for (size_t at = 0; at < pool->count; at++)
-    if (pool->segments[at] == segment)
-      pool->segments[at--] = pool->segments[--pool->count];
+    if (pool->segments[at] == segment) pool->segments[at--] = pool->segments[--pool->count];
   pool->hand_segment = 0;
   pool->hand_frame = 0;
 }
@@ -133,31 +123,25 @@ static p3l_code take_segment(p3l_store *store, p3l_error *error) {
     size_t room = pool->room == 0 ? 16 : 2 * pool->room;
     p3l_segment **segments = realloc(pool->segments, room * sizeof(*segments));
     if (segments == NULL)
-      return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for pages",
-                      store->path);
+      return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for pages", store->path);
     pool->segments = segments;
     pool->room = room;
   }
   p3l_code code = p3l_segment_take(store, P3L_FRAMES, 1, &pool->filling, error);
-  if (code == P3L_OK)
-    pool->segments[pool->count++] = pool->filling;
+  if (code == P3L_OK) pool->segments[pool->count++] = pool->filling;
   return code;
 }
 
 /* Frames that were never used, while the pool may grow. */
-static p3l_code take_fresh(p3l_store *store, uint32_t count, frame_run *run,
-                           p3l_error *error) {
+static p3l_code take_fresh(p3l_store *store, uint32_t count, frame_run *run, p3l_error *error) {
   p3l_pool *pool = store->pool;
-  if (pool->filling == NULL ||
-      pool->filling->frames.fresh == P3L_SEGMENT_FRAMES) {
+  if (pool->filling == NULL || pool->filling->frames.fresh == P3L_SEGMENT_FRAMES) {
     p3l_code code = take_segment(store, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
   }
   p3l_segment *segment = pool->filling;
   uint32_t left = (uint32_t)P3L_SEGMENT_FRAMES - segment->frames.fresh;
-  *run =
-      (frame_run){segment, segment->frames.fresh, count < left ? count : left};
+  *run = (frame_run){segment, segment->frames.fresh, count < left ? count : left};
   segment->frames.fresh += run->count;
   pool->loose += run->count;
   p3l_segment_grew(segment, (uint64_t)run->count * P3L_PAGE_SIZE);
@@ -169,16 +153,14 @@ static void advance_segment(p3l_pool *pool) {
   pool->hand_frame = 0;
 }
 
-/* The clock: up to `count` frames side by side that nobody has come to since
- * the hand passed. */
+/* The clock: up to `count` frames side by side that nobody has come to since the hand passed. */
 static bool sweep(p3l_pool *pool, uint32_t count, frame_run *run) {
   *run = (frame_run){0};
   /* Twice around: the first time may only take their chance from all. */
   for (size_t passed = 0; passed <= 2 * pool->count;) {
     p3l_segment *segment = pool->segments[pool->hand_segment];
     if (pool->hand_frame >= segment->frames.fresh) {
-      if (run->count > 0)
-        break;
+      if (run->count > 0) break;
       advance_segment(pool);
       passed++;
       continue;
@@ -187,34 +169,27 @@ static bool sweep(p3l_pool *pool, uint32_t count, frame_run *run) {
     p3l_frame_info *info = &segment->frames.frame[at];
     if (info->use == P3L_FRAME_ADOPTED || info->asked) {
       info->asked = false;
-      if (run->count > 0)
-        break;
+      if (run->count > 0) break;
       continue;
     }
-    if (run->count == 0)
-      *run = (frame_run){segment, at, 0};
+    if (run->count == 0) *run = (frame_run){segment, at, 0};
     empty(info);
-    if (++run->count == count)
-      break;
+    if (++run->count == count) break;
   }
   return run->count > 0;
 }
 
-static p3l_code find_room(p3l_store *store, uint32_t count, frame_run *run,
-                          p3l_error *error) {
+static p3l_code find_room(p3l_store *store, uint32_t count, frame_run *run, p3l_error *error) {
   p3l_pool *pool = store->pool;
-  if (count > pool->capacity / 2)
-    count = (uint32_t)(pool->capacity / 2);
-  if (pool->loose + count > pool->capacity && sweep(pool, count, run))
-    return P3L_OK;
+  if (count > pool->capacity / 2) count = (uint32_t)(pool->capacity / 2);
+  if (pool->loose + count > pool->capacity && sweep(pool, count, run)) return P3L_OK;
   return take_fresh(store, count, run, error);
 }
 
-static void put(frame_run run, uint32_t index, p3l_page_number number,
-                p3l_page_state *state) {
+static void put(frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state) {
   p3l_object_page *page = frame_memory(run.segment, run.first + index);
-  run.segment->frames.frame[run.first + index] = (p3l_frame_info){
-      .page = number.n, .state = state, .use = P3L_FRAME_POOLED};
+  run.segment->frames.frame[run.first + index] =
+      (p3l_frame_info){.page = number.n, .state = state, .use = P3L_FRAME_POOLED};
   state->frame = page;
   state->known = true;
   state->use = P3L_USE_OBJECTS;
@@ -224,15 +199,12 @@ static void put(frame_run run, uint32_t index, p3l_page_number number,
 /* ---- reading ---- */
 
 /* What a page that was read is good for. */
-static p3l_code look(p3l_store *store, p3l_page_number number,
-                     p3l_page_state *state, const p3l_page *page,
-                     p3l_error *error) {
+static p3l_code look(p3l_store *store, p3l_page_number number, p3l_page_state *state,
+                     const p3l_page *page, p3l_error *error) {
   unsigned use = p3l_page_use_of(page);
-  const char *fault =
-      page->kind == P3L_PAGE_DATA ? p3l_data_page_fault(page) : NULL;
+  const char *fault = page->kind == P3L_PAGE_DATA ? p3l_data_page_fault(page) : NULL;
   if (fault != NULL)
-    return p3l_fail(error, P3L_CORRUPT,
-                    "%s: page %llu %s; restore the store from a copy",
+    return p3l_fail(error, P3L_CORRUPT, "%s: page %llu %s; restore the store from a copy",
                     store->path, (unsigned long long)number.n, fault);
   if (use != P3L_USE_OBJECTS && use != P3L_USE_LARGE)
     return p3l_fail(error, P3L_DANGLING,
@@ -249,8 +221,8 @@ static p3l_code look(p3l_store *store, p3l_page_number number,
   return P3L_OK;
 }
 
-p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number,
-                       p3l_page_state *state, p3l_error *error) {
+p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state *state,
+                       p3l_error *error) {
   p3l_pool *pool = store->pool;
   pool->store_pages = p3l_pager_page_count(store->pager);
   if (number.n >= pool->store_pages)
@@ -262,30 +234,24 @@ p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number,
                     (unsigned long long)pool->store_pages);
   frame_run run;
   p3l_code code = find_room(store, 1, &run, error);
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
   p3l_page *page = (p3l_page *)frame_memory(run.segment, run.first);
   code = p3l_pager_read(store->pager, number, page, error);
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
   store->statistics.reads++;
   store->statistics.pages_read++;
   code = look(store, number, state, page, error);
-  if (code == P3L_OK && p3l_page_use_of(page) == P3L_USE_OBJECTS)
-    put(run, 0, number, state);
+  if (code == P3L_OK && p3l_page_use_of(page) == P3L_USE_OBJECTS) put(run, 0, number, state);
   return code;
 }
 
-p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number,
-                      p3l_page_state *state, const p3l_page *page,
-                      p3l_error *error) {
+p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number, p3l_page_state *state,
+                      const p3l_page *page, p3l_error *error) {
   p3l_code code = look(store, number, state, page, error);
-  if (code != P3L_OK || p3l_page_use_of(page) != P3L_USE_OBJECTS)
-    return code;
+  if (code != P3L_OK || p3l_page_use_of(page) != P3L_USE_OBJECTS) return code;
   frame_run run;
   code = find_room(store, 1, &run, error);
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
   memcpy(frame_memory(run.segment, run.first), page, P3L_PAGE_SIZE);
   put(run, 0, number, state);
   return P3L_OK;

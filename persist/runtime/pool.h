@@ -1,18 +1,17 @@
 /*
- * Pages as the pager has them, in frames of memory, until the policy adopts or
- * the clock drops them.
+ * Pages as the pager has them, in frames of memory, until the policy adopts or the clock drops
+ * them.
  *
  *   fresh ──> pooled ──> adopted     leaves the pool, its frame goes with it
- *               ^ │
- *               │ └────> empty       dropped: by the clock, or for a commit
- * changed the page └──────────┘
+ *              │   ^
+ *              v   │
+ *              empty                 dropped: by the clock, or for a commit changed the page
  *
  * Invariants:
- *  1. Frames that are pooled or empty are at most `capacity`; fresh ones cost
- * no memory.
- *  2. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16
- * around it that is not yet in memory, as long as that pays: what a neighbour
- * costs against how often one is used, both measured as the program runs.
+ *   1. Frames that are pooled or empty are at most `capacity`; fresh ones cost no memory.
+ *   2. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16 around it that is
+ *      not yet in memory, as long as that pays: what a neighbour costs against how often one is
+ *      used, both measured as the program runs.
  *
  * Called with the store's slow-path lock held. Private to runtime/.
  */
@@ -28,15 +27,13 @@ p3l_code p3l_pool_open(p3l_store *store, p3l_error *error);
 /* The segments are released with all others of the store. */
 void p3l_pool_close(p3l_store *store);
 
-/* Reads a page of which nothing is in memory. Afterwards the state is known,
- * and has a frame if the page is one with objects. P3L_DANGLING: there is no
- * page of objects of that number. */
-p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number,
-                       p3l_page_state *state, p3l_error *error);
+/* Reads a page of which nothing is in memory. Afterwards the state is known, and has a frame if the
+ * page is one with objects. P3L_DANGLING: there is no page of objects of that number. */
+p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state *state,
+                       p3l_error *error);
 /* Takes over a page that somebody else read. */
-p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number,
-                      p3l_page_state *state, const p3l_page *page,
-                      p3l_error *error);
+p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number, p3l_page_state *state,
+                      const p3l_page *page, p3l_error *error);
 /* Somebody came for an object of a page in the pool. */
 void p3l_pool_asked(p3l_store *store, p3l_page_state *state);
 /* The page's frame is no longer the pool's. */
@@ -45,8 +42,7 @@ void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);
 void p3l_pool_drop(p3l_store *store, p3l_page_state *state);
 /* The segment's frames are no longer the pool's. */
 void p3l_pool_forget(p3l_store *store, p3l_segment *segment);
-/* Whether the segment has frames of the pool and no adopted one: nothing to
- * evict there. */
+/* Whether the segment has frames of the pool and no adopted one: nothing to evict there. */
 bool p3l_pool_owns(const p3l_store *store, const p3l_segment *segment);
 /* How many pages it can hold at a time. */
 size_t p3l_pool_frames(const p3l_store *store);

@@ -1,6 +1,5 @@
 /*
- * From an address of the store to one of memory. residency.h has the picture
- * and the invariants.
+ * From an address of the store to one of memory. residency.h has the picture and the invariants.
  */
 #include "residency.h"
 
@@ -10,32 +9,28 @@
 #include "residency_pages.h"
 #include "store.h"
 
-/* A chain of forwards grows by one with each upgrade that made the object
- * larger; longer ones are a circle. */
+/* A chain of forwards grows by one with each upgrade that made the object larger; longer ones are a
+ * circle. */
 #define LONGEST_CHAIN 64
 
-static p3l_code dangling(const p3l_store *store, p3l_address address,
-                         const char *what, p3l_error *error) {
-  return p3l_fail(
-      error, P3L_DANGLING,
-      "%s: a pointer leads to page %llu, offset %llu, %s; the object it meant "
-      "was deleted, "
-      "or the pointer was never one; p3l gc --dry-run lists all such pointers",
-      store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE),
-      (unsigned long long)(address.byte % P3L_PAGE_SIZE), what);
+static p3l_code dangling(const p3l_store *store, p3l_address address, const char *what,
+                         p3l_error *error) {
+  return p3l_fail(error, P3L_DANGLING,
+                  "%s: a pointer leads to page %llu, offset %llu, %s; the object it meant "
+                  "was deleted, "
+                  "or the pointer was never one; p3l gc --dry-run lists all such pointers",
+                  store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE),
+                  (unsigned long long)(address.byte % P3L_PAGE_SIZE), what);
 }
 
 static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
-  return p3l_fail(error, P3L_NO_MEMORY,
-                  "%s: no memory to make an object resident", store->path);
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to make an object resident", store->path);
 }
 
-/* Byte `offset` of the page lies in an object that was copied: where? NULL: in
- * none. */
+/* Byte `offset` of the page lies in an object that was copied: where? NULL: in none. */
 static uint8_t *copied_around(const p3l_page_state *state, uint32_t offset) {
   uint32_t granule;
-  if (!p3l_bit_at_or_before(state->copied, offset / P3L_GRANULE, &granule))
-    return NULL;
+  if (!p3l_bit_at_or_before(state->copied, offset / P3L_GRANULE, &granule)) return NULL;
   uint8_t *memory = p3l_copy_at(state, granule);
   uint64_t inside = offset - granule * P3L_GRANULE;
   p3l_place place;
@@ -43,29 +38,24 @@ static uint8_t *copied_around(const p3l_page_state *state, uint32_t offset) {
   return there ? memory + inside : NULL;
 }
 
-static uint64_t forward_target(const p3l_object_page *page,
-                               const p3l_piece *piece) {
+static uint64_t forward_target(const p3l_object_page *page, const p3l_piece *piece) {
   uint64_t surrogate;
   memcpy(&surrogate, (const uint8_t *)page + piece->offset, sizeof(surrogate));
   return surrogate & ~P3L_SURROGATE_BIT;
 }
 
 /* An object of a large page, or a byte of one. */
-static p3l_code resolve_large(p3l_store *store, p3l_page_state *state,
-                              p3l_address *address, bool *again, void **memory,
-                              p3l_error *error) {
+static p3l_code resolve_large(p3l_store *store, p3l_page_state *state, p3l_address *address,
+                              bool *again, void **memory, p3l_error *error) {
   p3l_page_number first = {state->large.first};
   p3l_page_state *head = p3l_page_state_of(store, first);
-  if (head == NULL)
-    return no_memory(store, error);
-  uint8_t *begin =
-      head->known && head->use == P3L_USE_LARGE ? head->large.memory : NULL;
+  if (head == NULL) return no_memory(store, error);
+  uint8_t *begin = head->known && head->use == P3L_USE_LARGE ? head->large.memory : NULL;
   uint64_t inside = address->byte - first.n * P3L_PAGE_SIZE;
   if (begin == NULL) {
     p3l_address forward;
     p3l_code code = p3l_load_large(store, first, &begin, &forward, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
     if (begin == NULL) {
       address->byte = forward.byte + inside;
       *again = true;
@@ -75,18 +65,15 @@ static p3l_code resolve_large(p3l_store *store, p3l_page_state *state,
   p3l_place place;
   /* Its end is an address, too: of a loop that counts up to it. */
   if (!p3l_place_of(begin, &place) || inside > place.bytes)
-    return dangling(store, *address,
-                    "which is behind the end of a large object", error);
+    return dangling(store, *address, "which is behind the end of a large object", error);
   *memory = begin + inside;
   return P3L_OK;
 }
 
-/* Looks at the page itself. `*again`: the address is another one now, that of a
- * forward. */
-static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state,
-                                p3l_address *address,
-                                const p3l_object_page *page, bool *again,
-                                void **memory, p3l_error *error) {
+/* Looks at the page itself. `*again`: the address is another one now, that of a forward. */
+static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_address *address,
+                                const p3l_object_page *page, bool *again, void **memory,
+                                p3l_error *error) {
   uint32_t offset = address->byte % P3L_PAGE_SIZE;
   p3l_piece piece;
   if (!p3l_piece_at(page, offset, &piece))
@@ -105,16 +92,14 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state,
   }
   uint8_t *begin;
   p3l_address first = {address->byte - inside};
-  p3l_code code =
-      p3l_load_object(store, state, first, page, &piece, &begin, error);
+  p3l_code code = p3l_load_object(store, state, first, page, &piece, &begin, error);
   *memory = code == P3L_OK ? begin + inside : NULL;
   return code;
 }
 
 /* Whatever the first looks in p3l_resolve() did not find. */
-static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state,
-                               p3l_address *address, bool *again, void **memory,
-                               p3l_error *error) {
+static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_address *address,
+                               bool *again, void **memory, p3l_error *error) {
   p3l_page_number number = {address->byte / P3L_PAGE_SIZE};
   uint32_t offset = address->byte % P3L_PAGE_SIZE;
   uint8_t *copy = copied_around(state, offset);
@@ -122,54 +107,42 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state,
     *memory = copy;
     return P3L_OK;
   }
-  if (!state->known ||
-      (state->use == P3L_USE_OBJECTS && state->frame == NULL)) {
+  if (!state->known || (state->use == P3L_USE_OBJECTS && state->frame == NULL)) {
     p3l_code code = p3l_pool_read(store, number, state, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
   }
   if (state->use == P3L_USE_LARGE)
     return resolve_large(store, state, address, again, memory, error);
   if (!state->adopted) {
     p3l_pool_asked(store, state);
     p3l_adopt(store, state);
-    return resolve_in_page(store, state, address, state->frame, again, memory,
-                           error);
+    return resolve_in_page(store, state, address, state->frame, again, memory, error);
   }
   p3l_piece piece;
   if (p3l_piece_at(state->frame, offset, &piece) && piece.type != P3L_HOLE &&
-      piece.type != P3L_FORWARD &&
-      !p3l_bit(state->in_place, piece.offset / P3L_GRANULE)) {
-    /* It was copied once and its copy evicted: the frame has it as it was
-     * before (invariant 1). */
+      piece.type != P3L_FORWARD && !p3l_bit(state->in_place, piece.offset / P3L_GRANULE)) {
+    /* It was copied once and its copy evicted: the frame has it as it was before (invariant 1). */
     p3l_page page;
     p3l_code code = p3l_pager_read(store->pager, number, &page, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
     store->statistics.pages_read++;
     store->statistics.reads++;
-    if (p3l_page_use_of(&page) != P3L_USE_OBJECTS ||
-        p3l_data_page_fault(&page) != NULL)
+    if (p3l_page_use_of(&page) != P3L_USE_OBJECTS || p3l_data_page_fault(&page) != NULL)
       return dangling(store, *address, "where no object is any more", error);
-    return resolve_in_page(store, state, address,
-                           (const p3l_object_page *)&page, again, memory,
+    return resolve_in_page(store, state, address, (const p3l_object_page *)&page, again, memory,
                            error);
   }
-  return resolve_in_page(store, state, address, state->frame, again, memory,
-                         error);
+  return resolve_in_page(store, state, address, state->frame, again, memory, error);
 }
 
-p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory,
-                     p3l_error *error) {
+p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_error *error) {
   for (int hops = 0; hops <= LONGEST_CHAIN; hops++) {
     p3l_page_number number = {address.byte / P3L_PAGE_SIZE};
-    uint32_t offset = address.byte % P3L_PAGE_SIZE,
-             granule = offset / P3L_GRANULE;
+    uint32_t offset = address.byte % P3L_PAGE_SIZE, granule = offset / P3L_GRANULE;
     if (number.n == 0 || address.byte >> P3L_ADDRESS_BITS != 0)
       return dangling(store, address, "which no object can have", error);
     p3l_page_state *state = p3l_page_state_of(store, number);
-    if (state == NULL)
-      return no_memory(store, error);
+    if (state == NULL) return no_memory(store, error);
     if (p3l_bit(state->in_place, granule)) {
       *memory = (uint8_t *)state->frame + offset;
       return P3L_OK;
@@ -179,42 +152,33 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory,
       return P3L_OK;
     }
     bool again = false;
-    p3l_code code =
-        resolve_slowly(store, state, &address, &again, memory, error);
-    if (code != P3L_OK || !again)
-      return code;
+    p3l_code code = resolve_slowly(store, state, &address, &again, memory, error);
+    if (code != P3L_OK || !again) return code;
   }
   return p3l_fail(error, P3L_CORRUPT,
                   "%s: objects that have moved lead in a circle by way of page "
                   "%llu; restore the "
                   "store from a copy",
-                  store->path,
-                  (unsigned long long)(address.byte / P3L_PAGE_SIZE));
+                  store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE));
 }
 
 bool p3l_residency_has(p3l_store *store, p3l_address address) {
-  p3l_page_state *state = p3l_page_state_known(
-      store, (p3l_page_number){address.byte / P3L_PAGE_SIZE});
+  p3l_page_state *state =
+      p3l_page_state_known(store, (p3l_page_number){address.byte / P3L_PAGE_SIZE});
   uint32_t offset = address.byte % P3L_PAGE_SIZE;
-  if (state == NULL)
-    return false;
-  if (state->frame != NULL || p3l_bit(state->copied, offset / P3L_GRANULE))
-    return true;
+  if (state == NULL) return false;
+  if (state->frame != NULL || p3l_bit(state->copied, offset / P3L_GRANULE)) return true;
   if (state->known && state->use == P3L_USE_LARGE) {
-    const p3l_page_state *head =
-        p3l_page_state_known(store, (p3l_page_number){state->large.first});
-    return head != NULL && head->known && head->use == P3L_USE_LARGE &&
-           head->large.memory != NULL;
+    const p3l_page_state *head = p3l_page_state_known(store, (p3l_page_number){state->large.first});
+    return head != NULL && head->known && head->use == P3L_USE_LARGE && head->large.memory != NULL;
   }
   return copied_around(state, offset) != NULL;
 }
 
-p3l_code p3l_residency_offer(p3l_store *store, p3l_page_number number,
-                             const p3l_page *page, p3l_error *error) {
+p3l_code p3l_residency_offer(p3l_store *store, p3l_page_number number, const p3l_page *page,
+                             p3l_error *error) {
   p3l_page_state *state = p3l_page_state_of(store, number);
-  if (state == NULL)
-    return no_memory(store, error);
-  if (state->frame != NULL || (state->known && state->use == P3L_USE_LARGE))
-    return P3L_OK;
+  if (state == NULL) return no_memory(store, error);
+  if (state->frame != NULL || (state->known && state->use == P3L_USE_LARGE)) return P3L_OK;
   return p3l_pool_put(store, number, state, page, error);
 }

@@ -1,6 +1,6 @@
 /*
- * What transactions and eviction tell: objects that come and go, pages that
- * change, segments that leave.
+ * What transactions and eviction tell: objects that come and go, pages that change, segments that
+ * leave.
  */
 #include <string.h>
 
@@ -17,19 +17,16 @@ static uint32_t granule_of(p3l_address address) {
 }
 
 static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
-  return p3l_fail(error, P3L_NO_MEMORY,
-                  "%s: no memory for what is known of a page", store->path);
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for what is known of a page", store->path);
 }
 
-p3l_code p3l_residency_add(p3l_store *store, p3l_address address,
-                           p3l_type_id type, uint64_t bytes, uint32_t flags,
-                           void **memory, p3l_error *error) {
+p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id type, uint64_t bytes,
+                           uint32_t flags, void **memory, p3l_error *error) {
   p3l_resident object = {.address = address.byte, .type = type, .flags = flags};
   if (bytes > P3L_SMALL_BYTES) {
     uint8_t *large;
     p3l_code code = p3l_large_take(store, object, bytes, &large, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
     if (!p3l_large_note(store, page_of(address).n, bytes, large)) {
       p3l_segment_release(p3l_segment_of(large));
       return no_memory(store, error);
@@ -38,32 +35,27 @@ p3l_code p3l_residency_add(p3l_store *store, p3l_address address,
     return P3L_OK;
   }
   p3l_page_state *state = p3l_page_state_of(store, page_of(address));
-  if (state == NULL || !p3l_copies_reserve(store, state))
-    return no_memory(store, error);
+  if (state == NULL || !p3l_copies_reserve(store, state)) return no_memory(store, error);
   p3l_place place;
   object.granules = (uint16_t)((bytes + P3L_GRANULE - 1) / P3L_GRANULE);
   p3l_code code = p3l_arena_add(store, object, &place, error);
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
   p3l_copies_put(state, granule_of(address), place.memory);
   *memory = place.memory; /* zero, for no part of an arena is used twice */
   return P3L_OK;
 }
 
-p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number,
-                               const p3l_page *page, p3l_error *error) {
+p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p3l_page *page,
+                               p3l_error *error) {
   (void)error;
   p3l_page_state *state = p3l_page_state_known(store, number);
-  if (state == NULL || state->frame == NULL)
-    return P3L_OK;
+  if (state == NULL || state->frame == NULL) return P3L_OK;
   if (!state->adopted) {
     p3l_pool_drop(store, state);
     return P3L_OK;
   }
-  /* A page that was released: its objects are removed one by one, as in any
-   * other. */
-  if (p3l_page_use_of(page) != P3L_USE_OBJECTS)
-    return P3L_OK;
+  /* A page that was released: its objects are removed one by one, as in any other. */
+  if (p3l_page_use_of(page) != P3L_USE_OBJECTS) return P3L_OK;
   const p3l_object_page *from = (const p3l_object_page *)page;
   size_t types = from->count * sizeof(p3l_type_id);
   memcpy(state->frame, from, P3L_OBJECTS_BEGIN);
@@ -76,8 +68,7 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number,
 /* An object of its own segments goes with them; one in an arena stays, dead. */
 static void bury(uint8_t *memory) {
   p3l_place place;
-  if (!p3l_place_of(memory, &place))
-    return;
+  if (!p3l_place_of(memory, &place)) return;
   if (place.segment->kind == P3L_LARGE) {
     p3l_segment_release(place.segment);
     return;
@@ -88,8 +79,7 @@ static void bury(uint8_t *memory) {
 /* The pages of a large object are nobody's. */
 static void forget_large(p3l_store *store, uint64_t first) {
   for (uint64_t number = first;; number++) {
-    p3l_page_state *state =
-        p3l_page_state_known(store, (p3l_page_number){number});
+    p3l_page_state *state = p3l_page_state_known(store, (p3l_page_number){number});
     if (state == NULL || !state->known || state->use != P3L_USE_LARGE ||
         state->large.first != first)
       return;
@@ -101,44 +91,36 @@ static void forget_large(p3l_store *store, uint64_t first) {
 void p3l_residency_remove(p3l_store *store, p3l_address address) {
   p3l_page_state *state = p3l_page_state_known(store, page_of(address));
   uint32_t granule = granule_of(address);
-  if (state == NULL)
-    return;
+  if (state == NULL) return;
   if (p3l_bit(state->copied, granule)) {
     bury(p3l_copy_at(state, granule));
     p3l_copies_take(store, state, granule);
   } else if (p3l_bit(state->in_place, granule)) {
     state->in_place[granule / 64] &= ~(UINT64_C(1) << granule % 64);
   } else if (state->known && state->use == P3L_USE_LARGE) {
-    if (state->large.memory != NULL)
-      bury(state->large.memory);
+    if (state->large.memory != NULL) bury(state->large.memory);
     forget_large(store, page_of(address).n);
   }
 }
 
-p3l_code p3l_residency_reserve(p3l_store *store, p3l_address to, uint64_t bytes,
-                               p3l_error *error) {
+p3l_code p3l_residency_reserve(p3l_store *store, p3l_address to, uint64_t bytes, p3l_error *error) {
   p3l_page_state *state = p3l_page_state_of(store, page_of(to));
-  if (state == NULL)
-    return no_memory(store, error);
-  if (bytes > P3L_SMALL_BYTES)
-    return P3L_OK;
-  return p3l_copies_reserve_all(store, state) ? P3L_OK
-                                              : no_memory(store, error);
+  if (state == NULL) return no_memory(store, error);
+  if (bytes > P3L_SMALL_BYTES) return P3L_OK;
+  return p3l_copies_reserve_all(store, state) ? P3L_OK : no_memory(store, error);
 }
 
 void p3l_residency_moved(p3l_store *store, p3l_address from, p3l_address to) {
   p3l_page_state *source = p3l_page_state_known(store, page_of(from));
   p3l_page_state *target = p3l_page_state_known(store, page_of(to));
   p3l_place place;
-  if (source == NULL || target == NULL)
-    return;
+  if (source == NULL || target == NULL) return;
   bool large = source->known && source->use == P3L_USE_LARGE;
   uint8_t *memory = large ? source->large.memory
                     : p3l_bit(source->copied, granule_of(from))
                         ? p3l_copy_at(source, granule_of(from))
                         : NULL;
-  if (memory == NULL || !p3l_place_of(memory, &place))
-    return;
+  if (memory == NULL || !p3l_place_of(memory, &place)) return;
   if (large)
     forget_large(store, page_of(from).n);
   else
@@ -152,29 +134,22 @@ void p3l_residency_moved(p3l_store *store, p3l_address from, p3l_address to) {
 
 /* ---- eviction ---- */
 
-static void forget_copy(p3l_store *store, const p3l_resident *object,
-                        const uint8_t *memory) {
+static void forget_copy(p3l_store *store, const p3l_resident *object, const uint8_t *memory) {
   p3l_address address = {object->address};
-  if ((object->flags & P3L_RESIDENT_DEAD) != 0)
-    return;
+  if ((object->flags & P3L_RESIDENT_DEAD) != 0) return;
   p3l_page_state *state = p3l_page_state_known(store, page_of(address));
   uint32_t granule = granule_of(address);
-  if (state == NULL)
-    return;
-  if (p3l_bit(state->copied, granule) &&
-      p3l_copy_at(state, granule) == memory) {
+  if (state == NULL) return;
+  if (p3l_bit(state->copied, granule) && p3l_copy_at(state, granule) == memory) {
     p3l_copies_take(store, state, granule);
-    if (state->discovered > 0)
-      state->discovered--;
-  } else if (state->known && state->use == P3L_USE_LARGE &&
-             state->large.memory == memory) {
+    if (state->discovered > 0) state->discovered--;
+  } else if (state->known && state->use == P3L_USE_LARGE && state->large.memory == memory) {
     state->large.memory = NULL;
   }
 }
 
 void p3l_residency_forget(p3l_store *store, p3l_segment *segment) {
-  if (store->filling == segment)
-    store->filling = NULL;
+  if (store->filling == segment) store->filling = NULL;
   if (segment->kind == P3L_LARGE) {
     forget_copy(store, &segment->large.object, segment->memory);
   } else if (segment->kind == P3L_ARENA) {

@@ -17,8 +17,7 @@
 #define ARENA_BYTES (P3L_SEGMENT_BYTES / 16)
 
 static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
-  return p3l_fail(error, P3L_NO_MEMORY,
-                  "%s: no memory to make an object resident", store->path);
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to make an object resident", store->path);
 }
 
 static uint64_t rounded(uint64_t bytes) {
@@ -35,38 +34,33 @@ typedef struct upgrade {
   uint64_t bytes; /* of all in the new layout, rounded up */
 } upgrade;
 
-static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type,
-                             uint64_t bytes, upgrade *upgrade,
-                             p3l_error *error) {
+static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t bytes,
+                             upgrade *upgrade, p3l_error *error) {
   *upgrade = (struct upgrade){.to = type, .count = 1, .bytes = bytes};
-  if (!p3l_types_upgrade(store, type, &upgrade->to, &upgrade->function))
-    return P3L_OK;
+  if (!p3l_types_upgrade(store, type, &upgrade->to, &upgrade->function)) return P3L_OK;
   upgrade->from_type = p3l_types_of(store, type);
   upgrade->to_type = p3l_types_of(store, upgrade->to);
-  /* An object has no count: what is left over by rounding is less than an
-   * instance, or zeros that are upgraded like any other. */
+  /* An object has no count: what is left over by rounding is less than an instance, or zeros that
+   * are upgraded like any other. */
   upgrade->count = bytes / upgrade->from_type->bytes;
   if (upgrade->count == 0)
     return p3l_fail(error, P3L_CORRUPT,
                     "%s: an object of type %s has %llu bytes, less than the "
                     "type's %u; restore the "
                     "store from a copy",
-                    store->path, upgrade->from_type->name,
-                    (unsigned long long)bytes, upgrade->from_type->bytes);
+                    store->path, upgrade->from_type->name, (unsigned long long)bytes,
+                    upgrade->from_type->bytes);
   upgrade->bytes = rounded(upgrade->count * upgrade->to_type->bytes);
   return P3L_OK;
 }
 
-static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade,
-                            const uint8_t *old_bytes, uint8_t *new_bytes,
-                            p3l_error *error) {
-  size_t old_size = upgrade->from_type->bytes,
-         new_size = upgrade->to_type->bytes;
+static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade, const uint8_t *old_bytes,
+                            uint8_t *new_bytes, p3l_error *error) {
+  size_t old_size = upgrade->from_type->bytes, new_size = upgrade->to_type->bytes;
   bool done = true;
   p3l_upgrade_begins();
   for (uint64_t at = 0; at < upgrade->count && done; at++)
-    done = upgrade->function(old_bytes + at * old_size, old_size,
-                             upgrade->from_type->version,
+    done = upgrade->function(old_bytes + at * old_size, old_size, upgrade->from_type->version,
                              new_bytes + at * new_size, new_size);
   p3l_upgrade_ends();
   if (!done)
@@ -75,17 +69,16 @@ static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade,
                     "%u failed; the store "
                     "is as it was. Mend the upgrade, or use the program that "
                     "wrote the object",
-                    store->path, upgrade->to_type->name,
-                    upgrade->from_type->version, upgrade->to_type->version);
+                    store->path, upgrade->to_type->name, upgrade->from_type->version,
+                    upgrade->to_type->version);
   store->statistics.objects_upgraded++;
   return P3L_OK;
 }
 
 /* ---- objects of pages ---- */
 
-p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state,
-                         p3l_address address, const p3l_object_page *page,
-                         const p3l_piece *piece, uint8_t **memory,
+p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address address,
+                         const p3l_object_page *page, const p3l_piece *piece, uint8_t **memory,
                          p3l_error *error) {
   const uint8_t *bytes = (const uint8_t *)page + piece->offset;
   if (p3l_types_of(store, piece->type) == NULL)
@@ -93,16 +86,12 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state,
                     "%s: page %llu, offset %u: an object of type %u, which the "
                     "store does not have; "
                     "restore it from a copy",
-                    store->path,
-                    (unsigned long long)(address.byte / P3L_PAGE_SIZE),
-                    piece->offset, piece->type);
+                    store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE), piece->offset,
+                    piece->type);
   upgrade upgrade;
-  p3l_code code =
-      find_upgrade(store, piece->type, piece->bytes, &upgrade, error);
-  if (code != P3L_OK)
-    return code;
-  if (!p3l_copies_reserve(store, state))
-    return no_memory(store, error);
+  p3l_code code = find_upgrade(store, piece->type, piece->bytes, &upgrade, error);
+  if (code != P3L_OK) return code;
+  if (!p3l_copies_reserve(store, state)) return no_memory(store, error);
 
   p3l_resident resident = {.address = address.byte, .type = upgrade.to};
   bool upgraded = upgrade.function != NULL;
@@ -111,8 +100,7 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state,
     /* Made beside, so that a failure leaves nothing in the arena. */
     resident.flags = P3L_RESIDENT_UPGRADED;
     scratch = calloc(1, upgrade.bytes);
-    if (scratch == NULL)
-      return no_memory(store, error);
+    if (scratch == NULL) return no_memory(store, error);
     code = run_upgrade(store, &upgrade, bytes, scratch, error);
     bytes = scratch;
   }
@@ -128,8 +116,7 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state,
     p3l_copies_put(state, piece->offset / P3L_GRANULE, place.memory);
     state->discovered++;
     store->statistics.objects_copied++;
-    if (store->changes != NULL)
-      p3l_changes_arrived(store, place.memory, upgrade.bytes);
+    if (store->changes != NULL) p3l_changes_arrived(store, place.memory, upgrade.bytes);
     *memory = place.memory;
   }
   free(scratch);
@@ -138,17 +125,14 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state,
 
 /* ---- large objects ---- */
 
-p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes,
-                        uint8_t **memory, p3l_error *error) {
+p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint8_t **memory,
+                        p3l_error *error) {
   /* One byte more, so that its end is still an address of its own. */
   uint64_t segments = bytes / P3L_SEGMENT_BYTES + 1;
   p3l_segment *segment;
-  if (segments > UINT32_MAX)
-    return no_memory(store, error);
-  p3l_code code =
-      p3l_segment_take(store, P3L_LARGE, (uint32_t)segments, &segment, error);
-  if (code != P3L_OK)
-    return code;
+  if (segments > UINT32_MAX) return no_memory(store, error);
+  p3l_code code = p3l_segment_take(store, P3L_LARGE, (uint32_t)segments, &segment, error);
+  if (code != P3L_OK) return code;
   segment->large.object = object;
   segment->large.bytes = bytes;
   p3l_segment_grew(segment, bytes);
@@ -156,38 +140,32 @@ p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes,
   return P3L_OK;
 }
 
-static uint64_t pages_of(uint64_t bytes) {
-  return (bytes + P3L_LARGE_PART - 1) / P3L_LARGE_PART;
-}
+static uint64_t pages_of(uint64_t bytes) { return (bytes + P3L_LARGE_PART - 1) / P3L_LARGE_PART; }
 
-static p3l_code not_its_page(const p3l_store *store, uint64_t number,
-                             uint64_t first, p3l_error *error) {
+static p3l_code not_its_page(const p3l_store *store, uint64_t number, uint64_t first,
+                             p3l_error *error) {
   return p3l_fail(error, P3L_CORRUPT,
                   "%s: page %llu is not part of the large object of page %llu; "
                   "restore the store from "
                   "a copy",
-                  store->path, (unsigned long long)number,
-                  (unsigned long long)first);
+                  store->path, (unsigned long long)number, (unsigned long long)first);
 }
 
 static bool is_large_page(const p3l_page *page, uint64_t first) {
   const p3l_large_page *large = (const p3l_large_page *)page;
-  return page->kind == P3L_PAGE_DATA && large->use == P3L_USE_LARGE &&
-         large->first == first && p3l_data_page_fault(page) == NULL;
+  return page->kind == P3L_PAGE_DATA && large->use == P3L_USE_LARGE && large->first == first &&
+         p3l_data_page_fault(page) == NULL;
 }
 
-/* The bytes of the object from its pages, `buffer` has room for LARGE_RUN of
- * them. */
-static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes,
-                           p3l_page *buffer, uint8_t *memory,
-                           p3l_error *error) {
+/* The bytes of the object from its pages, `buffer` has room for LARGE_RUN of them. */
+static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes, p3l_page *buffer,
+                           uint8_t *memory, p3l_error *error) {
   uint64_t pages = pages_of(bytes);
   for (uint64_t at = 0; at < pages;) {
     size_t run = pages - at < LARGE_RUN ? (size_t)(pages - at) : LARGE_RUN;
-    p3l_code code = p3l_pager_read_run(
-        store->pager, (p3l_page_number){first + at}, run, buffer, error);
-    if (code != P3L_OK)
-      return code;
+    p3l_code code =
+        p3l_pager_read_run(store->pager, (p3l_page_number){first + at}, run, buffer, error);
+    if (code != P3L_OK) return code;
     store->statistics.reads++;
     store->statistics.pages_read += run;
     for (size_t i = 0; i < run; i++, at++) {
@@ -195,24 +173,18 @@ static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes,
       if (!is_large_page(&buffer[i], first) || page->bytes != bytes)
         return not_its_page(store, first + at, first, error);
       uint64_t done = at * P3L_LARGE_PART, left = bytes - done;
-      memcpy(memory + done, page->part,
-             left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
+      memcpy(memory + done, page->part, left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
     }
   }
   return P3L_OK;
 }
 
-bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes,
-                    uint8_t *memory) {
+bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *memory) {
   for (uint64_t at = 0; at < pages_of(bytes); at++) {
-    p3l_page_state *state =
-        p3l_page_state_of(store, (p3l_page_number){first + at});
-    if (state == NULL && at == 0)
-      return false;
-    if (state == NULL)
-      continue;
-    if (state->frame != NULL)
-      p3l_pool_drop(store, state); /* of what the page was before */
+    p3l_page_state *state = p3l_page_state_of(store, (p3l_page_number){first + at});
+    if (state == NULL && at == 0) return false;
+    if (state == NULL) continue;
+    if (state->frame != NULL) p3l_pool_drop(store, state); /* of what the page was before */
     state->known = true;
     state->use = P3L_USE_LARGE;
     state->large.first = first;
@@ -221,14 +193,11 @@ bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes,
   return true;
 }
 
-static p3l_code load_large(p3l_store *store, p3l_page_number first,
-                           p3l_page *buffer, uint8_t **memory,
-                           p3l_address *forward, p3l_error *error) {
+static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *buffer,
+                           uint8_t **memory, p3l_address *forward, p3l_error *error) {
   p3l_code code = p3l_pager_read(store->pager, first, buffer, error);
-  if (code != P3L_OK)
-    return code;
-  if (!is_large_page(buffer, first.n))
-    return not_its_page(store, first.n, first.n, error);
+  if (code != P3L_OK) return code;
+  if (!is_large_page(buffer, first.n)) return not_its_page(store, first.n, first.n, error);
   const p3l_large_page *head = (const p3l_large_page *)buffer;
   uint64_t bytes = head->bytes;
   p3l_type_id type = head->type;
@@ -247,8 +216,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first,
                     store->path, (unsigned long long)first.n);
   upgrade upgrade;
   code = find_upgrade(store, type, bytes, &upgrade, error);
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
 
   bool upgraded = upgrade.function != NULL;
   p3l_resident object = {.address = first.n * P3L_PAGE_SIZE,
@@ -256,22 +224,18 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first,
                          .flags = upgraded ? P3L_RESIDENT_UPGRADED : 0};
   uint8_t *object_memory, *old_bytes = NULL, *new_bytes = NULL;
   code = p3l_large_take(store, object, upgrade.bytes, &object_memory, error);
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
   if (upgraded) {
     /* Both in ordinary memory: see p3l_upgrade in p3l.h. */
     old_bytes = malloc(bytes);
     new_bytes = calloc(1, upgrade.bytes);
-    if (old_bytes == NULL || new_bytes == NULL)
-      code = no_memory(store, error);
+    if (old_bytes == NULL || new_bytes == NULL) code = no_memory(store, error);
   }
   if (code == P3L_OK)
-    code = read_large(store, first.n, bytes, buffer,
-                      upgraded ? old_bytes : object_memory, error);
+    code = read_large(store, first.n, bytes, buffer, upgraded ? old_bytes : object_memory, error);
   if (code == P3L_OK && upgraded) {
     code = run_upgrade(store, &upgrade, old_bytes, new_bytes, error);
-    if (code == P3L_OK)
-      memcpy(object_memory, new_bytes, upgrade.bytes);
+    if (code == P3L_OK) memcpy(object_memory, new_bytes, upgrade.bytes);
   }
   if (code == P3L_OK && !p3l_large_note(store, first.n, bytes, object_memory))
     code = no_memory(store, error);
@@ -286,12 +250,10 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first,
   return P3L_OK;
 }
 
-p3l_code p3l_load_large(p3l_store *store, p3l_page_number first,
-                        uint8_t **memory, p3l_address *forward,
-                        p3l_error *error) {
+p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memory,
+                        p3l_address *forward, p3l_error *error) {
   p3l_page *buffer = malloc(LARGE_RUN * sizeof(*buffer));
-  if (buffer == NULL)
-    return no_memory(store, error);
+  if (buffer == NULL) return no_memory(store, error);
   p3l_code code = load_large(store, first, buffer, memory, forward, error);
   free(buffer);
   return code;

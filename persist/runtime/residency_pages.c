@@ -1,6 +1,5 @@
 /*
- * Where the copies of a page's objects are: in the order of the bits in
- * `copied`.
+ * Where the copies of a page's objects are: in the order of the bits in `copied`.
  */
 #include "residency_pages.h"
 
@@ -13,15 +12,11 @@ static uint32_t copies_of(const p3l_page_state *state) {
   return p3l_bits_before(state->copied, 255) + p3l_bit(state->copied, 255);
 }
 
-static bool grow(p3l_store *store, p3l_page_state *state, uint32_t count,
-                 uint32_t capacity) {
+static bool grow(p3l_store *store, p3l_page_state *state, uint32_t count, uint32_t capacity) {
   void **copies = malloc(capacity * sizeof(*copies));
-  if (copies == NULL)
-    return false;
-  if (count > 0)
-    memcpy(copies, state->copies, count * sizeof(*copies));
-  if (state->copy_capacity > 0)
-    free(state->copies);
+  if (copies == NULL) return false;
+  if (count > 0) memcpy(copies, state->copies, count * sizeof(*copies));
+  if (state->copy_capacity > 0) free(state->copies);
   p3l_memory_grew(store, (capacity - state->copy_capacity) * sizeof(*copies));
   state->copies = copies;
   state->copy_capacity = (uint16_t)capacity;
@@ -34,36 +29,27 @@ bool p3l_copies_reserve(p3l_store *store, p3l_page_state *state) {
     state->copies = state->few;
     return true;
   }
-  if (count < state->copy_capacity)
-    return true;
-  return grow(store, state, count,
-              count < 2 * P3L_FEW_COPIES ? 4 * P3L_FEW_COPIES : 2 * count);
+  if (count < state->copy_capacity) return true;
+  return grow(store, state, count, count < 2 * P3L_FEW_COPIES ? 4 * P3L_FEW_COPIES : 2 * count);
 }
 
 bool p3l_copies_reserve_all(p3l_store *store, p3l_page_state *state) {
   const uint32_t all = P3L_PAGE_SIZE / P3L_GRANULE;
-  return state->copy_capacity == all ||
-         grow(store, state, copies_of(state), all);
+  return state->copy_capacity == all || grow(store, state, copies_of(state), all);
 }
 
 void p3l_copies_put(p3l_page_state *state, uint32_t granule, void *memory) {
-  uint32_t rank = p3l_bits_before(state->copied, granule),
-           count = copies_of(state);
-  memmove(&state->copies[rank + 1], &state->copies[rank],
-          (count - rank) * sizeof(void *));
+  uint32_t rank = p3l_bits_before(state->copied, granule), count = copies_of(state);
+  memmove(&state->copies[rank + 1], &state->copies[rank], (count - rank) * sizeof(void *));
   state->copies[rank] = memory;
   state->copied[granule / 64] |= UINT64_C(1) << granule % 64;
 }
 
-void p3l_copies_take(p3l_store *store, p3l_page_state *state,
-                     uint32_t granule) {
-  uint32_t rank = p3l_bits_before(state->copied, granule),
-           count = copies_of(state);
-  memmove(&state->copies[rank], &state->copies[rank + 1],
-          (count - rank - 1) * sizeof(void *));
+void p3l_copies_take(p3l_store *store, p3l_page_state *state, uint32_t granule) {
+  uint32_t rank = p3l_bits_before(state->copied, granule), count = copies_of(state);
+  memmove(&state->copies[rank], &state->copies[rank + 1], (count - rank - 1) * sizeof(void *));
   state->copied[granule / 64] &= ~(UINT64_C(1) << granule % 64);
-  if (count > 1 || state->copy_capacity == 0)
-    return;
+  if (count > 1 || state->copy_capacity == 0) return;
   free(state->copies);
   p3l_memory_shrank(store, state->copy_capacity * sizeof(void *));
   state->copies = state->few;

@@ -10,20 +10,18 @@
 #include "store.h"
 
 /*
- * 64 GB of addresses cost nothing until they are used; a store that is larger
- * than memory needs addresses only for what is resident.
+ * 64 GB of addresses cost nothing until they are used; a store that is larger than memory needs
+ * addresses only for what is resident.
  */
 #define WANTED_BYTES (UINT64_C(64) << 30)
 #define LEAST_BYTES (UINT64_C(64) << 20)
-/* Memory is opened by two segments at a time, so that the kernel can use one
- * huge page for both. */
+/* Memory is opened by two segments at a time, so that the kernel can use one huge page for both. */
 #define OPENED_BYTES (2 * P3L_SEGMENT_BYTES)
 
 p3l_memory p3l_persistent_memory;
 p3l_segment **p3l_segment_table;
 
-/* Guards the table's entries, for stores have a lock each; and the reservation.
- */
+/* Guards the table's entries, for stores have a lock each; and the reservation. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t segment_count;
 static uint64_t lowest; /* segments below are taken */
@@ -34,20 +32,16 @@ static uint64_t wanted_bytes(void) {
   uint64_t bytes = WANTED_BYTES;
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0)
-    while (bytes < 2 * (uint64_t)pages * (uint64_t)page)
-      bytes *= 2;
-  /* Where addresses are rationed (ulimit -v), the program needs some of them
-   * itself. */
+    while (bytes < 2 * (uint64_t)pages * (uint64_t)page) bytes *= 2;
+  /* Where addresses are rationed (ulimit -v), the program needs some of them itself. */
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    while (bytes > limit.rlim_cur / 2)
-      bytes /= 2;
+    while (bytes > limit.rlim_cur / 2) bytes /= 2;
   return bytes;
 }
 
 static void *reserve(size_t bytes, int protection) {
-  void *memory = mmap(NULL, bytes, protection,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -58,34 +52,27 @@ static bool reserve_all(uint64_t bytes) {
   void *card_memory = reserve(cards, PROT_READ | PROT_WRITE);
   void *table_memory = reserve(table, PROT_READ | PROT_WRITE);
   if (range == NULL || card_memory == NULL || table_memory == NULL) {
-    if (range != NULL)
-      munmap(range, bytes + OPENED_BYTES);
-    if (card_memory != NULL)
-      munmap(card_memory, cards);
-    if (table_memory != NULL)
-      munmap(table_memory, table);
+    if (range != NULL) munmap(range, bytes + OPENED_BYTES);
+    if (card_memory != NULL) munmap(card_memory, cards);
+    if (table_memory != NULL) munmap(table_memory, table);
     return false;
   }
-  uintptr_t base =
-      ((uintptr_t)range + OPENED_BYTES - 1) & ~(uintptr_t)(OPENED_BYTES - 1);
+  uintptr_t base = ((uintptr_t)range + OPENED_BYTES - 1) & ~(uintptr_t)(OPENED_BYTES - 1);
   p3l_segment_table = table_memory;
   segment_count = bytes >> P3L_SEGMENT_SHIFT;
   p3l_persistent_memory.cards = card_memory;
   p3l_persistent_memory.base = base;
-  p3l_persistent_memory.bytes =
-      bytes; /* last: from here on addresses lie within */
+  p3l_persistent_memory.bytes = bytes; /* last: from here on addresses lie within */
   return true;
 }
 
 p3l_code p3l_memory_reserve(p3l_error *error) {
   pthread_mutex_lock(&lock);
   bool reserved = p3l_persistent_memory.bytes != 0;
-  for (uint64_t bytes = wanted_bytes(); !reserved && bytes >= LEAST_BYTES;
-       bytes /= 2)
+  for (uint64_t bytes = wanted_bytes(); !reserved && bytes >= LEAST_BYTES; bytes /= 2)
     reserved = reserve_all(bytes);
   pthread_mutex_unlock(&lock);
-  if (reserved)
-    return P3L_OK;
+  if (reserved) return P3L_OK;
   return p3l_fail(error, P3L_NO_MEMORY,
                   "no room for persistent objects: the kernel reserves not "
                   "even %llu MB of addresses; "
@@ -102,18 +89,16 @@ static uint8_t *memory_of(uint64_t index) {
 /* The lowest run of `count` segments that nobody has, or segment_count. */
 static uint64_t find_run(uint64_t count) {
   uint64_t run = 0;
-  while (lowest < segment_count && p3l_segment_table[lowest] != NULL)
-    lowest++;
+  while (lowest < segment_count && p3l_segment_table[lowest] != NULL) lowest++;
   for (uint64_t at = lowest; at < segment_count; at++) {
     run = p3l_segment_table[at] == NULL ? run + 1 : 0;
-    if (run == count)
-      return at + 1 - count;
+    if (run == count) return at + 1 - count;
   }
   return segment_count;
 }
 
-/* The pairs of segments that [first, first + count) lies in become accessible.
- * A neighbour that nobody has yet comes along. */
+/* The pairs of segments that [first, first + count) lies in become accessible. A neighbour that
+ * nobody has yet comes along. */
 static int open_memory(uint64_t first, uint64_t count) {
   uint64_t from = first & ~UINT64_C(1), to = (first + count + 1) & ~UINT64_C(1);
   uint8_t *memory = memory_of(from);
@@ -143,22 +128,18 @@ static void unlink_segment(p3l_segment *segment) {
     store->youngest = segment->older;
 }
 
-p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind,
-                          uint32_t segments, p3l_segment **taken,
-                          p3l_error *error) {
+p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segments,
+                          p3l_segment **taken, p3l_error *error) {
   size_t mapped = sizeof(p3l_segment);
-  if (kind == P3L_ARENA)
-    mapped += P3L_SEGMENT_GRANULES * sizeof(p3l_resident);
+  if (kind == P3L_ARENA) mapped += P3L_SEGMENT_GRANULES * sizeof(p3l_resident);
   p3l_segment *segment = reserve(mapped, PROT_READ | PROT_WRITE);
   if (segment == NULL)
-    return p3l_fail_errno(error, ENOMEM, "%s: reserving memory for objects",
-                          store->path);
+    return p3l_fail_errno(error, ENOMEM, "%s: reserving memory for objects", store->path);
   segment->store = store;
   segment->kind = kind;
   segment->segments = segments;
   segment->mapped = mapped;
-  if (kind == P3L_ARENA)
-    segment->arena.objects = (p3l_resident *)(segment + 1);
+  if (kind == P3L_ARENA) segment->arena.objects = (p3l_resident *)(segment + 1);
 
   pthread_mutex_lock(&lock);
   uint64_t first = find_run(segments);
@@ -169,24 +150,20 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind,
     for (uint64_t at = first; at < first + segments; at++)
       __atomic_store_n(&p3l_segment_table[at], segment, __ATOMIC_RELEASE);
 #ifdef P3L_DEBUG
-    lowest =
-        first +
-        segments; /* none below is ever used again: dangling pointers trap */
+    lowest = first + segments; /* none below is ever used again: dangling pointers trap */
 #endif
   }
   pthread_mutex_unlock(&lock);
   if (failed != 0) {
     munmap(segment, mapped);
     if (first != segment_count)
-      return p3l_fail_errno(error, failed, "%s: memory for objects",
-                            store->path);
-    return p3l_fail(
-        error, P3L_NO_MEMORY,
-        "%s: all %llu MB of addresses for persistent objects are in use; give "
-        "p3l_options.memory_bytes, so that objects are evicted, or raise the "
-        "limit of "
-        "virtual memory (ulimit -v) before the first store is opened",
-        store->path, (unsigned long long)(p3l_persistent_memory.bytes >> 20));
+      return p3l_fail_errno(error, failed, "%s: memory for objects", store->path);
+    return p3l_fail(error, P3L_NO_MEMORY,
+                    "%s: all %llu MB of addresses for persistent objects are in use; give "
+                    "p3l_options.memory_bytes, so that objects are evicted, or raise the "
+                    "limit of "
+                    "virtual memory (ulimit -v) before the first store is opened",
+                    store->path, (unsigned long long)(p3l_persistent_memory.bytes >> 20));
   }
   link_youngest(store, segment);
   p3l_segment_grew(segment, sizeof(*segment));
@@ -197,21 +174,17 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind,
 void p3l_segment_release(p3l_segment *segment) {
   p3l_store *store = segment->store;
   unlink_segment(segment);
-  if (store->filling == segment)
-    store->filling = NULL;
+  if (store->filling == segment) store->filling = NULL;
   store->statistics.memory_bytes -= segment->held;
 
-  /* A new mapping forgets the pages and makes the range inaccessible, in one
-   * call. */
+  /* A new mapping forgets the pages and makes the range inaccessible, in one call. */
   mmap(segment->memory, segment->segments * P3L_SEGMENT_BYTES, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   pthread_mutex_lock(&lock);
-  for (uint64_t at = segment->index;
-       at < (uint64_t)segment->index + segment->segments; at++)
+  for (uint64_t at = segment->index; at < (uint64_t)segment->index + segment->segments; at++)
     __atomic_store_n(&p3l_segment_table[at], NULL, __ATOMIC_RELEASE);
 #ifndef P3L_DEBUG
-  if (lowest > segment->index)
-    lowest = segment->index;
+  if (lowest > segment->index) lowest = segment->index;
 #endif
   pthread_mutex_unlock(&lock);
   munmap(segment, segment->mapped);

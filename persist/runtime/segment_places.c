@@ -6,8 +6,7 @@
 #include "residency.h"
 
 static p3l_place arena_place(p3l_segment *segment, uint32_t start) {
-  p3l_resident *resident =
-      &segment->arena.objects[p3l_arena_rank(segment, start)];
+  p3l_resident *resident = &segment->arena.objects[p3l_arena_rank(segment, start)];
   return (p3l_place){segment,
                      segment->memory + (uint64_t)start * P3L_GRANULE,
                      {resident->address},
@@ -19,36 +18,29 @@ static p3l_place arena_place(p3l_segment *segment, uint32_t start) {
 /* The object of the arena that byte `offset` lies in, dead or not. */
 static bool in_arena(p3l_segment *segment, uint64_t offset, p3l_place *place) {
   uint32_t start;
-  if (!p3l_arena_start(segment, (uint32_t)(offset / P3L_GRANULE), &start))
-    return false;
+  if (!p3l_arena_start(segment, (uint32_t)(offset / P3L_GRANULE), &start)) return false;
   *place = arena_place(segment, start);
   return offset < start * P3L_GRANULE + place->bytes;
 }
 
 /* The page state of an adopted frame; NULL: the frame is none. */
-static const p3l_page_state *adopted(const p3l_segment *segment,
-                                     uint64_t frame) {
+static const p3l_page_state *adopted(const p3l_segment *segment, uint64_t frame) {
   const p3l_frame_info *info = &segment->frames.frame[frame];
   return info->use == P3L_FRAME_ADOPTED ? info->state : NULL;
 }
 
-/* What `piece` of an adopted frame is; false: a hole, a forward, or what lives
- * elsewhere. */
-static bool in_frame(p3l_segment *segment, uint64_t frame,
-                     const p3l_page_state *state, const p3l_piece *piece,
-                     p3l_place *place) {
+/* What `piece` of an adopted frame is; false: a hole, a forward, or what lives elsewhere. */
+static bool in_frame(p3l_segment *segment, uint64_t frame, const p3l_page_state *state,
+                     const p3l_piece *piece, p3l_place *place) {
   uint32_t granule = piece->offset / P3L_GRANULE;
-  if (piece->type == P3L_HOLE || piece->type == P3L_FORWARD)
-    return false;
-  if ((state->in_place[granule / 64] >> granule % 64 & 1) == 0)
-    return false;
-  *place = (p3l_place){
-      segment,
-      segment->memory + frame * P3L_PAGE_SIZE + piece->offset,
-      {segment->frames.frame[frame].page * P3L_PAGE_SIZE + piece->offset},
-      piece->bytes,
-      piece->type,
-      NULL};
+  if (piece->type == P3L_HOLE || piece->type == P3L_FORWARD) return false;
+  if ((state->in_place[granule / 64] >> granule % 64 & 1) == 0) return false;
+  *place = (p3l_place){segment,
+                       segment->memory + frame * P3L_PAGE_SIZE + piece->offset,
+                       {segment->frames.frame[frame].page * P3L_PAGE_SIZE + piece->offset},
+                       piece->bytes,
+                       piece->type,
+                       NULL};
   return true;
 }
 
@@ -67,51 +59,42 @@ static bool is_dead(const p3l_place *place) {
 
 bool p3l_place_of(const void *address, p3l_place *place) {
   p3l_segment *segment = p3l_segment_of(address);
-  if (segment == NULL)
-    return false;
+  if (segment == NULL) return false;
   uint64_t offset = (uint64_t)((const uint8_t *)address - segment->memory);
   switch (segment->kind) {
-  case P3L_ARENA:
-    return in_arena(segment, offset, place) && !is_dead(place);
-  case P3L_LARGE:
-    *place = large_place(segment);
-    return offset < place->bytes && !is_dead(place);
-  case P3L_FRAMES: {
-    uint64_t frame = offset / P3L_PAGE_SIZE;
-    const p3l_page_state *state = adopted(segment, frame);
-    p3l_piece piece;
-    return state != NULL &&
-           p3l_piece_at(state->frame, offset % P3L_PAGE_SIZE, &piece) &&
-           in_frame(segment, frame, state, &piece, place);
-  }
+    case P3L_ARENA: return in_arena(segment, offset, place) && !is_dead(place);
+    case P3L_LARGE: *place = large_place(segment); return offset < place->bytes && !is_dead(place);
+    case P3L_FRAMES: {
+      uint64_t frame = offset / P3L_PAGE_SIZE;
+      const p3l_page_state *state = adopted(segment, frame);
+      p3l_piece piece;
+      return state != NULL && p3l_piece_at(state->frame, offset % P3L_PAGE_SIZE, &piece) &&
+             in_frame(segment, frame, state, &piece, place);
+    }
   }
   return false;
 }
 
-bool p3l_memory_address(const void *memory, p3l_store **store,
-                        p3l_address *address) {
+bool p3l_memory_address(const void *memory, p3l_store **store, p3l_address *address) {
   p3l_segment *segment = p3l_segment_of(memory);
-  if (segment == NULL)
-    return false;
+  if (segment == NULL) return false;
   uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
   *store = segment->store;
   switch (segment->kind) {
-  case P3L_FRAMES: {
-    const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
-    address->byte = info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE;
-    return info->use == P3L_FRAME_ADOPTED;
-  }
-  case P3L_ARENA: {
-    p3l_place place;
-    if (!in_arena(segment, offset, &place))
-      return false;
-    address->byte =
-        place.address.byte + (uint64_t)((const uint8_t *)memory - place.memory);
-    return true;
-  }
-  case P3L_LARGE:
-    address->byte = segment->large.object.address + offset;
-    return offset <= segment->large.bytes;
+    case P3L_FRAMES: {
+      const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
+      address->byte = info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE;
+      return info->use == P3L_FRAME_ADOPTED;
+    }
+    case P3L_ARENA: {
+      p3l_place place;
+      if (!in_arena(segment, offset, &place)) return false;
+      address->byte = place.address.byte + (uint64_t)((const uint8_t *)memory - place.memory);
+      return true;
+    }
+    case P3L_LARGE:
+      address->byte = segment->large.object.address + offset;
+      return offset <= segment->large.bytes;
   }
   return false;
 }
@@ -119,16 +102,12 @@ bool p3l_memory_address(const void *memory, p3l_store **store,
 /* ---- all in a range ---- */
 
 static p3l_code visit_arena(p3l_segment *segment, uint64_t from, uint64_t to,
-                            p3l_place_visitor visit, void *state,
-                            p3l_error *error) {
-  if (to > segment->arena.fill)
-    to = segment->arena.fill;
+                            p3l_place_visitor visit, void *state, p3l_error *error) {
+  if (to > segment->arena.fill) to = segment->arena.fill;
   uint32_t start;
-  if (from >= to ||
-      !p3l_arena_start(segment, (uint32_t)(from / P3L_GRANULE), &start))
+  if (from >= to || !p3l_arena_start(segment, (uint32_t)(from / P3L_GRANULE), &start))
     return P3L_OK;
-  p3l_resident *resident =
-      &segment->arena.objects[p3l_arena_rank(segment, start)];
+  p3l_resident *resident = &segment->arena.objects[p3l_arena_rank(segment, start)];
   uint64_t at = start * P3L_GRANULE;
   p3l_code code = P3L_OK;
   /* Objects lie side by side, so each says where the next begins. */
@@ -136,55 +115,43 @@ static p3l_code visit_arena(p3l_segment *segment, uint64_t from, uint64_t to,
     uint64_t bytes = (uint64_t)resident->granules * P3L_GRANULE;
     p3l_place place = {segment, segment->memory + at, {resident->address},
                        bytes,   resident->type,       resident};
-    if (!is_dead(&place))
-      code = visit(state, &place, error);
+    if (!is_dead(&place)) code = visit(state, &place, error);
     at += bytes;
   }
   return code;
 }
 
-static p3l_code visit_frame(p3l_segment *segment, uint64_t frame, uint64_t from,
-                            uint64_t to, p3l_place_visitor visit, void *state,
-                            p3l_error *error) {
+static p3l_code visit_frame(p3l_segment *segment, uint64_t frame, uint64_t from, uint64_t to,
+                            p3l_place_visitor visit, void *state, p3l_error *error) {
   const p3l_page_state *page = adopted(segment, frame);
-  if (page == NULL)
-    return P3L_OK;
+  if (page == NULL) return P3L_OK;
   p3l_piece piece = {0};
   p3l_code code = P3L_OK;
-  bool more = from > P3L_OBJECTS_BEGIN
-                  ? p3l_piece_at(page->frame, (uint32_t)from, &piece)
-                  : p3l_piece_next(page->frame, &piece);
-  for (; more && piece.offset < to && code == P3L_OK;
-       more = p3l_piece_next(page->frame, &piece)) {
+  bool more = from > P3L_OBJECTS_BEGIN ? p3l_piece_at(page->frame, (uint32_t)from, &piece)
+                                       : p3l_piece_next(page->frame, &piece);
+  for (; more && piece.offset < to && code == P3L_OK; more = p3l_piece_next(page->frame, &piece)) {
     p3l_place place;
-    if (in_frame(segment, frame, page, &piece, &place))
-      code = visit(state, &place, error);
+    if (in_frame(segment, frame, page, &piece, &place)) code = visit(state, &place, error);
   }
   return code;
 }
 
-p3l_code p3l_places_in(p3l_segment *segment, const uint8_t *from,
-                       const uint8_t *to, p3l_place_visitor visit, void *state,
-                       p3l_error *error) {
-  uint64_t first = (uint64_t)(from - segment->memory),
-           end = (uint64_t)(to - segment->memory);
+p3l_code p3l_places_in(p3l_segment *segment, const uint8_t *from, const uint8_t *to,
+                       p3l_place_visitor visit, void *state, p3l_error *error) {
+  uint64_t first = (uint64_t)(from - segment->memory), end = (uint64_t)(to - segment->memory);
   p3l_code code = P3L_OK;
-  if (first >= end)
-    return P3L_OK;
-  if (segment->kind == P3L_ARENA)
-    return visit_arena(segment, first, end, visit, state, error);
+  if (first >= end) return P3L_OK;
+  if (segment->kind == P3L_ARENA) return visit_arena(segment, first, end, visit, state, error);
   if (segment->kind == P3L_LARGE) {
     p3l_place place = large_place(segment);
-    return first < place.bytes && !is_dead(&place) ? visit(state, &place, error)
-                                                   : P3L_OK;
+    return first < place.bytes && !is_dead(&place) ? visit(state, &place, error) : P3L_OK;
   }
-  for (uint64_t frame = first / P3L_PAGE_SIZE;
-       frame * P3L_PAGE_SIZE < end && code == P3L_OK; frame++) {
+  for (uint64_t frame = first / P3L_PAGE_SIZE; frame * P3L_PAGE_SIZE < end && code == P3L_OK;
+       frame++) {
     uint64_t begin = frame * P3L_PAGE_SIZE;
     code =
         visit_frame(segment, frame, first > begin ? first - begin : 0,
-                    end - begin < P3L_PAGE_SIZE ? end - begin : P3L_PAGE_SIZE,
-                    visit, state, error);
+                    end - begin < P3L_PAGE_SIZE ? end - begin : P3L_PAGE_SIZE, visit, state, error);
   }
   return code;
 }

@@ -29,17 +29,14 @@ static void link_store(p3l_store *store) {
 static void unlink_store(p3l_store *store) {
   pthread_mutex_lock(&stores);
   p3l_store **at = &p3l_open_stores;
-  while (*at != NULL && *at != store)
-    at = &(*at)->next;
-  if (*at == store)
-    __atomic_store_n(at, store->next, __ATOMIC_RELEASE);
+  while (*at != NULL && *at != store) at = &(*at)->next;
+  if (*at == store) __atomic_store_n(at, store->next, __ATOMIC_RELEASE);
   pthread_mutex_unlock(&stores);
 }
 
 /* Everything but the pager. */
 static void free_store(p3l_store *store) {
-  while (store->oldest != NULL)
-    p3l_segment_release(store->oldest);
+  while (store->oldest != NULL) p3l_segment_release(store->oldest);
   p3l_pool_close(store);
   p3l_page_states_close(store);
   p3l_types_close(store);
@@ -51,8 +48,7 @@ static void free_store(p3l_store *store) {
 
 static p3l_store *new_store(const char *path, const p3l_options *options) {
   p3l_store *store = calloc(1, sizeof(*store));
-  if (store == NULL)
-    return NULL;
+  if (store == NULL) return NULL;
   store->path = strdup(path);
   if (store->path == NULL) {
     free(store);
@@ -63,33 +59,27 @@ static p3l_store *new_store(const char *path, const p3l_options *options) {
   /* A thread takes it once, so the writer may go first (scope.h). */
   pthread_rwlockattr_t attributes;
   pthread_rwlockattr_init(&attributes);
-  pthread_rwlockattr_setkind_np(&attributes,
-                                PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+  pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
   pthread_rwlock_init(&store->scopes, &attributes);
   pthread_rwlockattr_destroy(&attributes);
   return store;
 }
 
-p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options,
-                        p3l_store **opened, p3l_error *error) {
+p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store **opened,
+                        p3l_error *error) {
   p3l_code code = p3l_memory_reserve(error);
-  p3l_store *store =
-      code == P3L_OK ? new_store(p3l_pager_path(pager), options) : NULL;
+  p3l_store *store = code == P3L_OK ? new_store(p3l_pager_path(pager), options) : NULL;
   if (code == P3L_OK && store == NULL)
-    code = p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it",
-                    p3l_pager_path(pager));
+    code = p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", p3l_pager_path(pager));
   if (code == P3L_OK) {
     store->pager = pager;
     code = p3l_page_states_open(store, error);
-    if (code == P3L_OK)
-      code = p3l_pool_open(store, error);
-    if (code == P3L_OK)
-      code = p3l_types_open(store, error);
+    if (code == P3L_OK) code = p3l_pool_open(store, error);
+    if (code == P3L_OK) code = p3l_types_open(store, error);
   }
   if (code != P3L_OK) {
     p3l_pager_close(pager, NULL);
-    if (store != NULL)
-      free_store(store);
+    if (store != NULL) free_store(store);
     return code;
   }
   link_store(store);
@@ -98,41 +88,34 @@ p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options,
 }
 
 static p3l_code make_if_missing(const char *path, p3l_error *error) {
-  if (access(path, F_OK) == 0 || errno != ENOENT)
-    return P3L_OK; /* opening it says why not */
+  if (access(path, F_OK) == 0 || errno != ENOENT) return P3L_OK; /* opening it says why not */
   p3l_code code = p3l_store_create(path, error);
   /* Somebody else was faster: that is their store, and ours. */
   return code != P3L_OK && access(path, F_OK) == 0 ? P3L_OK : code;
 }
 
-p3l_code p3l_open(const char *path, const p3l_options *options,
-                  p3l_store **store, p3l_error *error) {
+p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **store,
+                  p3l_error *error) {
   static const p3l_options defaults;
-  if (options == NULL)
-    options = &defaults;
+  if (options == NULL) options = &defaults;
   if (options->memory_bytes != 0 && options->memory_bytes < LEAST_LIMIT)
-    return p3l_fail(
-        error, P3L_MISUSE,
-        "%s: a memory limit of %llu bytes is less than the least, 4 MB", path,
-        (unsigned long long)options->memory_bytes);
-  if (options->create && options->read_only)
     return p3l_fail(error, P3L_MISUSE,
-                    "%s: a store that is made is empty: not read_only, too",
+                    "%s: a memory limit of %llu bytes is less than the least, 4 MB", path,
+                    (unsigned long long)options->memory_bytes);
+  if (options->create && options->read_only)
+    return p3l_fail(error, P3L_MISUSE, "%s: a store that is made is empty: not read_only, too",
                     path);
   p3l_code code = options->create ? make_if_missing(path, error) : P3L_OK;
-  if (code != P3L_OK)
-    return code;
+  if (code != P3L_OK) return code;
   p3l_pager_options pager_options = {.read_only = options->read_only,
-                                     .checkpoint_bytes =
-                                         options->checkpoint_bytes};
+                                     .checkpoint_bytes = options->checkpoint_bytes};
   p3l_pager *pager;
   code = p3l_pager_open(path, &pager_options, &pager, NULL, error);
   return code == P3L_OK ? p3l_open_pager(pager, options, store, error) : code;
 }
 
 p3l_code p3l_close(p3l_store *store, p3l_error *error) {
-  if (store->changes != NULL)
-    p3l_abort(store);
+  if (store->changes != NULL) p3l_abort(store);
   unlink_store(store);
   p3l_use_no_longer(store);
   p3l_code code = p3l_pager_close(store->pager, error);

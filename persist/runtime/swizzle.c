@@ -1,13 +1,12 @@
 /*
- * The slow path of a load: from a surrogate to an address. Hot in its own way:
- * a traversal of what was never touched takes it for every pointer.
+ * The slow path of a load: from a surrogate to an address. Hot in its own way: a traversal of what
+ * was never touched takes it for every pointer.
  */
 #include "store.h"
 
 /* Per thread: the store for slots outside of persistent memory. */
 static _Thread_local p3l_store *used;
-/* An upgrade function copies surrogates, and may do so through a door that
- * checks its loads. */
+/* An upgrade function copies surrogates, and may do so through a door that checks its loads. */
 static _Thread_local bool upgrading;
 
 void p3l_use(p3l_store *store) { used = store; }
@@ -26,52 +25,45 @@ static _Noreturn __attribute__((cold)) void no_store(const void *surrogate) {
            "say of which store it is; call p3l_use()",
            (unsigned long long)(address / P3L_PAGE_SIZE),
            (unsigned long long)(address % P3L_PAGE_SIZE),
-           __atomic_load_n(&p3l_open_stores, __ATOMIC_ACQUIRE) == NULL
-               ? "no store is open"
-               : "several stores are open");
+           __atomic_load_n(&p3l_open_stores, __ATOMIC_ACQUIRE) == NULL ? "no store is open"
+                                                                       : "several stores are open");
   p3l_raise(&error);
 }
 
 static p3l_store *store_elsewhere(const void *surrogate) {
-  if (used != NULL)
-    return used;
+  if (used != NULL) return used;
   p3l_store *only = __atomic_load_n(&p3l_open_stores, __ATOMIC_ACQUIRE);
-  if (only == NULL || __atomic_load_n(&only->next, __ATOMIC_RELAXED) != NULL)
-    no_store(surrogate);
+  if (only == NULL || __atomic_load_n(&only->next, __ATOMIC_RELAXED) != NULL) no_store(surrogate);
   return only;
 }
 
 void *p3l_swizzle(void *slot, const void *surrogate) {
   uint64_t value = (uint64_t)(uintptr_t)surrogate;
   uint64_t address = value & ~P3L_SURROGATE_BIT;
-  /* No surrogate: an address, something negative that the program means
-   * otherwise ((void *)-1), or what reads as page 0 (-0.0, INT64_MIN), for
-   * plugins check words that may be no pointers. */
-  if (value == address || (value & P3L_SURROGATE_ZEROS) != 0 ||
-      address < P3L_PAGE_SIZE || upgrading)
+  /* No surrogate: an address, something negative that the program means otherwise ((void *)-1), or
+   * what reads as page 0 (-0.0, INT64_MIN), for plugins check words that may be no pointers. */
+  if (value == address || (value & P3L_SURROGATE_ZEROS) != 0 || address < P3L_PAGE_SIZE ||
+      upgrading)
     return (void *)(uintptr_t)surrogate;
 
   p3l_segment *segment = p3l_segment_of(slot);
-  p3l_store *store =
-      segment != NULL ? segment->store : store_elsewhere(surrogate);
+  p3l_store *store = segment != NULL ? segment->store : store_elsewhere(surrogate);
   p3l_error error;
   void *memory;
   pthread_mutex_lock(&store->slow);
   p3l_code code = p3l_resolve(store, (p3l_address){address}, &memory, &error);
   store->statistics.swizzled++;
   pthread_mutex_unlock(&store->slow);
-  if (__builtin_expect(code != P3L_OK, 0))
-    p3l_raise(&error);
+  if (__builtin_expect(code != P3L_OK, 0)) p3l_raise(&error);
 
   /*
-   * Heals the slot, if it still holds what was loaded: who changed it meanwhile
-   * wins. Release: who finds the address finds the object. A slot that is not
-   * aligned is in a struct copied elsewhere.
+   * Heals the slot, if it still holds what was loaded: who changed it meanwhile wins. Release: who
+   * finds the address finds the object. A slot that is not aligned is in a struct copied elsewhere.
    */
   if (segment != NULL && ((uintptr_t)slot & (sizeof(void *) - 1)) == 0) {
     uintptr_t expected = (uintptr_t)surrogate;
-    __atomic_compare_exchange_n((uintptr_t *)slot, &expected, (uintptr_t)memory,
-                                false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n((uintptr_t *)slot, &expected, (uintptr_t)memory, false,
+                                __ATOMIC_RELEASE, __ATOMIC_RELAXED);
   }
   return memory;
 }

@@ -1,14 +1,13 @@
 /*
  * The program's types and the store's.
  *
- *   registered: part v2 ──┐                     store's table: 1 part v1 ──
- * current ──> 2 part v2 └── same name, hash ──────────────> 2 part v2 <──
- * program_types[2]
+ *   registered                           the store's table
+ *   part v2 ── same name, same hash ───> 2 part v2  <── current ── 1 part v1
+ *           <────── program_types ──────
  *
- * A store's type whose name the program knows with another layout is upgraded
- * object by object, when an object is first loaded. The layout they get has an
- * id, too: in a store open for writing it is added to the table at open; one
- * open for reading gets an id that is nowhere written.
+ * A store's type whose name the program knows with another layout is upgraded object by object,
+ * when an object is first loaded. The layout they get has an id, too: in a store open for writing
+ * it is added to the table at open; one open for reading gets an id that is nowhere written.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,48 +25,37 @@ static bool same_type(const p3l_type *a, const p3l_type *b);
 
 static const char *type_fault(const p3l_type *type) {
   uint64_t end = 0;
-  if (type->name == NULL || type->name[0] == 0)
-    return "has no name";
-  if (type->bytes == 0)
-    return "has no size";
+  if (type->name == NULL || type->name[0] == 0) return "has no name";
+  if (type->bytes == 0) return "has no size";
   for (const p3l_field *field = type->pointers; field->name != NULL; field++) {
-    if (field->count == 0)
-      continue;
-    /* So that no slot lies in two cards, and the processor reads and writes it
-     * as one. */
-    if (field->offset % sizeof(void *) != 0)
-      return "has a pointer that is not aligned";
+    if (field->count == 0) continue;
+    /* So that no slot lies in two cards, and the processor reads and writes it as one. */
+    if (field->offset % sizeof(void *) != 0) return "has a pointer that is not aligned";
     if (type->bytes % sizeof(void *) != 0)
       return "has pointers, and a size that is no multiple of 8";
-    if (field->offset < end)
-      return "has pointer fields out of order";
+    if (field->offset < end) return "has pointer fields out of order";
     end = field->offset + (uint64_t)field->count * sizeof(void *);
-    if (end > type->bytes)
-      return "has a pointer field behind its end";
+    if (end > type->bytes) return "has a pointer field behind its end";
   }
   return NULL;
 }
 
 static _Noreturn void misuse(const p3l_type *type, const char *what) {
   p3l_error error;
-  p3l_fail(&error, P3L_MISUSE,
-           "the program's type %s, version %u, %s; mend its P3L_TYPE",
+  p3l_fail(&error, P3L_MISUSE, "the program's type %s, version %u, %s; mend its P3L_TYPE",
            type->name == NULL ? "(none)" : type->name, type->version, what);
   p3l_raise(&error);
 }
 
 void p3l_register_type(const p3l_type *type) {
   const char *fault = type_fault(type);
-  if (fault != NULL)
-    misuse(type, fault);
+  if (fault != NULL) misuse(type, fault);
   bool known = false;
   pthread_mutex_lock(&lock);
   for (size_t at = 0; at < registered_count && fault == NULL && !known; at++) {
-    if (strcmp(registered[at]->name, type->name) != 0)
-      continue;
+    if (strcmp(registered[at]->name, type->name) != 0) continue;
     known = same_type(registered[at], type);
-    if (!known)
-      fault = "is registered twice, with different layouts";
+    if (!known) fault = "is registered twice, with different layouts";
   }
   if (fault == NULL && !known) {
     if (registered_count == registered_capacity) {
@@ -84,41 +72,34 @@ void p3l_register_type(const p3l_type *type) {
       fault = "cannot be registered for want of memory";
   }
   pthread_mutex_unlock(&lock);
-  if (fault != NULL)
-    misuse(type, fault);
+  if (fault != NULL) misuse(type, fault);
 }
 
 /* ---- in the store's form ---- */
 
-/* Fields side by side are one: a door that sees a[2] and one that sees a0, a1
- * describe the same. */
+/* Fields side by side are one: a door that sees a[2] and one that sees a0, a1 describe the same. */
 static p3l_stored_type *stored_form(const p3l_type *type) {
   uint32_t count = 0;
-  for (const p3l_field *field = type->pointers; field->name != NULL; field++)
-    count++;
-  p3l_stored_type *stored =
-      malloc(sizeof(*stored) + count * sizeof(struct p3l_stored_field));
-  if (stored == NULL)
-    return NULL;
+  for (const p3l_field *field = type->pointers; field->name != NULL; field++) count++;
+  p3l_stored_type *stored = malloc(sizeof(*stored) + count * sizeof(struct p3l_stored_field));
+  if (stored == NULL) return NULL;
   struct p3l_stored_field *fields = (struct p3l_stored_field *)(stored + 1);
   count = 0;
   for (const p3l_field *field = type->pointers; field->name != NULL; field++) {
-    if (field->count == 0)
-      continue;
+    if (field->count == 0) continue;
     struct p3l_stored_field *last = count > 0 ? &fields[count - 1] : NULL;
-    if (last != NULL &&
-        last->offset + last->count * sizeof(void *) == field->offset)
+    if (last != NULL && last->offset + last->count * sizeof(void *) == field->offset)
       last->count += field->count;
     else
       fields[count++] = (struct p3l_stored_field){field->offset, field->count};
   }
-  *stored = (p3l_stored_type){.version = type->version,
-                              .bytes = type->bytes,
-                              .hash = p3l_type_hash(type->name, type->version,
-                                                    type->bytes, fields, count),
-                              .name = type->name,
-                              .field_count = count,
-                              .fields = fields};
+  *stored = (p3l_stored_type){
+      .version = type->version,
+      .bytes = type->bytes,
+      .hash = p3l_type_hash(type->name, type->version, type->bytes, fields, count),
+      .name = type->name,
+      .field_count = count,
+      .fields = fields};
   return stored;
 }
 
@@ -127,33 +108,26 @@ static bool same_type(const p3l_type *a, const p3l_type *b) {
   bool same = left != NULL && right != NULL && left->hash == right->hash &&
               left->field_count == right->field_count &&
               (left->field_count == 0 ||
-               memcmp(left->fields, right->fields,
-                      left->field_count * sizeof(*left->fields)) == 0);
+               memcmp(left->fields, right->fields, left->field_count * sizeof(*left->fields)) == 0);
   free(left);
   free(right);
   return same;
 }
 
 static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
-  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for its types",
-                  store->path);
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for its types", store->path);
 }
 
 /* ---- of a store ---- */
 
 static bool make_room(p3l_store *store, uint32_t limit) {
-  if (limit <= store->type_capacity)
-    return true;
+  if (limit <= store->type_capacity) return true;
   uint32_t capacity = limit + 16;
-  const p3l_type **program =
-      realloc(store->program_types, capacity * sizeof(*program));
-  if (program != NULL)
-    store->program_types = program;
+  const p3l_type **program = realloc(store->program_types, capacity * sizeof(*program));
+  if (program != NULL) store->program_types = program;
   p3l_type_id *current = realloc(store->current, capacity * sizeof(*current));
-  if (current != NULL)
-    store->current = current;
-  if (program == NULL || current == NULL)
-    return false;
+  if (current != NULL) store->current = current;
+  if (program == NULL || current == NULL) return false;
   uint32_t old = store->type_capacity;
   memset(program + old, 0, (capacity - old) * sizeof(*program));
   memset(current + old, 0, (capacity - old) * sizeof(*current));
@@ -162,49 +136,40 @@ static bool make_room(p3l_store *store, uint32_t limit) {
 }
 
 const p3l_stored_type *p3l_types_of(const p3l_store *store, p3l_type_id id) {
-  if (id < store->types.limit)
-    return store->types.types[id];
+  if (id < store->types.limit) return store->types.types[id];
   uint32_t from_end = P3L_FORWARD - 1u - id;
-  return id != P3L_FORWARD && from_end < store->provisional_count
-             ? store->provisional[from_end]
-             : NULL;
+  return id != P3L_FORWARD && from_end < store->provisional_count ? store->provisional[from_end]
+                                                                  : NULL;
 }
 
 const p3l_type *p3l_types_program(const p3l_store *store, p3l_type_id id) {
-  if (id < store->types.limit && id < store->type_capacity)
-    return store->program_types[id];
+  if (id < store->types.limit && id < store->type_capacity) return store->program_types[id];
   const p3l_stored_type *stored = p3l_types_of(store, id);
   const p3l_type *found = NULL;
   pthread_mutex_lock(&lock);
-  for (size_t at = 0; at < registered_count && stored != NULL && found == NULL;
-       at++)
-    if (registered[at]->name == stored->name)
-      found = registered[at]; /* stored_form() took it */
+  for (size_t at = 0; at < registered_count && stored != NULL && found == NULL; at++)
+    if (registered[at]->name == stored->name) found = registered[at]; /* stored_form() took it */
   pthread_mutex_unlock(&lock);
   return found;
 }
 
 bool p3l_types_upgrade(const p3l_store *store, p3l_type_id id, p3l_type_id *to,
                        p3l_upgrade *upgrade) {
-  if (id >= store->type_capacity || store->current[id] == 0)
-    return false;
+  if (id >= store->type_capacity || store->current[id] == 0) return false;
   const p3l_type *type = p3l_types_program(store, store->current[id]);
-  if (type == NULL)
-    return false;
+  if (type == NULL) return false;
   *to = store->current[id];
   *upgrade = type->upgrade;
   return true;
 }
 
-/* Whether the store has objects of the name in layouts that the program does
- * not have, and whether it may. */
-static p3l_code compare(p3l_store *store, const p3l_type *type,
-                        const p3l_stored_type *stored, bool *needs_upgrade,
-                        p3l_error *error) {
+/* Whether the store has objects of the name in layouts that the program does not have, and whether
+ * it may. */
+static p3l_code compare(p3l_store *store, const p3l_type *type, const p3l_stored_type *stored,
+                        bool *needs_upgrade, p3l_error *error) {
   for (uint32_t id = 1; id < store->types.limit; id++) {
     const p3l_stored_type *other = store->types.types[id];
-    if (other == NULL || strcmp(other->name, type->name) != 0)
-      continue;
+    if (other == NULL || strcmp(other->name, type->name) != 0) continue;
     if (other->hash == stored->hash) {
       store->program_types[id] = type;
       store->current[id] = 0;
@@ -217,8 +182,7 @@ static p3l_code compare(p3l_store *store, const p3l_type *type,
                       "another layout by that version, of %u bytes; give the "
                       "program's layout a new "
                       "version and an upgrade function (P3L_TYPE_UPGRADED)",
-                      store->path, type->name, other->version, other->bytes,
-                      type->bytes);
+                      store->path, type->name, other->version, other->bytes, type->bytes);
     if (type->upgrade == NULL)
       return p3l_fail(error, P3L_WRONG_TYPE,
                       "%s has objects of type %s in version %u, the program "
@@ -233,35 +197,28 @@ static p3l_code compare(p3l_store *store, const p3l_type *type,
 }
 
 /* An id for a layout that the store does not have. */
-static p3l_code add_layout(p3l_store *store, const p3l_type *type,
-                           p3l_stored_type *stored, p3l_type_id *id,
-                           p3l_error *error) {
+static p3l_code add_layout(p3l_store *store, const p3l_type *type, p3l_stored_type *stored,
+                           p3l_type_id *id, p3l_error *error) {
   if (!store->options.read_only) {
     p3l_pager_transaction *transaction;
     p3l_code code = p3l_pager_begin(store->pager, &transaction, error);
-    if (code != P3L_OK)
-      return code;
+    if (code != P3L_OK) return code;
     code = p3l_type_add(transaction, &store->types, stored, id, error);
     if (code != P3L_OK) {
       p3l_pager_abort(transaction);
       return code;
     }
     code = p3l_pager_commit(transaction, error);
-    if (code != P3L_OK)
-      return code;
-    if (!make_room(store, store->types.limit))
-      return no_memory(store, error);
+    if (code != P3L_OK) return code;
+    if (!make_room(store, store->types.limit)) return no_memory(store, error);
     store->program_types[*id] = type;
     return P3L_OK;
   }
   uint32_t count = store->provisional_count;
-  p3l_stored_type **types =
-      realloc(store->provisional, (count + 1) * sizeof(*types));
-  if (types == NULL)
-    return no_memory(store, error);
+  p3l_stored_type **types = realloc(store->provisional, (count + 1) * sizeof(*types));
+  if (types == NULL) return no_memory(store, error);
   p3l_stored_type *copy = stored_form(type);
-  if (copy == NULL)
-    return no_memory(store, error);
+  if (copy == NULL) return no_memory(store, error);
   *id = (p3l_type_id)(P3L_FORWARD - 1u - count);
   copy->id = *id;
   types[count] = copy;
@@ -270,23 +227,18 @@ static p3l_code add_layout(p3l_store *store, const p3l_type *type,
   return P3L_OK;
 }
 
-static p3l_code open_type(p3l_store *store, const p3l_type *type,
-                          p3l_stored_type *stored, p3l_error *error) {
+static p3l_code open_type(p3l_store *store, const p3l_type *type, p3l_stored_type *stored,
+                          p3l_error *error) {
   bool needs_upgrade = false;
   p3l_code code = compare(store, type, stored, &needs_upgrade, error);
-  if (code != P3L_OK || !needs_upgrade)
-    return code;
-  const p3l_stored_type *there =
-      p3l_type_find(&store->types, type->name, stored->hash);
+  if (code != P3L_OK || !needs_upgrade) return code;
+  const p3l_stored_type *there = p3l_type_find(&store->types, type->name, stored->hash);
   p3l_type_id id = there != NULL ? there->id : 0;
-  if (there == NULL)
-    code = add_layout(store, type, stored, &id, error);
-  if (code != P3L_OK)
-    return code;
+  if (there == NULL) code = add_layout(store, type, stored, &id, error);
+  if (code != P3L_OK) return code;
   for (uint32_t at = 1; at < store->types.limit; at++) {
     const p3l_stored_type *other = store->types.types[at];
-    if (other != NULL && strcmp(other->name, type->name) == 0 &&
-        other->hash != stored->hash)
+    if (other != NULL && strcmp(other->name, type->name) == 0 && other->hash != stored->hash)
       store->current[at] = id;
   }
   store->upgrades = true;
@@ -295,10 +247,8 @@ static p3l_code open_type(p3l_store *store, const p3l_type *type,
 
 p3l_code p3l_types_open(p3l_store *store, p3l_error *error) {
   p3l_code code = p3l_type_table_read(store->pager, &store->types, error);
-  if (code != P3L_OK)
-    return code;
-  if (!make_room(store, store->types.limit))
-    return no_memory(store, error);
+  if (code != P3L_OK) return code;
+  if (!make_room(store, store->types.limit)) return no_memory(store, error);
   pthread_mutex_lock(&lock);
   size_t count = registered_count;
   pthread_mutex_unlock(&lock);
@@ -307,8 +257,7 @@ p3l_code p3l_types_open(p3l_store *store, p3l_error *error) {
     const p3l_type *type = registered[at];
     pthread_mutex_unlock(&lock);
     p3l_stored_type *stored = stored_form(type);
-    if (stored == NULL)
-      return no_memory(store, error);
+    if (stored == NULL) return no_memory(store, error);
     code = open_type(store, type, stored, error);
     free(stored);
   }
@@ -319,38 +268,30 @@ static size_t cache_slot(const p3l_type *type) {
   return (uintptr_t)type / _Alignof(p3l_type) % P3L_TYPE_CACHE;
 }
 
-p3l_code p3l_types_id(p3l_store *store, const p3l_type *type, p3l_type_id *id,
-                      p3l_error *error) {
+p3l_code p3l_types_id(p3l_store *store, const p3l_type *type, p3l_type_id *id, p3l_error *error) {
   p3l_type_id *cached = &store->type_cache[cache_slot(type)];
-  if (*cached != 0 && *cached < store->types.limit &&
-      store->program_types[*cached] == type) {
+  if (*cached != 0 && *cached < store->types.limit && store->program_types[*cached] == type) {
     *id = *cached;
     return P3L_OK;
   }
   p3l_stored_type *stored = stored_form(type);
-  if (stored == NULL)
-    return no_memory(store, error);
-  const p3l_stored_type *there =
-      p3l_type_find(&store->types, type->name, stored->hash);
+  if (stored == NULL) return no_memory(store, error);
+  const p3l_stored_type *there = p3l_type_find(&store->types, type->name, stored->hash);
   p3l_code code = P3L_OK;
   if (there != NULL)
     *id = there->id;
   else
-    code =
-        p3l_type_add(store->changes->pager, &store->types, stored, id, error);
+    code = p3l_type_add(store->changes->pager, &store->types, stored, id, error);
   free(stored);
-  if (code != P3L_OK)
-    return code;
-  if (!make_room(store, store->types.limit))
-    return no_memory(store, error);
+  if (code != P3L_OK) return code;
+  if (!make_room(store, store->types.limit)) return no_memory(store, error);
   store->program_types[*id] = type;
   *cached = *id;
   return P3L_OK;
 }
 
 void p3l_types_forget(p3l_store *store, uint32_t limit) {
-  for (uint32_t id = limit;
-       id < store->types.limit && id < store->type_capacity; id++) {
+  for (uint32_t id = limit; id < store->types.limit && id < store->type_capacity; id++) {
     store->program_types[id] = NULL;
     store->current[id] = 0;
   }
@@ -359,8 +300,7 @@ void p3l_types_forget(p3l_store *store, uint32_t limit) {
 
 void p3l_types_close(p3l_store *store) {
   p3l_type_table_free(&store->types);
-  for (uint32_t at = 0; at < store->provisional_count; at++)
-    free(store->provisional[at]);
+  for (uint32_t at = 0; at < store->provisional_count; at++) free(store->provisional[at]);
   free(store->provisional);
   free(store->program_types);
   free(store->current);
