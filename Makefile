@@ -34,7 +34,7 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-softpmu build-planner build-persist ## build the command, the software PMU, the PostgreSQL extension, p3l
+build: build-softpmu build-planner build-persist build-oo1 ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1
 	$(call say,building the hardmeter command)
 	@$(CARGO) build --release --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
@@ -55,16 +55,36 @@ build-persist:
 	@cmake -S persist -B build/persist >/dev/null
 	@cmake --build build/persist --parallel $(JOBS) -- --no-print-directory -s
 
+.PHONY: build-oo1
+build-oo1: build-persist
+	$(call say,building the programs of OO1)
+	@cmake -S workloads/oo1 -B build/oo1 >/dev/null
+	@cmake --build build/oo1 --parallel $(JOBS) -- --no-print-directory -s
+
 .PHONY: test
-test: build-softpmu build-planner build-persist ## run every test: unit, integration, end to end
+test: build-softpmu build-planner build-persist build-oo1 ## run every test: unit, integration, end to end
 	$(call say,testing the software PMU)
 	@$(MAKE) --no-print-directory -C softpmu test
 	$(call say,testing the PostgreSQL extension)
 	@$(MAKE) --no-print-directory -C planner installcheck
 	$(call say,testing the persistent store)
 	@ctest --test-dir build/persist --output-on-failure
+	@$(MAKE) --no-print-directory test-persist-sanitized
+	$(call say,testing the programs of OO1)
+	@ctest --test-dir build/oo1 --output-on-failure
 	$(call say,testing the Rust rooms and the command from end to end)
 	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast 2>&1 | scripts/test-summary
+
+# Torture kills real processes on a real disk: what it finds does not depend on sanitizers.
+.PHONY: test-persist-sanitized
+test-persist-sanitized:
+	@for sanitizers in address,undefined thread; do \
+	  printf '==> testing the persistent store under %s sanitizers\n' "$$sanitizers"; \
+	  folder=build/persist-$${sanitizers%%,*}; \
+	  cmake -S persist -B "$$folder" -DSANITIZE="$$sanitizers" >/dev/null; \
+	  cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s; \
+	  ctest --test-dir "$$folder" --output-on-failure --exclude-regex torture; \
+	done
 
 .PHONY: lint
 lint: ## check formatting, clippy, C and shell style; what a machine lacks is skipped, and said
