@@ -62,20 +62,6 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-/* Whoever swizzles a slot has written the object before. A processor keeps that order for what is
- * reached through the pointer; the thread sanitizer knows only what was said. */
-#if defined(__SANITIZE_THREAD__)
-inline constexpr int slot_order = __ATOMIC_ACQUIRE;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr int slot_order = __ATOMIC_ACQUIRE;
-#else
-inline constexpr int slot_order = __ATOMIC_RELAXED;
-#endif
-#else
-inline constexpr int slot_order = __ATOMIC_RELAXED;
-#endif
-
 inline void check(p3l_code code, const p3l_error &cause) {
   if (__builtin_expect(code != P3L_OK, 0)) throw error(cause);
 }
@@ -146,7 +132,7 @@ class pptr {
   }
 
   T *get() const {
-    T *pointer = __atomic_load_n(&slot_, detail::slot_order);
+    T *pointer = __atomic_load_n(&slot_, P3L_LOAD_ORDER);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0))
       pointer = static_cast<T *>(
           p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot_)), pointer));
@@ -181,7 +167,7 @@ static_assert(sizeof(pptr<int>) == 8 && std::is_standard_layout<pptr<int>>::valu
 /* For structures that C programs use, too, whose slots are plain pointers: P3L_LD and P3L_SET. */
 template <class T>
 T *load(T *const &slot) {
-  T *pointer = __atomic_load_n(&slot, detail::slot_order);
+  T *pointer = __atomic_load_n(&slot, P3L_LOAD_ORDER);
   if (__builtin_expect(p3l_is_surrogate(pointer), 0))
     pointer = static_cast<T *>(
         p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot)), pointer));
