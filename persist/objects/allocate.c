@@ -302,22 +302,34 @@ static p3l_address target_of(const uint8_t *bytes) {
   return (p3l_address){surrogate & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)};
 }
 
-p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error) {
-  /* A chain of forwards gets shorter with each; one that goes round ends at a hole. */
-  for (bool moved = true; moved;) {
-    p3l_page *page;
-    p3l_piece piece;
-    p3l_code code = page_of(transaction, address, &page, &piece, error);
-    if (code != P3L_OK) return code;
-    p3l_large_page *large = (void *)page;
-    bool is_large = large->use == P3L_USE_LARGE;
-    moved = (is_large ? large->type : piece.type) == P3L_FORWARD;
-    if (moved) address = target_of(is_large ? large->part : (uint8_t *)page + piece.offset);
-    code = is_large ? give_large(transaction, page, error)
-                    : give_small(transaction, page, piece.offset, error);
-    if (code != P3L_OK) return code;
+/* *next: where the object has moved to; 0: it has not. */
+static p3l_code give_piece(p3l_pager_transaction *transaction, p3l_address address,
+                           p3l_address *next, p3l_error *error) {
+  p3l_page *page;
+  p3l_piece piece;
+  *next = (p3l_address){0};
+  p3l_code code = page_of(transaction, address, &page, &piece, error);
+  if (code != P3L_OK) return code;
+  const p3l_large_page *large = (const void *)page;
+  if (large->use == P3L_USE_LARGE) {
+    if (large->type == P3L_FORWARD) *next = target_of(large->part);
+    return give_large(transaction, page, error);
   }
-  return P3L_OK;
+  if (piece.type == P3L_FORWARD) *next = target_of((const uint8_t *)page + piece.offset);
+  return give_small(transaction, page, piece.offset, error);
+}
+
+p3l_code p3l_room_give_piece(p3l_pager_transaction *transaction, p3l_address address,
+                             p3l_error *error) {
+  return give_piece(transaction, address, &address, error);
+}
+
+p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error) {
+  p3l_code code;
+  /* A chain of forwards gets shorter with each; one that goes round ends at a hole. */
+  do code = give_piece(transaction, address, &address, error);
+  while (code == P3L_OK && address.byte != 0);
+  return code;
 }
 
 p3l_code p3l_room_forward(p3l_pager_transaction *transaction, p3l_address from, p3l_address to,

@@ -26,11 +26,13 @@
  * 0: anywhere. */
 p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uint64_t bytes,
                        p3l_address near, p3l_address *address, p3l_error *error);
-/* The object that begins at `address`. P3L_DANGLING: none does. A page without objects goes back to
- * the pager. */
+/* The object that begins at `address`, and if it has moved, what it leads to. P3L_DANGLING: none
+ * does. A page without objects goes back to the pager. */
 p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error);
-/* The object at `from` has moved to `to`: its piece becomes a P3L_FORWARD, the rest of it zero.
- * p3l_room_give() of a forward gives what it leads to, too. */
+/* Only what begins there: a forward without its object, which others may still lead to. */
+p3l_code p3l_room_give_piece(p3l_pager_transaction *transaction, p3l_address address,
+                             p3l_error *error);
+/* The object at `from` has moved to `to`: its piece becomes a P3L_FORWARD, the rest of it zero. */
 p3l_code p3l_room_forward(p3l_pager_transaction *transaction, p3l_address from, p3l_address to,
                           p3l_error *error);
 

@@ -153,8 +153,17 @@ typedef struct p3l_verification {
   uint64_t pages, data_pages, free_pages;
   uint64_t faults; /* pages and lists that are wrong; each was told to the listener */
 } p3l_verification;
+/* P3L_CORRUPT: the header page counts more pages than the file and the log could have. Whoever makes
+ * an array with an element a page asks first, or it is as long as a liar likes. */
+p3l_code p3l_pager_check_size(p3l_pager *pager, p3l_error *error);
 /* Reads every page and follows the free list; goes on after a fault. */
 p3l_code p3l_pager_verify(p3l_pager *pager, void (*listener)(void *state, const char *sentence),
                           void *state, p3l_verification *verification, p3l_error *error);
+/* The same, and tells how far it is. */
+p3l_code p3l_pager_verify_watched(p3l_pager *pager,
+                                  void (*listener)(void *state, const char *sentence),
+                                  void (*progress)(void *state, const char *what, uint64_t done,
+                                                   uint64_t total),
+                                  void *state, p3l_verification *verification, p3l_error *error);
 
 #endif

@@ -54,23 +54,35 @@ static void follow_free_list(p3l_pager *pager, const p3l_header *header, uint8_t
   }
 }
 
+p3l_code p3l_pager_check_size(p3l_pager *pager, p3l_error *error) {
+  uint64_t size = 0, count = p3l_pager_page_count(pager);
+  int failed = pager->file->size(pager->file, &size);
+  if (failed != 0) return p3l_fail_errno(error, failed, "%s: asking for its size", pager->path);
+  pthread_rwlock_rdlock(&pager->readers);
+  uint64_t possible = size / P3L_PAGE_SIZE + HASH_COUNT(pager->images) + 1;
+  pthread_rwlock_unlock(&pager->readers);
+  if (count <= possible) return P3L_OK;
+  return p3l_fail(error, P3L_CORRUPT,
+                  "%s counts %llu pages and has room for %llu; restore it from a copy", pager->path,
+                  (unsigned long long)count, (unsigned long long)possible);
+}
+
 p3l_code p3l_pager_verify(p3l_pager *pager, void (*listener)(void *, const char *), void *state,
                           p3l_verification *verification, p3l_error *error) {
+  return p3l_pager_verify_watched(pager, listener, NULL, state, verification, error);
+}
+
+p3l_code p3l_pager_verify_watched(p3l_pager *pager, void (*listener)(void *, const char *),
+                                  void (*progress)(void *, const char *, uint64_t, uint64_t),
+                                  void *state, p3l_verification *verification, p3l_error *error) {
   p3l_page zero, page;
   listening to = {listener, state, verification};
   *verification = (p3l_verification){0};
   p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
   if (code != P3L_OK) return code;
   const p3l_header *header = p3l_header_of(&zero);
-  /* A file that is shorter than its header says would have a bit array as long as a liar likes. */
-  uint64_t size = 0;
-  int failed = pager->file->size(pager->file, &size);
-  if (failed != 0) return p3l_fail_errno(error, failed, "%s: asking for its size", pager->path);
-  uint64_t possible = size / P3L_PAGE_SIZE + HASH_COUNT(pager->images) + 1;
-  if (header->page_count > possible)
-    return p3l_fail(
-        error, P3L_CORRUPT, "%s counts %llu pages and has room for %llu; restore it from a copy",
-        pager->path, (unsigned long long)header->page_count, (unsigned long long)possible);
+  code = p3l_pager_check_size(pager, error);
+  if (code != P3L_OK) return code;
   uint8_t *on_list = calloc(1, header->page_count / 8 + 1);
   if (on_list == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to verify it", pager->path);
@@ -79,6 +91,8 @@ p3l_code p3l_pager_verify(p3l_pager *pager, void (*listener)(void *, const char 
     p3l_error fault;
     char sentence[160];
     verification->pages++;
+    if (progress != NULL && number % 256 == 0)
+      progress(state, "checksums", number, header->page_count);
     code = p3l_pager_read(pager, (p3l_page_number){number}, &page, &fault);
     if (code == P3L_CORRUPT) {
       tell(&to, fault.message);

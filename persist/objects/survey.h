@@ -1,0 +1,137 @@
+/*
+ * What is in a store, page by page, without believing it: what `p3l verify`,
+ * `stat`, `dump` and `gc` are made of.
+ *
+ *   begin: every page is read once and remembered in 104 bytes: where pieces
+ * begin, which are holes, which have moved. So a pointer is followed without
+ * reading what it leads to.
+ *
+ * Invariants:
+ *  1. A page that breaks a rule of this layer is told to the listener and left
+ * out (`use` is 0): nothing leads into it from then on, and each later step
+ * sees only what was believed. Pages that cannot even be read are only counted;
+ * p3l_pager_verify() tells them.
+ *  2. A large object is in the survey if all its pages are there and agree.
+ *  3. Nobody writes to the store between begin and end.
+ */
+#ifndef P3L_SURVEY_H
+#define P3L_SURVEY_H
+
+#include "catalog.h"
+
+/* Who is told. Each may be NULL. */
+typedef struct p3l_listener {
+  void (*fault)(void *state, const char *sentence);
+  void (*progress)(void *state, const char *what, uint64_t done, uint64_t total);
+  void *state;
+} p3l_listener;
+
+typedef struct p3l_surveyed_page {
+  uint8_t use; /* p3l_page_use; 0: no data page, or not believed */
+  bool free;   /* of nobody, as the pager says */
+  bool listed; /* has a place on the list of pages with holes, it says */
+  bool met;    /* by a list that leads to it */
+  uint16_t end;
+  p3l_type_id type; /* of a large object */
+  union {
+    struct {
+      uint64_t starts[4], holes[4], moved[4]; /* by granule of the page */
+    };
+    struct {
+      uint64_t first, bytes; /* of a large object */
+    };
+  };
+} p3l_surveyed_page;
+_Static_assert(sizeof(p3l_surveyed_page) == 104, "the price of a page");
+
+typedef struct p3l_survey {
+  p3l_pager *pager;
+  p3l_type_table types;
+  bool types_known; /* the table could be read */
+  uint64_t page_count;
+  p3l_surveyed_page *pages;
+  uint64_t unreadable; /* pages */
+  uint64_t faults;     /* told so far */
+  p3l_listener listener;
+} p3l_survey;
+
+/* Ends with a failure only where the survey cannot go on: no memory, the disk,
+ * a header page that counts pages which are not there. To be ended in any case.
+ */
+p3l_code p3l_survey_begin(p3l_survey *survey, p3l_pager *pager, const p3l_listener *listener,
+                          p3l_error *error);
+void p3l_survey_end(p3l_survey *survey);
+
+/* Counts a fault and tells it. */
+__attribute__((format(printf, 2, 3))) void p3l_survey_tell(p3l_survey *survey, const char *format,
+                                                           ...);
+void p3l_survey_progress(const p3l_survey *survey, const char *what, uint64_t done, uint64_t total);
+
+typedef enum p3l_leads_to { P3L_TO_NOTHING, P3L_TO_OBJECT, P3L_TO_FORWARD } p3l_leads_to;
+/* What is at an address; *begin: its first byte. */
+p3l_leads_to p3l_survey_lead(const p3l_survey *survey, p3l_address address, p3l_address *begin);
+
+/* An object, or a forward (type P3L_FORWARD). */
+typedef struct p3l_found {
+  p3l_address address;
+  uint64_t bytes;
+  p3l_type_id type;
+  const p3l_stored_type *layout; /* NULL: a forward, or a type that is not in the table */
+  const uint8_t *content;        /* of a small one; NULL: large */
+} p3l_found;
+
+/* All of them, by address. `found` is valid during the call. Ends with the
+ * first failure. */
+typedef p3l_code (*p3l_found_visitor)(void *state, const p3l_found *found, p3l_error *error);
+p3l_code p3l_survey_each(p3l_survey *survey, p3l_found_visitor visit, void *state,
+                         p3l_error *error);
+/* The one that begins at `address`, which is in the survey. `page` is the
+ * caller's, for the content of a small one; it is read unless it is that page
+ * already (a fresh one has the number 0). P3L_CORRUPT: the object has gone
+ * meanwhile. */
+p3l_code p3l_survey_find(p3l_survey *survey, p3l_address address, p3l_page *page, p3l_found *found,
+                         p3l_error *error);
+
+/* The pointer slots of an object: `value` is what the file has there. Of a
+ * forward: its first eight bytes. */
+typedef p3l_code (*p3l_value_visitor)(void *state, const p3l_found *found, uint64_t offset,
+                                      uint64_t value, p3l_error *error);
+p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_visitor visit,
+                          void *state, p3l_error *error);
+
+/* Whether a slot may hold the value: NULL, or a surrogate of an address behind
+ * page 0. */
+static inline bool p3l_slot_possible(uint64_t value) {
+  return value == 0 || (value >> P3L_ADDRESS_BITS == 0x80 &&
+                        (value & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)) >= P3L_PAGE_SIZE);
+}
+static inline p3l_address p3l_slot_address(uint64_t value) {
+  return (p3l_address){value & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)};
+}
+
+/* ---- checking ---- */
+
+typedef struct p3l_object_verification {
+  uint64_t objects, large_objects, forwards, pointers, roots;
+  uint64_t dangling; /* pointers to where no object is: no damage to the store,
+                        but to the graph */
+} p3l_object_verification;
+/*
+ * Pointers, roots, lists. Faults are told and counted in survey->faults;
+ * dangling pointers are told, the first few of them, and counted apart.
+ */
+p3l_code p3l_objects_verify(p3l_survey *survey, p3l_object_verification *verification,
+                            p3l_error *error);
+
+/* ---- reachability ---- */
+
+/* Which objects can be reached from roots, or from one (`root` not NULL): a bit
+ * a granule of small ones, bit 0 of the first page of large ones. */
+typedef struct p3l_marks {
+  uint64_t (*marked)[4]; /* [page] */
+} p3l_marks;
+p3l_code p3l_mark(p3l_survey *survey, const char *root, p3l_marks *marks, p3l_error *error);
+bool p3l_is_marked(const p3l_marks *marks, p3l_address begin);
+void p3l_marks_free(p3l_marks *marks);
+
+#endif
