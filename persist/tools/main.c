@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "p3l.h"
+#include "tool.h"
 
 static const struct {
   const char *name;
@@ -9,8 +9,10 @@ static const struct {
   const char *what;
 } commands[] = {
     {"create", p3l_run_create, "make an empty store"},
-    {"stat", p3l_run_stat, "say what a store is: pages, free pages, version, what its log holds"},
-    {"verify", p3l_run_verify, "read and check every page"},
+    {"stat", p3l_run_stat, "say what a store is and what is in it"},
+    {"verify", p3l_run_verify, "check every page, object and pointer"},
+    {"dump", p3l_run_dump, "list objects and what they point to"},
+    {"gc", p3l_run_gc, "find and delete what no root leads to"},
     {"torture", p3l_run_torture,
      "kill a writer at random moments, and see that nothing it committed is lost"},
 };
