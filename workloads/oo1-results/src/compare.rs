@@ -6,7 +6,6 @@
 
 use crate::error::Oo1Error;
 use crate::memory::MemoryGroup;
-use crate::modes::{self, Family};
 use crate::order::{Cell, Contestant, Measure, Order, PageCache, Protocol};
 use crate::process::Runner;
 use crate::programs::Programs;
@@ -59,6 +58,10 @@ struct Abilities {
     layouts: Vec<String>,
     #[serde(default)]
     measures: Vec<String>,
+    #[serde(default)]
+    can_prefetch: bool,
+    #[serde(default)]
+    can_limit_memory: bool,
 }
 
 struct Comparison<'a> {
@@ -138,7 +141,7 @@ impl Comparison<'_> {
         if !able.measures.is_empty() && !able.measures.iter().any(|name| name == cell.measure.name()) {
             return lacks(format!("measure {}", cell.measure.name()));
         }
-        if contestant.prefetch && modes::family(&contestant.mode) != Family::P3l {
+        if contestant.prefetch && !able.can_prefetch {
             return lacks("prefetch".into());
         }
         let store =
@@ -172,7 +175,13 @@ impl Comparison<'_> {
         let what = format!("{} of {contestant}", cell.measure.name());
         let group = cell.memory_bytes.map(MemoryGroup::new).transpose()?;
         let seed = self.order.seed + round as u64;
-        let arguments = arguments(self.order, cell, contestant, store, seed);
+        let limits_itself =
+            matches!(self.abilities.get(&contestant.mode), Some(Ok(able)) if able.can_limit_memory);
+        let mut arguments = arguments(self.order, cell, contestant, store, seed);
+        if let (Some(bytes), true) = (cell.memory_bytes, limits_itself) {
+            arguments
+                .extend(["--memory-limit".into(), format!("{:.0}", bytes as f64 * SHARE_OF_GROUP).into()]);
+        }
         let program = self.programs.of_mode(&contestant.mode);
         let value = self.runner.run_within(group.as_ref(), &program, &arguments, &what)?;
         serde_json::from_value(value).map_err(|error| Oo1Error::BadOutput { what, reason: error.to_string() })
@@ -191,9 +200,6 @@ fn arguments(order: &Order, cell: &Cell, contestant: &Contestant, store: &Path, 
     option("--seed", seed.to_string());
     if let Some(units) = order.units {
         option("--units", units.to_string());
-    }
-    if let (Some(bytes), Family::P3l) = (cell.memory_bytes, modes::family(&contestant.mode)) {
-        option("--memory-limit", format!("{:.0}", bytes as f64 * SHARE_OF_GROUP));
     }
     if cell.page_cache == PageCache::Dropped {
         words.push("--drop-cache".into());
@@ -257,18 +263,9 @@ mod tests {
         let plain = "run /s --measure traversal --protocol texas --seed 7";
         assert_eq!(words(&order, &CELL, "texas"), plain);
         assert_eq!(words(&order, &CELL, "p3l-plugin+prefetch"), format!("{plain} --prefetch"));
-        let cell = Cell {
-            memory_bytes: Some(48_000_000),
-            page_cache: PageCache::Dropped,
-            protocol: Protocol::HotSet,
-            ..CELL
-        };
+        let cell = Cell { page_cache: PageCache::Dropped, protocol: Protocol::HotSet, ..CELL };
         order.units = Some(100);
         let hot_set = "run /s --measure traversal --protocol hot-set --seed 7 --units 100";
         assert_eq!(words(&order, &cell, "offset"), format!("{hot_set} --drop-cache"));
-        assert_eq!(
-            words(&order, &cell, "p3l-macros"),
-            format!("{hot_set} --memory-limit 36000000 --drop-cache")
-        );
     }
 }

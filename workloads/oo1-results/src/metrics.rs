@@ -46,8 +46,15 @@ pub struct Ratio {
 
 /// The kinds of numbers that a table has, with their units.
 pub fn names(cell: &CellReport) -> Vec<(&'static str, &'static str)> {
-    let Some(run) = cell.sound().find_map(Entry::first_run) else { return Vec::new() };
-    of_run(cell, run).into_iter().map(|(name, unit, _)| (name, unit)).collect()
+    let mut names = Vec::new();
+    for run in cell.sound().filter_map(Entry::first_run) {
+        for (name, unit, _) in of_run(cell, run) {
+            if !names.contains(&(name, unit)) {
+                names.push((name, unit));
+            }
+        }
+    }
+    names
 }
 
 /// The numbers of an entry; none if it is not sound.
@@ -141,7 +148,8 @@ fn of_run(cell: &CellReport, run: &Run) -> Vec<(&'static str, &'static str, f64)
     if let Some(mean) = wall("mixed").as_deref().and_then(mean) {
         numbers.push(("mixed", "ms", mean));
     }
-    if cell.cell.measure == Measure::Insert {
+    // What is not durable has no commit to compare.
+    if cell.cell.measure == Measure::Insert && run.durable != Some(false) {
         let commits: Vec<f64> = run.phases.iter().flat_map(|phase| phase.wall_ns.iter().copied()).collect();
         let ratios: Vec<f64> = commits.iter().zip(&run.raw_wall_ns).map(|(ours, raw)| ours / raw).collect();
         if let Some(ratio) = Median::of(&ratios) {
@@ -234,5 +242,12 @@ mod tests {
         let cell = &report.cells[0];
         let raw = metric(&of_entry(cell, &cell.entries[0]), "commit/raw");
         assert_eq!((raw.median.value, raw.unit), (1.5, "x"), "of 1.5, 1.2 and 3");
+        for run in &mut report.cells[0].entries[0].runs {
+            run.run.durable = Some(false);
+        }
+        assert!(
+            names(&report.cells[0]).iter().all(|(name, _)| *name != "commit/raw"),
+            "nothing was committed"
+        );
     }
 }
