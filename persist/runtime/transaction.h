@@ -5,39 +5,101 @@
  *   p3l_allocate()   ──> object: new        │                  p3l_pager_append(), scopes unlocked, p3l_pager_wait()
  *   p3l_delete()     ──> object: gone       └── p3l_abort():   the bytes are put back
  *
+ *   transaction.c         begin, commit, abort
+ *   transaction_cards.c   keeping cards, putting them back
+ *   transaction_write.c   the difference, into pages
+ *   object.c, roots.c     what a program makes, deletes, names
+ *
  * Invariants:
- *  1. A card's byte is set if and only if its former bytes are in `cards` of the transaction, or all
- *     of it is new. Cards of other stores' segments are never touched.
- *  2. Something made resident into a card that is kept (an arena grows by objects that are merely
- *     read) is kept, too: p3l_changes_arrived(). So putting the card back loses nothing.
+ *  1. A card's byte is P3L_CARD_KEPT if and only if its former bytes are in `cards` of the
+ *     transaction; P3L_CARD_NEW: all objects in it are new. Cards of other stores' segments are
+ *     never touched. Outside of transactions all bytes are zero.
+ *  2. Something made resident into a card that is marked (an arena grows by objects that are merely
+ *     read) is kept, too: p3l_changes_arrived(). So putting the card back loses nothing. That it
+ *     cannot fail, a place for one more card is always reserved: only the card that the store's arena
+ *     is filled up to can be in need of it.
  *  3. A slot that was healed differs from what is kept, and yet is unchanged: what is compared is
  *     the store's form of both.
- *  4. The pager's pages are changed by allocation and deletion at once (they need the room), by
- *     everything else only in commit. Aborting the pager's transaction takes all back.
+ *  4. The pager's pages are changed by allocation at once (it needs the room), by everything else
+ *     only in commit; what was deleted keeps its room until then, so that no two objects of a
+ *     transaction have one address. Aborting the pager's transaction takes all back.
  *  5. Commit fails before p3l_pager_append(), and then aborts; or it has happened.
  */
 #ifndef P3L_TRANSACTION_H
 #define P3L_TRANSACTION_H
 
+#include "scope.h"
 #include "store.h"
+#include "transaction_table.h"
+
+/* What p3l_persistent_memory.cards holds; 0: nothing changed. */
+enum { P3L_CARD_KEPT = 1, P3L_CARD_NEW = 2 };
 
 typedef struct p3l_kept_card {
   uintptr_t card; /* index in p3l_persistent_memory.cards */
   uint8_t bytes[P3L_CARD_BYTES];
 } p3l_kept_card;
 
+/* Cards side by side. */
+typedef struct p3l_card_run {
+  uintptr_t first, count;
+} p3l_card_run;
+
+/* Objects of a transaction: made, deleted, upgraded. */
+typedef struct p3l_place_list {
+  p3l_place *places;
+  size_t count, capacity;
+} p3l_place_list;
+
 typedef struct p3l_changes {
   p3l_pager_transaction *pager;
+  uint32_t type_limit; /* of the store's type table at begin */
+
   p3l_kept_card *cards;
   size_t card_count, card_capacity;
-  uintptr_t *new_cards; /* set for new objects only: nothing kept */
-  size_t new_card_count, new_card_capacity;
-  p3l_address *made, *deleted; /* first bytes */
-  size_t made_count, made_capacity, deleted_count, deleted_capacity;
-  uint32_t type_limit; /* of the store's type table at begin */
+  p3l_table kept; /* index of a card -> index in `cards` */
+  p3l_card_run *new_cards;
+  size_t new_count, new_capacity;
+
+  p3l_place_list made, deleted;
+  p3l_table deleted_at; /* address of first byte -> index in `deleted` */
+
+  /* In commit. */
+  p3l_place_list upgraded; /* to be written whole, at their addresses as they were */
+  p3l_address *moved;      /* [index in upgraded]: where they are now */
+  p3l_table upgraded_at;
+  p3l_page_number *written; /* pages of objects that differ from what was committed */
+  size_t written_count, written_capacity;
+  p3l_table written_at;
+  p3l_page_number last_number; /* page written last, and its private copy */
+  p3l_page *last_page;
 } p3l_changes;
 
 /* Under the slow-path lock: an object that is not the transaction's came to lie at `memory`. */
 void p3l_changes_arrived(p3l_store *store, const uint8_t *memory, uint64_t bytes);
+
+/* transaction_cards.c */
+/* Marks the cards of an object just made. */
+p3l_code p3l_changes_mark_new(p3l_changes *changes, const uint8_t *memory, uint64_t bytes,
+                              p3l_error *error);
+/* Every card has its former bytes again. */
+void p3l_changes_put_back(p3l_changes *changes);
+/* No card is marked. */
+void p3l_changes_unmark(p3l_changes *changes);
+
+/* transaction_write.c */
+/* Brings the pager's transaction up to what memory has. */
+p3l_code p3l_changes_write(p3l_store *store, p3l_error *error);
+
+/* object.c */
+/* The transaction under way cannot commit any more; p3l_failure() tells `error`. */
+void p3l_poison(p3l_store *store, const p3l_error *error);
+/* This thread's last failure is forgotten: a transaction begins. */
+void p3l_failure_forget(const p3l_store *store);
+
+/* `array` with room for `needed` elements, or NULL, and then it is as it was. */
+void *p3l_grown(void *array, size_t *capacity, size_t needed, size_t element_bytes);
+/* False: no memory. */
+bool p3l_place_list_add(p3l_place_list *list, const p3l_place *place);
 
 #endif

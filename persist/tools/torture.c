@@ -4,95 +4,56 @@
  *
  *   parent                                   child
  *   fork ──────────────────────────────────> open the store (which recovers)
- *   sleep for a random time                  transaction t: write t into the pages it chooses;
- *   read acknowledgements   <──── pipe ───── commit; "t is committed"
+ *   sleep for a random time                  transaction t: make, link, change, delete objects as
+ *   read acknowledgements   <──── pipe ───── t says; commit; "t is committed"
  *   SIGKILL ───────────────────────────────> (dies anywhere)
  *   open, check, close; again
  *
- * Page 1 holds the number of the last transaction. Every other page holds the number of the last
- * transaction that chose it, in all its words, which follows from that number alone. So the state
- * after transaction t is known without a record of it, and a half transaction shows as a page that
- * is ahead of or behind its number.
+ * What transaction t does follows from the seed, t and the objects before it (torture_model.h). So
+ * the parent, who has a model of them, carries out on it what the child has acknowledged, and then
+ * compares store and model object by object, slot by slot. The state after one transaction more is
+ * right, too: it was committed, and the child died before it could say so.
  */
-#include <argp.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "p3l.h"
-#include "pager.h"
-
-enum { PAGES = 24, WORDS = (P3L_PAGE_SIZE - 32) / 8 };
+#include "tool.h"
+#include "torture_model.h"
 
 typedef struct torture {
   const char *folder;
   unsigned long kills;
   uint64_t seed;
   char path[4096];
-  /* of the store as it should be */
-  uint64_t last;
-  uint64_t page[PAGES]; /* page[p]: the last transaction that chose page p + 2 */
+  model *model; /* the store as it should be */
   uint64_t interrupted, recovered;
 } torture;
 
-static uint64_t mix(uint64_t x) { /* splitmix64's finalizer */
-  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-  return x ^ x >> 31;
-}
-
-/* A third of all pages, now and then all of them. */
-static bool chooses(uint64_t seed, uint64_t transaction, int page) {
-  return transaction % 64 == 0 || mix(seed + transaction * PAGES + (uint64_t)page) % 3 == 0;
-}
-
-static void fill(p3l_page *page, uint64_t transaction) {
-  uint64_t *words = (uint64_t *)page->payload;
-  for (int w = 0; w < WORDS; w++) words[w] = transaction;
-}
+/* A checkpoint every few transactions: they must be killed in the middle too. */
+static const p3l_options writing = {.checkpoint_bytes = 256 << 10};
 
 /* ---- the child ---- */
 
-static p3l_code write_page(p3l_pager_transaction *transaction, uint64_t number, uint64_t value,
-                           p3l_error *error) {
-  p3l_page *page;
-  p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){number}, &page, error);
-  if (code != P3L_OK) return code;
-  fill(page, value);
-  p3l_page_changed(transaction, page, offsetof(p3l_page, payload), WORDS * 8);
-  return P3L_OK;
-}
-
-static p3l_code run_transaction(p3l_pager *pager, const torture *torture, uint64_t t,
-                                p3l_error *error) {
-  p3l_pager_transaction *transaction;
-  p3l_code code = p3l_pager_begin(pager, &transaction, error);
-  if (code != P3L_OK) return code;
-  code = write_page(transaction, 1, t, error);
-  for (int p = 0; p < PAGES && code == P3L_OK; p++)
-    if (chooses(torture->seed, t, p)) code = write_page(transaction, (uint64_t)p + 2, t, error);
-  if (code == P3L_OK) return p3l_pager_commit(transaction, error);
-  p3l_pager_abort(transaction);
-  return code;
-}
-
-static void child(const torture *torture, int acknowledge) {
-  p3l_pager *pager;
-  p3l_error error;
-  /* A checkpoint every few transactions: they must be killed in the middle too. */
-  p3l_pager_options options = {.checkpoint_bytes = 256 << 10};
-  p3l_code code = p3l_pager_open(torture->path, &options, &pager, NULL, &error);
-  for (uint64_t t = torture->last + 1; code == P3L_OK; t++) {
-    code = run_transaction(pager, torture, t, &error);
-    if (code == P3L_OK && write(acknowledge, &t, sizeof(t)) != (ssize_t)sizeof(t)) _exit(3);
-  }
-  fprintf(stderr, "p3l: the writer failed: %s\n", error.message);
+__attribute__((noreturn)) static void give_up(const char *sentence) {
+  fprintf(stderr, "p3l: the writer failed: %s\n", sentence);
   _exit(1);
+}
+
+__attribute__((noreturn)) static void child(const torture *torture, int acknowledge) {
+  p3l_store *store;
+  p3l_error error;
+  if (p3l_open(torture->path, &writing, &store, &error) != P3L_OK) give_up(error.message);
+  for (uint64_t t = torture->model->transaction + 1;; t++) {
+    if (p3l_begin(store, &error) != P3L_OK) give_up(error.message);
+    if (!model_transaction(torture->model, store, t)) give_up(p3l_failure(store)->message);
+    if (p3l_commit(store, &error) != P3L_OK) give_up(error.message);
+    if (write(acknowledge, &t, sizeof(t)) != (ssize_t)sizeof(t)) _exit(3);
+  }
 }
 
 /* ---- the parent ---- */
@@ -117,70 +78,80 @@ static void print_fault(void *state, const char *sentence) {
   printf("%s\n", sentence);
 }
 
-static int check(torture *torture, uint64_t at_least, unsigned long kill_number) {
+/* Pages, lists, objects, pointers, before anything of them is believed. `objects`: how many. */
+static int verify(torture *torture, unsigned long kill_number, uint64_t *objects) {
   p3l_pager *pager;
   p3l_error error;
   p3l_recovery recovery;
-  p3l_verification verification;
-  p3l_pager_options options = {.read_only = kill_number % 2 == 0};
-  p3l_page page;
-  char sentence[256];
+  p3l_verification pages;
+  p3l_object_verification found = {0};
+  p3l_survey survey = {0};
+  p3l_listener listener = {.fault = print_fault};
+  p3l_pager_options options = {.read_only = true};
   if (p3l_pager_open(torture->path, &options, &pager, &recovery, &error) != P3L_OK)
     return complain(torture, kill_number, error.message);
   torture->interrupted += recovery.interrupted;
   torture->recovered += recovery.transactions;
+  p3l_code code = p3l_pager_verify(pager, print_fault, NULL, &pages, &error);
+  if (code == P3L_OK) code = p3l_survey_begin(&survey, pager, &listener, &error);
+  if (code == P3L_OK) code = p3l_objects_verify(&survey, &found, &error);
   int status = 0;
-  uint64_t found = 0;
-  if (p3l_pager_verify(pager, print_fault, NULL, &verification, &error) != P3L_OK ||
-      verification.faults > 0)
+  if (code != P3L_OK)
+    status = complain(torture, kill_number, error.message);
+  else if (pages.faults + survey.faults + found.dangling > 0)
     status = complain(torture, kill_number, "the store does not verify");
-  if (status == 0 && p3l_pager_read(pager, (p3l_page_number){1}, &page, &error) == P3L_OK)
-    memcpy(&found, page.payload, sizeof(found));
-  if (status == 0 && (found < at_least || found > at_least + 1)) {
+  *objects = found.objects + found.large_objects;
+  p3l_survey_end(&survey);
+  p3l_pager_close(pager, NULL);
+  return status;
+}
+
+static int check(torture *torture, uint64_t at_least, unsigned long kill_number) {
+  p3l_store *store;
+  p3l_error error;
+  char sentence[256];
+  p3l_options options = writing;
+  options.read_only = kill_number % 2 == 0;
+  uint64_t objects;
+  int status = verify(torture, kill_number, &objects);
+  if (status != 0) return status;
+  if (p3l_open(torture->path, &options, &store, &error) != P3L_OK)
+    return complain(torture, kill_number, error.message);
+  uint64_t found = model_last_of(store);
+  if (found < at_least || found > at_least + 1) {
     snprintf(sentence, sizeof(sentence),
              "transaction %llu was acknowledged, the store ends with %llu",
              (unsigned long long)at_least, (unsigned long long)found);
     status = complain(torture, kill_number, sentence);
   }
-  for (uint64_t t = torture->last + 1; t <= found; t++)
-    for (int p = 0; p < PAGES; p++)
-      if (chooses(torture->seed, t, p)) torture->page[p] = t;
-  torture->last = found;
-  for (int p = 0; p < PAGES && status == 0; p++) {
-    p3l_page expected;
-    fill(&expected, torture->page[p]);
-    if (p3l_pager_read(pager, (p3l_page_number){(uint64_t)p + 2}, &page, &error) != P3L_OK) {
-      status = complain(torture, kill_number, error.message);
-    } else if (memcmp(page.payload, expected.payload, WORDS * 8) != 0) {
-      snprintf(sentence, sizeof(sentence), "page %d is not as transaction %llu left it", p + 2,
-               (unsigned long long)torture->page[p]);
-      status = complain(torture, kill_number, sentence);
-    }
-  }
-  p3l_pager_close(pager, NULL);
+  for (uint64_t t = torture->model->transaction + 1; t <= found && status == 0; t++)
+    model_transaction(torture->model, NULL, t);
+  if (status == 0 && !model_equals(torture->model, store, sentence, sizeof(sentence)))
+    status = complain(torture, kill_number, sentence);
+  if (status == 0 && objects != torture->model->alive + MODEL_OWN)
+    status = complain(torture, kill_number, "there are objects that nobody made");
+  if (p3l_close(store, &error) != P3L_OK && status == 0)
+    status = complain(torture, kill_number, error.message);
   return status;
 }
 
 static int prepare(torture *torture) {
   p3l_error error;
-  p3l_pager *pager;
-  p3l_pager_transaction *transaction;
-  p3l_pager_options options = {0};
-  p3l_page_number number;
-  p3l_page *page;
+  p3l_store *store;
+  p3l_options options = {.create = true};
   snprintf(torture->path, sizeof(torture->path), "%s/torture-%llu-%ld", torture->folder,
            (unsigned long long)torture->seed, (long)getpid());
-  p3l_code code = p3l_store_create(torture->path, &error);
-  if (code == P3L_OK) code = p3l_pager_open(torture->path, &options, &pager, NULL, &error);
-  if (code != P3L_OK) {
-    fprintf(stderr, "p3l: %s\n", error.message);
-    return 1;
+  torture->model = model_new(torture->seed);
+  p3l_code code = p3l_open(torture->path, &options, &store, &error);
+  if (code == P3L_OK) {
+    code = p3l_begin(store, &error);
+    if (code == P3L_OK) {
+      model_begin(store); /* if it fails, so does the commit */
+      code = p3l_commit(store, &error);
+    }
+    p3l_code closed = p3l_close(store, code == P3L_OK ? &error : NULL);
+    if (code == P3L_OK) code = closed;
   }
-  code = p3l_pager_begin(pager, &transaction, &error);
-  for (int p = 0; p < PAGES + 1 && code == P3L_OK; p++)
-    code = p3l_page_allocate(transaction, &number, &page, &error);
-  if (code == P3L_OK) code = p3l_pager_commit(transaction, &error);
-  p3l_pager_close(pager, NULL);
   if (code != P3L_OK) fprintf(stderr, "p3l: %s\n", error.message);
   return code == P3L_OK ? 0 : 1;
 }
@@ -203,11 +174,11 @@ static int kill_once(torture *torture, unsigned long kill_number) {
   close(ends[1]);
   /* From dying while recovering to dying after hundreds of commits. */
   uint64_t nanoseconds =
-      mix(torture->seed ^ kill_number << 20) % (kill_number % 4 == 0 ? 40000000 : 4000000);
+      model_mix(torture->seed ^ kill_number << 20) % (kill_number % 4 == 0 ? 40000000 : 4000000);
   struct timespec pause = {.tv_nsec = (long)nanoseconds};
   nanosleep(&pause, NULL);
   kill(pid, SIGKILL);
-  uint64_t at_least = acknowledged(ends[0], torture->last);
+  uint64_t at_least = acknowledged(ends[0], torture->model->transaction);
   close(ends[0]);
   int how;
   waitpid(pid, &how, 0);
@@ -246,13 +217,13 @@ int p3l_run_torture(int argc, char **argv) {
       options,
       parse,
       "FOLDER",
-      "Makes a store in FOLDER, lets a process write to it, kills the process at random moments, "
-      "and "
-      "checks after each kill that every acknowledged transaction is there, whole.\v"
+      "Makes a store in FOLDER, lets a process make, link, change and delete objects in it, kills "
+      "the process at random moments, and checks after each kill that every acknowledged "
+      "transaction is there, whole.\v"
       "Example: p3l torture --kills 10000 /var/tmp\n"
       "The store is removed if nothing was lost, and kept otherwise. A killed process loses no "
-      "page of "
-      "the kernel's cache; what a power failure may leave is tried by test_crash.",
+      "page of the kernel's cache; what a power failure may leave is tried by test_crash and "
+      "test_transaction_power.",
       0,
       0,
       0};
@@ -270,11 +241,13 @@ int p3l_run_torture(int argc, char **argv) {
       "%lu kills, %llu transactions committed, %llu carried out again by recovery, %llu "
       "interrupted: none lost, none "
       "half (seed %llu)\n",
-      torture.kills, (unsigned long long)torture.last, (unsigned long long)torture.recovered,
-      (unsigned long long)torture.interrupted, (unsigned long long)torture.seed);
+      torture.kills, (unsigned long long)torture.model->transaction,
+      (unsigned long long)torture.recovered, (unsigned long long)torture.interrupted,
+      (unsigned long long)torture.seed);
   char log_path[4200];
   snprintf(log_path, sizeof(log_path), "%s-log", torture.path);
   unlink(log_path);
   unlink(torture.path);
+  free(torture.model);
   return 0;
 }

@@ -1,0 +1,138 @@
+/*
+ * Between what memory has and what the store has: slots that hold addresses become surrogates.
+ * Everything else is the same in both.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "scope.h"
+#include "store.h"
+
+p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t *surrogate,
+                          p3l_error *error) {
+  uint64_t value = (uintptr_t)pointer;
+  p3l_store *owner;
+  p3l_address address;
+  *surrogate = value;
+  if (value == 0) return P3L_OK;
+  if (p3l_is_surrogate(pointer)) {
+    if ((value & P3L_SURROGATE_ZEROS) == 0 && (value & ~P3L_SURROGATE_BIT) >= P3L_PAGE_SIZE)
+      return P3L_OK;
+    return p3l_fail(error, P3L_MISUSE, "%p is nobody's address", pointer); /* (void *)-1, say */
+  }
+  if (!p3l_memory_address(pointer, &owner, &address))
+    return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
+  if (owner != store)
+    return p3l_fail(error, P3L_MISUSE, "%p is an object of %s", pointer, owner->path);
+  *surrogate = P3L_SURROGATE_BIT | address.byte;
+  return P3L_OK;
+}
+
+/* ---- slots ---- */
+
+typedef struct conversion {
+  const p3l_place *place;
+  uint64_t from, to;
+  uint8_t *bytes; /* of byte `from` */
+  p3l_code code;
+  p3l_error *error;
+} conversion;
+
+/* "to[2]": the field at `offset` of an object or an array of the type. */
+static void name_slot(const p3l_store *store, p3l_type_id id, uint64_t offset, char *name,
+                      size_t bytes) {
+  const p3l_type *type = p3l_types_program(store, id);
+  if (type == NULL) {
+    snprintf(name, bytes, "the slot at byte %llu", (unsigned long long)offset);
+    return;
+  }
+  uint64_t element = offset / type->bytes, inside = offset % type->bytes;
+  int length =
+      element == 0 ? 0 : snprintf(name, bytes, "element %llu, ", (unsigned long long)element);
+  for (const p3l_field *field = type->pointers; field->name != NULL; field++) {
+    uint64_t index = (inside - field->offset) / sizeof(void *);
+    if (inside < field->offset || index >= field->count) continue;
+    snprintf(name + length, bytes - (size_t)length, field->count > 1 ? "%s[%llu]" : "%s",
+             field->name, (unsigned long long)index);
+    return;
+  }
+  snprintf(name + length, bytes - (size_t)length, "the slot at byte %llu",
+           (unsigned long long)inside);
+}
+
+static p3l_code explain(const conversion *conversion, uint64_t offset, const p3l_error *why) {
+  const p3l_place *place = conversion->place;
+  const p3l_store *store = place->segment->store;
+  char slot[160];
+  name_slot(store, place->type, offset, slot, sizeof(slot));
+  return p3l_fail(conversion->error, why->code,
+                  "%s: %s of the %s at page %llu, byte %llu cannot be stored: %s. A persistent "
+                  "pointer leads to an object of the same store or is NULL",
+                  store->path, slot, p3l_types_of(store, place->type)->name,
+                  (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
+                  (unsigned long long)(place->address.byte % P3L_PAGE_SIZE), why->message);
+}
+
+static void convert_slot(void *state, uint64_t offset) {
+  conversion *conversion = state;
+  if (conversion->code != P3L_OK) return;
+  void *pointer;
+  uint64_t surrogate;
+  p3l_error why;
+  memcpy(&pointer, conversion->place->memory + offset, sizeof(pointer));
+  if (p3l_surrogate_of(conversion->place->segment->store, pointer, &surrogate, &why) != P3L_OK) {
+    conversion->code = explain(conversion, offset, &why);
+    return;
+  }
+  uint64_t begin = offset > conversion->from ? offset : conversion->from;
+  uint64_t end =
+      offset + sizeof(surrogate) < conversion->to ? offset + sizeof(surrogate) : conversion->to;
+  memcpy(conversion->bytes + (begin - conversion->from), (uint8_t *)&surrogate + (begin - offset),
+         end - begin);
+}
+
+p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8_t *bytes,
+                       p3l_error *error) {
+  const p3l_stored_type *type = p3l_types_of(place->segment->store, place->type);
+  if (type == NULL)
+    return p3l_fail(error, P3L_CORRUPT, "%s: the object at page %llu, byte %llu has no type",
+                    place->segment->store->path,
+                    (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
+                    (unsigned long long)(place->address.byte % P3L_PAGE_SIZE));
+  memcpy(bytes, place->memory + from, to - from);
+  conversion conversion = {place, from, to, bytes, P3L_OK, error};
+  if (type->field_count > 0) p3l_type_slots(type, from, to, convert_slot, &conversion);
+  return conversion.code;
+}
+
+/* ---- for programs ---- */
+
+__attribute__((noreturn)) static void refuse(const void *address, const char *what) {
+  p3l_error error;
+  p3l_fail(&error, P3L_MISUSE, "%s of %p, which is no persistent object", what, address);
+  p3l_raise(&error);
+}
+
+void *p3l_surrogate(const void *address) {
+  if (address == NULL || p3l_is_surrogate(address)) return (void *)(uintptr_t)address;
+  p3l_segment *segment = p3l_segment_of(address);
+  if (segment == NULL) refuse(address, "p3l_surrogate()");
+  p3l_store *store = segment->store, *owner;
+  p3l_address place;
+  pthread_mutex_lock(&store->slow);
+  bool found = p3l_memory_address(address, &owner, &place);
+  pthread_mutex_unlock(&store->slow);
+  if (!found) refuse(address, "p3l_surrogate()");
+  return (void *)(uintptr_t)(P3L_SURROGATE_BIT | place.byte);
+}
+
+size_t p3l_extent(const void *object) {
+  p3l_segment *segment = p3l_segment_of(object);
+  if (segment == NULL) refuse(object, "p3l_extent()");
+  p3l_place place;
+  pthread_mutex_lock(&segment->store->slow);
+  bool found = p3l_place_of(object, &place);
+  pthread_mutex_unlock(&segment->store->slow);
+  if (!found) refuse(object, "p3l_extent()");
+  return (size_t)place.bytes;
+}

@@ -1,0 +1,145 @@
+/*
+ * Objects as a program makes and deletes them, and what happens to a transaction in which that
+ * failed.
+ */
+#include <string.h>
+
+#include "transaction.h"
+
+/* The thread's last failure, and whose. The transaction's own is in the store (`failure`). */
+static _Thread_local struct {
+  const p3l_store *store;
+  p3l_error error;
+} last;
+
+void p3l_failure_forget(const p3l_store *store) {
+  if (last.store == store) last.store = NULL;
+}
+
+/* Tells p3l_failure(), and not the transaction. */
+static void note_failure(const p3l_store *store, const p3l_error *error) {
+  last.store = store;
+  last.error = *error;
+}
+
+void p3l_poison(p3l_store *store, const p3l_error *error) {
+  note_failure(store, error);
+  if (p3l_scope_writing(store) && store->failure.code == P3L_OK) store->failure = *error;
+}
+
+const p3l_error *p3l_failure(p3l_store *store) {
+  static const p3l_error none = {P3L_OK, "nothing failed"};
+  return last.store == store ? &last.error : &none;
+}
+
+/* ---- making ---- */
+
+static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t count,
+                         uint64_t *bytes, p3l_error *error) {
+  if (count == 0)
+    return p3l_fail(error, P3L_MISUSE, "%s: an array of no %s", store->path, type->name);
+  /* What cannot be resident at once cannot be made. */
+  if (__builtin_mul_overflow((uint64_t)type->bytes, (uint64_t)count, bytes) ||
+      *bytes > p3l_persistent_memory.bytes / 2)
+    return p3l_fail(error, P3L_NO_MEMORY,
+                    "%s: an array of %zu %s of %u bytes is more than memory has addresses for",
+                    store->path, count, type->name, type->bytes);
+  /* The end of an array is an address that programs keep: it shall not be the next object's. */
+  if (count > 1) ++*bytes;
+  *bytes = (*bytes + P3L_GRANULE - 1) / P3L_GRANULE * P3L_GRANULE;
+  return P3L_OK;
+}
+
+static p3l_code address_of_neighbour(const p3l_store *store, const void *near, p3l_address *address,
+                                     p3l_error *error) {
+  p3l_place place;
+  *address = (p3l_address){0};
+  if (near == NULL) return P3L_OK;
+  if (!p3l_place_of(near, &place) || place.segment->store != store)
+    return p3l_fail(error, P3L_MISUSE, "%s: near %p, which is no object of this store", store->path,
+                    near);
+  if (place.bytes <= P3L_SMALL_BYTES) *address = place.address;
+  return P3L_OK;
+}
+
+static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, const void *near,
+                     void **memory, p3l_error *error) {
+  uint64_t bytes = 0;
+  p3l_address neighbour, address;
+  p3l_type_id id = 0;
+  p3l_place place;
+  p3l_changes *changes = store->changes;
+  p3l_code code = bytes_of(store, type, count, &bytes, error);
+  if (code == P3L_OK) code = address_of_neighbour(store, near, &neighbour, error);
+  if (code == P3L_OK) code = p3l_types_id(store, type, &id, error);
+  if (code == P3L_OK) code = p3l_room_take(changes->pager, id, bytes, neighbour, &address, error);
+  if (code != P3L_OK) return code;
+  pthread_mutex_lock(&store->slow);
+  code = p3l_residency_add(store, address, id, bytes, P3L_RESIDENT_NEW, memory, error);
+  pthread_mutex_unlock(&store->slow);
+  if (code != P3L_OK) return code;
+  if (!p3l_place_of(*memory, &place) || !p3l_place_list_add(&changes->made, &place)) {
+    pthread_mutex_lock(&store->slow);
+    p3l_residency_remove(store, address);
+    pthread_mutex_unlock(&store->slow);
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to note a new object", store->path);
+  }
+  return p3l_changes_mark_new(changes, *memory, bytes, error);
+}
+
+void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near) {
+  p3l_error error;
+  void *memory;
+  if (!p3l_scope_writing(store)) {
+    p3l_fail(&error, P3L_MISUSE,
+             "%s: a new %s outside of a transaction of this thread; call p3l_begin() first",
+             store->path, type->name);
+    note_failure(store, &error);
+    return NULL;
+  }
+  if (store->failure.code != P3L_OK) {
+    note_failure(store, &store->failure);
+    return NULL;
+  }
+  if (make(store, type, count, near, &memory, &error) == P3L_OK) return memory;
+  p3l_poison(store, &error);
+  return NULL;
+}
+
+const p3l_type *p3l_type_of(const void *object) {
+  p3l_segment *segment = p3l_segment_of(object);
+  p3l_place place;
+  if (segment == NULL) return NULL;
+  pthread_mutex_lock(&segment->store->slow);
+  bool found = p3l_place_of(object, &place);
+  pthread_mutex_unlock(&segment->store->slow);
+  return found ? p3l_types_program(segment->store, place.type) : NULL;
+}
+
+/* ---- deleting ---- */
+
+__attribute__((noreturn)) static void refuse(const p3l_store *store, const void *object,
+                                             p3l_code code, const char *why) {
+  p3l_error error;
+  p3l_fail(&error, code, "%s: deleting %p: %s", store->path, object, why);
+  p3l_raise(&error);
+}
+
+void p3l_delete(p3l_store *store, void *object) {
+  p3l_place place;
+  size_t index;
+  if (object == NULL) return;
+  if (!p3l_scope_writing(store))
+    refuse(store, object, P3L_MISUSE,
+           "outside of a transaction of this thread; call p3l_begin() first");
+  p3l_changes *changes = store->changes;
+  if (!p3l_place_of(object, &place) || place.segment->store != store)
+    refuse(store, object, P3L_MISUSE, "no object of this store is there");
+  if (place.memory != object)
+    refuse(store, object, P3L_MISUSE, "it is within an object, not the beginning of one");
+  if (p3l_table_find(&changes->deleted_at, place.address.byte, &index))
+    refuse(store, object, P3L_MISUSE, "it was deleted before, in this transaction");
+  if (!p3l_table_reserve(&changes->deleted_at, 1) || !p3l_place_list_add(&changes->deleted, &place))
+    refuse(store, object, P3L_NO_MEMORY, "no memory to note it");
+  p3l_table_add(&changes->deleted_at, place.address.byte, changes->deleted.count - 1);
+}

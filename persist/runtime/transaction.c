@@ -1,0 +1,169 @@
+/*
+ * Begin, commit, abort. transaction.h has the invariants.
+ */
+#include "transaction.h"
+
+#include <stdlib.h>
+
+static void changes_free(p3l_changes *changes) {
+  free(changes->cards);
+  p3l_table_free(&changes->kept);
+  free(changes->new_cards);
+  free(changes->made.places);
+  free(changes->deleted.places);
+  p3l_table_free(&changes->deleted_at);
+  free(changes->upgraded.places);
+  free(changes->moved);
+  p3l_table_free(&changes->upgraded_at);
+  free(changes->written);
+  p3l_table_free(&changes->written_at);
+  free(changes);
+}
+
+p3l_code p3l_begin(p3l_store *store, p3l_error *error) {
+  p3l_code code = p3l_scope_begin_writing(store, error);
+  if (code != P3L_OK) return code;
+  p3l_changes *changes = calloc(1, sizeof(*changes));
+  code = changes == NULL
+             ? p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a transaction", store->path)
+             : p3l_pager_begin(store->pager, &changes->pager, error);
+  if (code != P3L_OK) {
+    free(changes);
+    p3l_scope_end_writing(store);
+    return code;
+  }
+  changes->type_limit = store->types.limit;
+  store->failure.code = P3L_OK;
+  p3l_failure_forget(store);
+  store->changes = changes;
+  return P3L_OK;
+}
+
+/* Memory no longer has a transaction. The caller lets others in. */
+static void end(p3l_store *store, bool committed) {
+  p3l_changes *changes = store->changes;
+  p3l_changes_unmark(changes);
+  pthread_mutex_lock(&store->slow);
+  store->statistics.cards_written += changes->card_count;
+  store->statistics.commits += committed;
+  store->statistics.bytes_logged = p3l_pager_bytes_logged(store->pager);
+  pthread_mutex_unlock(&store->slow);
+  changes_free(changes);
+  store->changes = NULL;
+}
+
+/* The pager's transaction has ended without effect. */
+static void roll_back(p3l_store *store) {
+  p3l_changes *changes = store->changes;
+  p3l_changes_put_back(changes);
+  pthread_mutex_lock(&store->slow);
+  for (size_t i = 0; i < changes->made.count; i++)
+    p3l_residency_remove(store, changes->made.places[i].address);
+  pthread_mutex_unlock(&store->slow);
+  p3l_types_forget(store, changes->type_limit);
+  end(store, false);
+}
+
+void p3l_abort(p3l_store *store) {
+  if (!p3l_scope_writing(store)) return; /* a commit that failed has aborted already */
+  p3l_pager_abort(store->changes->pager);
+  roll_back(store);
+  p3l_scope_end_writing(store);
+  p3l_evict_if_needed(store);
+}
+
+/* ---- commit ---- */
+
+/* Before the append, when the transaction's own pages are still at hand and it may still fail. */
+static p3l_code refresh(p3l_store *store, p3l_error *error) {
+  p3l_changes *changes = store->changes;
+  p3l_code code = P3L_OK;
+  pthread_mutex_lock(&store->slow);
+  for (size_t i = 0; i < changes->upgraded.count && code == P3L_OK; i++)
+    if (changes->moved[i].byte != changes->upgraded.places[i].address.byte)
+      code =
+          p3l_residency_reserve(store, changes->moved[i], changes->upgraded.places[i].bytes, error);
+  for (size_t i = 0; i < changes->written_count && code == P3L_OK; i++) {
+    const p3l_page *page;
+    code = p3l_page_seen(changes->pager, changes->written[i], &page, error);
+    if (code == P3L_OK) code = p3l_residency_refresh(store, changes->written[i], page, error);
+  }
+  pthread_mutex_unlock(&store->slow);
+  return code;
+}
+
+/* The append failed: residency has the pages as they were committed. Pages that the transaction made
+ * are no longer there, and nothing of them is resident. */
+static void refresh_back(p3l_store *store) {
+  p3l_changes *changes = store->changes;
+  pthread_mutex_lock(&store->slow);
+  for (size_t i = 0; i < changes->written_count; i++) {
+    p3l_page page;
+    p3l_page_number number = changes->written[i];
+    p3l_error error;
+    if (number.n >= p3l_pager_page_count(store->pager)) {
+      p3l_page_init(&page, P3L_PAGE_FREE, number);
+    } else if (p3l_pager_read(store->pager, number, &page, &error) != P3L_OK) {
+      /* Neither the log nor the page: memory can be brought to no state that was committed. */
+      pthread_mutex_unlock(&store->slow);
+      p3l_raise(&error);
+    }
+    if (p3l_residency_refresh(store, number, &page, &error) != P3L_OK) {
+      pthread_mutex_unlock(&store->slow);
+      p3l_raise(&error);
+    }
+  }
+  pthread_mutex_unlock(&store->slow);
+}
+
+/* What was committed becomes what is in memory: objects are no longer new, or no longer there. */
+static void settle(p3l_store *store) {
+  p3l_changes *changes = store->changes;
+  pthread_mutex_lock(&store->slow);
+  for (size_t i = 0; i < changes->made.count; i++)
+    changes->made.places[i].resident->flags &= ~P3L_RESIDENT_NEW;
+  for (size_t i = 0; i < changes->upgraded.count; i++) {
+    const p3l_place *place = &changes->upgraded.places[i];
+    place->resident->flags &= ~P3L_RESIDENT_UPGRADED;
+    if (changes->moved[i].byte != place->address.byte)
+      p3l_residency_moved(store, place->address, changes->moved[i]);
+  }
+  for (size_t i = 0; i < changes->deleted.count; i++)
+    p3l_residency_remove(store, changes->deleted.places[i].address);
+  pthread_mutex_unlock(&store->slow);
+}
+
+p3l_code p3l_commit(p3l_store *store, p3l_error *error) {
+  if (!p3l_scope_writing(store))
+    return p3l_fail(error, P3L_MISUSE, "%s: a commit without p3l_begin() of this thread",
+                    store->path);
+  if (store->failure.code != P3L_OK) {
+    p3l_fail(error, store->failure.code, "%s", store->failure.message);
+    p3l_code code = store->failure.code;
+    p3l_abort(store);
+    return code;
+  }
+  p3l_code code = p3l_changes_write(store, error);
+  if (code != P3L_OK) {
+    p3l_abort(store);
+    return code;
+  }
+  p3l_lsn position = {0};
+  code = refresh(store, error);
+  if (code == P3L_OK)
+    code = p3l_pager_append(store->changes->pager, &position, error);
+  else
+    p3l_pager_abort(store->changes->pager);
+  if (code != P3L_OK) {
+    refresh_back(store);
+    roll_back(store);
+  } else {
+    settle(store);
+    end(store, true);
+  }
+  p3l_scope_end_writing(store);
+  /* The next transaction may begin while this one waits: group commit. */
+  if (code == P3L_OK) code = p3l_pager_wait(store->pager, position, error);
+  p3l_evict_if_needed(store);
+  return code;
+}

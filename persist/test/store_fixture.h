@@ -1,0 +1,106 @@
+/*
+ * A store over devices in memory, for tests of the runtime: opened, closed, opened again; its disk
+ * can be made full.
+ */
+#ifndef P3L_STORE_FIXTURE_H
+#define P3L_STORE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memory_device.h"
+#include "store.h"
+
+typedef struct fixture {
+  memory_device *file, *log;
+  p3l_store *store;
+  p3l_options options;
+  p3l_error error;
+} fixture;
+
+static inline void fixture_open(fixture *f) {
+  p3l_pager *pager;
+  p3l_pager_options options = {.read_only = f->options.read_only,
+                               .checkpoint_bytes = f->options.checkpoint_bytes};
+  if (p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &pager, NULL,
+                             &f->error) != P3L_OK ||
+      p3l_open_pager(pager, &f->options, &f->store, &f->error) != P3L_OK)
+    fail_msg("%s", f->error.message);
+}
+
+static inline fixture fixture_new(void) {
+  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
+  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
+  fixture_open(&f);
+  return f;
+}
+
+static inline void fixture_close(fixture *f) {
+  if (f->store != NULL && p3l_close(f->store, &f->error) != P3L_OK)
+    fail_msg("%s", f->error.message);
+  f->store = NULL;
+}
+
+static inline void fixture_reopen(fixture *f) {
+  fixture_close(f);
+  fixture_open(f);
+}
+
+static inline void fixture_drop(fixture *f) {
+  fixture_close(f);
+  memory_device_free(f->file);
+  memory_device_free(f->log);
+}
+
+static inline void begin(fixture *f) {
+  if (p3l_begin(f->store, &f->error) != P3L_OK) fail_msg("%s", f->error.message);
+}
+
+static inline void commit(fixture *f) {
+  if (p3l_commit(f->store, &f->error) != P3L_OK) fail_msg("%s", f->error.message);
+}
+
+static inline uint64_t logged(fixture *f) {
+  p3l_statistics statistics;
+  p3l_get_statistics(f->store, &statistics);
+  return statistics.bytes_logged;
+}
+
+#ifndef __clang__
+/* Of locals nothing is changed between setjmp() and longjmp() that is looked at afterwards. */
+#pragma GCC diagnostic ignored "-Wclobbered"
+#endif
+
+/* A statement that must be told to the fault handler: what was told, or P3L_OK. */
+typedef struct told {
+  jmp_buf back;
+  p3l_error error;
+} told;
+
+static inline void told_handler(void *state, const p3l_error *error) {
+  told *told = state;
+  told->error = *error;
+  longjmp(told->back, 1);
+}
+
+#define assert_fault(expected, statement, words)                          \
+  do {                                                                    \
+    told told_ = {.error = {.code = P3L_OK}};                             \
+    p3l_on_fault(told_handler, &told_);                                   \
+    if (setjmp(told_.back) == 0) {                                        \
+      statement;                                                          \
+    }                                                                     \
+    p3l_on_fault(NULL, NULL);                                             \
+    assert_int_equal(told_.error.code, expected);                         \
+    if (strstr(told_.error.message, words) == NULL)                       \
+      fail_msg("\"%s\" does not say \"%s\"", told_.error.message, words); \
+  } while (0)
+
+#endif
