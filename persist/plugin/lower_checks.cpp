@@ -1,0 +1,128 @@
+// Turns what mark_loads has left into code, at the end of the pipeline.
+//
+//     value = load slot                      value = load slot
+//     checked = check(value, slot)    ─>     if (value < 0)  [cold]  found = __p3l_swizzle(slot, value)
+//                                            checked = phi(value, found)
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "p3l_plugin.h"
+
+using namespace llvm;
+
+namespace p3l {
+
+// Whether the optimiser has found out that the value was in a register (invariant 1): a local
+// variable whose address went elsewhere at first, and no longer after inlining. Arguments and results
+// of functions of this module alone are not to be trusted: LLVM moves loads across their calls.
+static bool isSwizzled(const Value *value) {
+  SmallPtrSet<const Value *, 8> seen;
+  SmallVector<const Value *, 8> left{value};
+  while (!left.empty()) {
+    value = left.pop_back_val();
+    if (!seen.insert(value).second) continue;
+    if (seen.size() > 16) return false;
+    if (isa<Constant>(value) || isa<AllocaInst>(value) || isCheck(value)) continue;
+    if (auto *argument = dyn_cast<Argument>(value)) {
+      if (argument->getParent()->hasLocalLinkage()) return false;
+    } else if (auto *call = dyn_cast<CallBase>(value)) {
+      const Function *callee = call->getCalledFunction();
+      if (!callee || callee->isIntrinsic() || callee->hasLocalLinkage()) return false;
+    } else if (isa<GetElementPtrInst>(value) || isa<FreezeInst>(value)) {
+      left.push_back(cast<Instruction>(value)->getOperand(0));
+    } else if (auto *cast = dyn_cast<AddrSpaceCastInst>(value)) {
+      // Of a plain pointer nobody knows.
+      if (!isSlotPointer(cast->getOperand(0)->getType())) return false;
+      left.push_back(cast->getOperand(0));
+    } else if (auto *phi = dyn_cast<PHINode>(value)) {
+      for (const Value *incoming : phi->incoming_values()) left.push_back(incoming);
+    } else if (auto *select = dyn_cast<SelectInst>(value)) {
+      left.push_back(select->getTrueValue());
+      left.push_back(select->getFalseValue());
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+static Value *plain(IRBuilder<> &builder, Value *pointer) {
+  return builder.CreateAddrSpaceCast(pointer, PointerType::get(pointer->getContext(), 0));
+}
+
+// Where the value was loaded from, if that is known by now: atomics and copied structs pass through
+// registers. Locals are left alone, as in mark_loads.
+static Value *findSlot(Value *value, Value *slot) {
+  if (!isa<ConstantPointerNull>(slot)) return slot;
+  if (auto *cast = dyn_cast<IntToPtrInst>(value)) value = cast->getOperand(0);
+  auto *load = dyn_cast<LoadInst>(value);
+  if (!load || isa<AllocaInst>(getUnderlyingObject(load->getPointerOperand()))) return slot;
+  TypeSize bits = load->getModule()->getDataLayout().getTypeSizeInBits(load->getType());
+  return bits == 64 ? load->getPointerOperand() : slot;
+}
+
+// Branches to a new cold block before `where` if `value` is a surrogate; returns the end of that block.
+static Instruction *insertSlowPath(Value *value, Instruction *where) {
+  IRBuilder<> builder(where);
+  Value *bits = builder.CreatePtrToInt(value, builder.getInt64Ty());
+  Value *negative = builder.CreateICmpSLT(bits, builder.getInt64(0), "is_surrogate");
+  MDNode *weights = MDBuilder(where->getContext()).createBranchWeights(1, 1 << 20);
+  return SplitBlockAndInsertIfThen(negative, where, /*Unreachable=*/false, weights);
+}
+
+static void lowerCheck(CallInst *check) {
+  Value *value = check->getArgOperand(0), *slot = findSlot(value, check->getArgOperand(1));
+  if (isSwizzled(value)) {
+    check->replaceAllUsesWith(value);
+    check->eraseFromParent();
+    return;
+  }
+  BasicBlock *fast = check->getParent();
+  Instruction *end = insertSlowPath(value, check);
+  IRBuilder<> builder(end);
+  builder.SetCurrentDebugLocation(check->getDebugLoc());
+  Value *found = callRuntime(builder, "p3l_swizzle", builder.getPtrTy(),
+                             {plain(builder, slot), plain(builder, value)});
+  found = builder.CreateAddrSpaceCast(found, value->getType());
+  PHINode *result = PHINode::Create(value->getType(), 2, "swizzled", check);
+  result->addIncoming(value, fast);
+  result->addIncoming(found, end->getParent());
+  check->replaceAllUsesWith(result);
+  check->eraseFromParent();
+}
+
+static void lowerHeal(CallInst *heal) {
+  Value *slot = heal->getArgOperand(0);
+  IRBuilder<> builder(heal);
+  builder.SetCurrentDebugLocation(heal->getDebugLoc());
+  LoadInst *value = builder.CreateAlignedLoad(builder.getPtrTy(), slot, Align(8));
+  value->setAtomic(AtomicOrdering::Monotonic);
+  Instruction *end = insertSlowPath(value, heal);
+  builder.SetInsertPoint(end);
+  callRuntime(builder, "p3l_swizzle", builder.getPtrTy(), {plain(builder, slot), value});
+  heal->eraseFromParent();
+}
+
+PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &) {
+  for (Function &function : module) {
+    SmallVector<CallInst *, 32> checks, heals;
+    for (Instruction &instruction : instructions(function)) {
+      if (isCheck(&instruction)) checks.push_back(cast<CallInst>(&instruction));
+      if (isHeal(&instruction)) heals.push_back(cast<CallInst>(&instruction));
+    }
+    for (CallInst *check : checks) lowerCheck(check);
+    for (CallInst *heal : heals) lowerHeal(heal);
+    if (checks.empty() && heals.empty()) continue;
+    // LLVM took the function for one that only reads. Slots are healed so that nobody can tell, but
+    // the slow path takes locks and reads files.
+    function.removeFnAttr(Attribute::Memory);
+    function.removeFnAttr(Attribute::NoSync);
+    function.removeFnAttr(Attribute::NoFree);
+    function.removeFnAttr(Attribute::WillReturn);
+    function.removeFnAttr(Attribute::NoRecurse);
+  }
+  return PreservedAnalyses::none();
+}
+
+}  // namespace p3l
