@@ -1,200 +1,14 @@
+/*
+ * Reading pages into the pool, with their neighbours while that pays.
+ */
 #include "pool.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "pool_frames.h"
 #include "residency_pages.h"
 #include "store.h"
-
-/* Pages that are read at a time, at most. */
-#define LONGEST_CLUSTER 16u
-/* What the pool holds without a memory limit: what it drops, the kernel still has. */
-#define DEFAULT_FRAMES 4096u
-#define LEAST_FRAMES 16u
-/* Of a memory limit, the part that is the pool's. */
-#define LIMIT_PART 8
-
-struct p3l_pool {
-  p3l_segment *filling; /* has fresh frames; NULL: none has */
-  p3l_segment **segments;
-  size_t count, room;
-  size_t hand_segment; /* the clock's hand */
-  uint32_t hand_frame;
-  uint64_t loose;       /* frames pooled or empty */
-  uint64_t capacity;    /* of them */
-  uint64_t store_pages; /* as of the last read */
-};
-
-p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
-  p3l_pool *pool = calloc(1, sizeof(*pool));
-  if (pool == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
-  uint64_t limit = store->options.memory_bytes / LIMIT_PART / P3L_PAGE_SIZE;
-  pool->capacity = store->options.memory_bytes == 0 ? DEFAULT_FRAMES
-                   : limit < LEAST_FRAMES           ? LEAST_FRAMES
-                   : limit > DEFAULT_FRAMES         ? DEFAULT_FRAMES
-                                                    : limit;
-  pool->store_pages = p3l_pager_page_count(store->pager);
-  store->pool = pool;
-  return P3L_OK;
-}
-
-void p3l_pool_close(p3l_store *store) {
-  if (store->pool == NULL) return;
-  free(store->pool->segments);
-  free(store->pool);
-  store->pool = NULL;
-}
-
-size_t p3l_pool_frames(const p3l_store *store) { return store->pool->capacity; }
-uint64_t p3l_pool_store_pages(const p3l_store *store) { return store->pool->store_pages; }
-
-/* ---- frames ---- */
-
-static p3l_frame_info *info_of(const p3l_page_state *state) {
-  p3l_segment *segment = p3l_segment_of(state->frame);
-  uint64_t offset = (uint64_t)((const uint8_t *)state->frame - segment->memory);
-  return &segment->frames.frame[offset / P3L_PAGE_SIZE];
-}
-
-static p3l_object_page *frame_memory(const p3l_segment *segment, uint32_t frame) {
-  return (p3l_object_page *)(segment->memory + (uint64_t)frame * P3L_PAGE_SIZE);
-}
-
-static void empty(p3l_frame_info *info) {
-  if (info->state != NULL) {
-    info->state->frame = NULL;
-    memset(info->state->in_place, 0, sizeof(info->state->in_place));
-    info->state->adopted = false;
-  }
-  *info = (p3l_frame_info){0};
-}
-
-void p3l_pool_drop(p3l_store *store, p3l_page_state *state) {
-  p3l_frame_info *info = info_of(state);
-  if (info->use == P3L_FRAME_ADOPTED) {
-    p3l_segment_of(state->frame)->frames.adopted--;
-    store->pool->loose++;
-  }
-  empty(info);
-}
-
-void p3l_pool_asked(p3l_store *store, p3l_page_state *state) {
-  (void)store;
-  p3l_frame_info *info = info_of(state);
-  info->asked = true;
-  info->brought = false;
-}
-
-void p3l_pool_adopted(p3l_store *store, p3l_page_state *state) {
-  info_of(state)->use = P3L_FRAME_ADOPTED;
-  p3l_segment_of(state->frame)->frames.adopted++;
-  store->pool->loose--;
-}
-
-bool p3l_pool_owns(const p3l_store *store, const p3l_segment *segment) {
-  (void)store;
-  return segment->kind == P3L_FRAMES && segment->frames.adopted == 0;
-}
-
-void p3l_pool_forget(p3l_store *store, p3l_segment *segment) {
-  p3l_pool *pool = store->pool;
-  for (uint32_t at = 0; at < segment->frames.fresh; at++) {
-    if (segment->frames.frame[at].use != P3L_FRAME_ADOPTED) pool->loose--;
-    empty(&segment->frames.frame[at]);
-  }
-  segment->frames.adopted = 0;
-  if (pool->filling == segment) pool->filling = NULL;
-  for (size_t at = 0; at < pool->count; at++)
-    if (pool->segments[at] == segment) pool->segments[at--] = pool->segments[--pool->count];
-  pool->hand_segment = 0;
-  pool->hand_frame = 0;
-}
-
-/* ---- room ---- */
-
-typedef struct frame_run {
-  p3l_segment *segment;
-  uint32_t first, count;
-} frame_run;
-
-static p3l_code take_segment(p3l_store *store, p3l_error *error) {
-  p3l_pool *pool = store->pool;
-  if (pool->count == pool->room) {
-    size_t room = pool->room == 0 ? 16 : 2 * pool->room;
-    p3l_segment **segments = realloc(pool->segments, room * sizeof(*segments));
-    if (segments == NULL)
-      return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for pages", store->path);
-    pool->segments = segments;
-    pool->room = room;
-  }
-  p3l_code code = p3l_segment_take(store, P3L_FRAMES, 1, &pool->filling, error);
-  if (code == P3L_OK) pool->segments[pool->count++] = pool->filling;
-  return code;
-}
-
-/* Frames that were never used, while the pool may grow. */
-static p3l_code take_fresh(p3l_store *store, uint32_t count, frame_run *run, p3l_error *error) {
-  p3l_pool *pool = store->pool;
-  if (pool->filling == NULL || pool->filling->frames.fresh == P3L_SEGMENT_FRAMES) {
-    p3l_code code = take_segment(store, error);
-    if (code != P3L_OK) return code;
-  }
-  p3l_segment *segment = pool->filling;
-  uint32_t left = (uint32_t)P3L_SEGMENT_FRAMES - segment->frames.fresh;
-  *run = (frame_run){segment, segment->frames.fresh, count < left ? count : left};
-  segment->frames.fresh += run->count;
-  pool->loose += run->count;
-  p3l_segment_grew(segment, (uint64_t)run->count * P3L_PAGE_SIZE);
-  return P3L_OK;
-}
-
-static void advance_segment(p3l_pool *pool) {
-  pool->hand_segment = (pool->hand_segment + 1) % pool->count;
-  pool->hand_frame = 0;
-}
-
-/* The clock: up to `count` frames side by side that nobody has come to since the hand passed. */
-static bool sweep(p3l_pool *pool, uint32_t count, frame_run *run) {
-  *run = (frame_run){0};
-  /* Twice around: the first time may only take their chance from all. */
-  for (size_t passed = 0; passed <= 2 * pool->count;) {
-    p3l_segment *segment = pool->segments[pool->hand_segment];
-    if (pool->hand_frame >= segment->frames.fresh) {
-      if (run->count > 0) break;
-      advance_segment(pool);
-      passed++;
-      continue;
-    }
-    uint32_t at = pool->hand_frame++;
-    p3l_frame_info *info = &segment->frames.frame[at];
-    if (info->use == P3L_FRAME_ADOPTED || info->asked) {
-      info->asked = false;
-      if (run->count > 0) break;
-      continue;
-    }
-    if (run->count == 0) *run = (frame_run){segment, at, 0};
-    empty(info);
-    if (++run->count == count) break;
-  }
-  return run->count > 0;
-}
-
-static p3l_code find_room(p3l_store *store, uint32_t count, frame_run *run, p3l_error *error) {
-  p3l_pool *pool = store->pool;
-  if (count > pool->capacity / 2) count = (uint32_t)(pool->capacity / 2);
-  if (pool->loose + count > pool->capacity && sweep(pool, count, run)) return P3L_OK;
-  return take_fresh(store, count, run, error);
-}
-
-static void put(frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state) {
-  p3l_object_page *page = frame_memory(run.segment, run.first + index);
-  run.segment->frames.frame[run.first + index] =
-      (p3l_frame_info){.page = number.n, .state = state, .use = P3L_FRAME_POOLED};
-  state->frame = page;
-  state->known = true;
-  state->use = P3L_USE_OBJECTS;
-  state->pieces = page->count;
-}
 
 /* ---- reading ---- */
 
@@ -221,27 +35,116 @@ static p3l_code look(p3l_store *store, p3l_page_number number, p3l_page_state *s
   return P3L_OK;
 }
 
+/* ---- clusters ---- */
+
+/*
+ * What pays: a neighbour costs its transfer, about 0.5 us from the page cache, and saves a request if
+ * somebody comes for it: of 1 us from the page cache, of 100 us from a disk. So the longer a request
+ * takes, the fewer neighbours must be used. Looked at anew every so many requests.
+ */
+#define CLUSTER_WINDOW 16u
+#define SLOW_REQUEST 20000u /* ns: a disk's, not the page cache's */
+
+static uint64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static bool in_memory(p3l_store *store, uint64_t number) {
+  const p3l_page_state *state = p3l_page_state_find(store->pages, number);
+  return state != NULL && (state->frame != NULL || (state->known && state->use == P3L_USE_LARGE));
+}
+
+static void adapt(p3l_cluster *cluster) {
+  if (cluster->reads < CLUSTER_WINDOW) return;
+  bool slow = cluster->nanoseconds > SLOW_REQUEST;
+  /* Of a longer cluster's pages, those beside read ones would be used for sure. */
+  uint32_t enough = slow ? 8 : 2; /* one in so many */
+  bool longer =
+      cluster->adjacent * enough >= cluster->reads && cluster->used * enough >= cluster->brought;
+  bool shorter = cluster->used * enough * 2 < cluster->brought;
+  if (longer && cluster->pages < P3L_LONGEST_CLUSTER)
+    cluster->pages *= 2;
+  else if (shorter && cluster->pages > 1)
+    cluster->pages /= 2;
+  cluster->reads = cluster->adjacent = cluster->brought = cluster->used = 0;
+}
+
+/* The cluster around a page: those beside it, up and down, that are not in memory. */
+static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
+  p3l_pool *pool = store->pool;
+  p3l_cluster *cluster = &pool->cluster;
+  adapt(cluster);
+  uint64_t size = cluster->pages, begin = number & ~(size - 1), end = begin + size;
+  uint64_t buddy = begin ^ size; /* what a cluster twice as long would also have */
+  cluster->reads++;
+  cluster->adjacent += in_memory(store, buddy) || in_memory(store, buddy + size - 1);
+  if (end > pool->store_pages) end = pool->store_pages;
+  *first = number;
+  while (*first > begin && *first > 1 && !in_memory(store, *first - 1)) --*first;
+  uint64_t last = number;
+  while (last + 1 < end && !in_memory(store, last + 1)) last++;
+  return (uint32_t)(last + 1 - *first);
+}
+
+/* Neighbours that are no pages of objects, or wrong, are left: nobody asked for them. */
+static void keep_neighbour(p3l_store *store, p3l_frame_run run, uint32_t index, uint64_t number) {
+  const p3l_page *page = (const p3l_page *)p3l_frame_page(run, index);
+  if (p3l_page_use_of(page) != P3L_USE_OBJECTS || p3l_data_page_fault(page) != NULL) return;
+  p3l_page_state *state = p3l_page_state_of(store, (p3l_page_number){number});
+  if (state == NULL) return;
+  p3l_frame_put(run, index, (p3l_page_number){number}, state, true);
+  store->pool->cluster.brought++;
+}
+
+static p3l_code read_frames(p3l_store *store, uint64_t first, p3l_frame_run run, p3l_error *error) {
+  p3l_cluster *cluster = &store->pool->cluster;
+  p3l_page *pages = (p3l_page *)p3l_frame_page(run, 0);
+  uint64_t before = now();
+  p3l_code code =
+      run.count == 1
+          ? p3l_pager_read(store->pager, (p3l_page_number){first}, pages, error)
+          : p3l_pager_read_run(store->pager, (p3l_page_number){first}, run.count, pages, error);
+  uint64_t took = now() - before;
+  cluster->nanoseconds = (cluster->nanoseconds * 7 + took) / 8;
+  store->statistics.reads++;
+  if (code == P3L_OK) store->statistics.pages_read += run.count;
+  return code;
+}
+
 p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state *state,
                        p3l_error *error) {
   p3l_pool *pool = store->pool;
   pool->store_pages = p3l_pager_page_count(store->pager);
   if (number.n >= pool->store_pages)
     return p3l_fail(error, P3L_DANGLING,
-                    "%s: a pointer leads to page %llu, and the store has %llu; "
-                    "p3l gc --dry-run "
+                    "%s: a pointer leads to page %llu, and the store has %llu; p3l gc --dry-run "
                     "lists all such pointers",
                     store->path, (unsigned long long)number.n,
                     (unsigned long long)pool->store_pages);
-  frame_run run;
-  p3l_code code = find_room(store, 1, &run, error);
+  uint64_t first;
+  uint32_t count = plan(store, number.n, &first);
+  p3l_frame_run run;
+  p3l_code code = p3l_frames_find(store, count, &run, error);
   if (code != P3L_OK) return code;
-  p3l_page *page = (p3l_page *)frame_memory(run.segment, run.first);
-  code = p3l_pager_read(store->pager, number, page, error);
+  /* Fewer frames than pages: those behind, unless the page itself is there. */
+  if (number.n >= first + run.count) first = number.n + 1 - run.count;
+  code = read_frames(store, first, run, error);
+  if (code != P3L_OK && run.count > 1) {
+    /* It may be a neighbour that is damaged. */
+    run.count = 1;
+    first = number.n;
+    code = read_frames(store, first, run, error);
+  }
   if (code != P3L_OK) return code;
-  store->statistics.reads++;
-  store->statistics.pages_read++;
+  uint32_t index = (uint32_t)(number.n - first);
+  const p3l_page *page = (const p3l_page *)p3l_frame_page(run, index);
   code = look(store, number, state, page, error);
-  if (code == P3L_OK && p3l_page_use_of(page) == P3L_USE_OBJECTS) put(run, 0, number, state);
+  for (uint32_t at = 0; at < run.count; at++)
+    if (at != index) keep_neighbour(store, run, at, first + at);
+  if (code == P3L_OK && p3l_page_use_of(page) == P3L_USE_OBJECTS)
+    p3l_frame_put(run, index, number, state, false);
   return code;
 }
 
@@ -249,10 +152,10 @@ p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number, p3l_page_state *
                       const p3l_page *page, p3l_error *error) {
   p3l_code code = look(store, number, state, page, error);
   if (code != P3L_OK || p3l_page_use_of(page) != P3L_USE_OBJECTS) return code;
-  frame_run run;
-  code = find_room(store, 1, &run, error);
+  p3l_frame_run run;
+  code = p3l_frames_find(store, 1, &run, error);
   if (code != P3L_OK) return code;
-  memcpy(frame_memory(run.segment, run.first), page, P3L_PAGE_SIZE);
-  put(run, 0, number, state);
+  memcpy(p3l_frame_page(run, 0), page, P3L_PAGE_SIZE);
+  p3l_frame_put(run, 0, number, state, false);
   return P3L_OK;
 }

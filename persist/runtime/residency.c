@@ -76,17 +76,21 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
                                 p3l_error *error) {
   uint32_t offset = address->byte % P3L_PAGE_SIZE;
   p3l_piece piece;
-  if (!p3l_piece_at(page, offset, &piece))
-    return dangling(store, *address, "where no object is", error);
-  uint32_t inside = offset - piece.offset;
-  if (piece.type == P3L_HOLE)
-    return dangling(store, *address, "where no object is any more", error);
+  bool found = p3l_piece_at(page, offset, &piece) && piece.type != P3L_HOLE;
+  uint32_t inside = found ? offset - piece.offset : 0;
+  if (!found || (inside != 0 && p3l_bit(state->copied, piece.offset / P3L_GRANULE))) {
+    /* Copied, or made in the transaction under way, and then the page does not have it yet. */
+    uint8_t *copy = copied_around(state, offset);
+    if (copy == NULL) return dangling(store, *address, "where no object is", error);
+    *memory = copy;
+    return P3L_OK;
+  }
   if (piece.type == P3L_FORWARD) {
     address->byte = forward_target(page, &piece) + inside;
     *again = true;
     return P3L_OK;
   }
-  if (p3l_bit(state->in_place, piece.offset / P3L_GRANULE)) {
+  if (p3l_is_in_place(state, piece.offset / P3L_GRANULE)) {
     *memory = (uint8_t *)state->frame + offset;
     return P3L_OK;
   }
@@ -102,10 +106,13 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
                                bool *again, void **memory, p3l_error *error) {
   p3l_page_number number = {address->byte / P3L_PAGE_SIZE};
   uint32_t offset = address->byte % P3L_PAGE_SIZE;
-  uint8_t *copy = copied_around(state, offset);
-  if (copy != NULL) {
-    *memory = copy;
-    return P3L_OK;
+  if (state->frame == NULL) {
+    /* Before a page is read: into the middle of an object that was copied? */
+    uint8_t *copy = copied_around(state, offset);
+    if (copy != NULL) {
+      *memory = copy;
+      return P3L_OK;
+    }
   }
   if (!state->known || (state->use == P3L_USE_OBJECTS && state->frame == NULL)) {
     p3l_code code = p3l_pool_read(store, number, state, error);
@@ -120,7 +127,7 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
   }
   p3l_piece piece;
   if (p3l_piece_at(state->frame, offset, &piece) && piece.type != P3L_HOLE &&
-      piece.type != P3L_FORWARD && !p3l_bit(state->in_place, piece.offset / P3L_GRANULE)) {
+      piece.type != P3L_FORWARD && !p3l_is_in_place(state, piece.offset / P3L_GRANULE)) {
     /* It was copied once and its copy evicted: the frame has it as it was before (invariant 1). */
     p3l_page page;
     p3l_code code = p3l_pager_read(store->pager, number, &page, error);
@@ -143,7 +150,7 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_e
       return dangling(store, address, "which no object can have", error);
     p3l_page_state *state = p3l_page_state_of(store, number);
     if (state == NULL) return no_memory(store, error);
-    if (p3l_bit(state->in_place, granule)) {
+    if (p3l_is_in_place(state, granule)) {
       *memory = (uint8_t *)state->frame + offset;
       return P3L_OK;
     }

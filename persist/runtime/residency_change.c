@@ -96,7 +96,8 @@ void p3l_residency_remove(p3l_store *store, p3l_address address) {
     bury(p3l_copy_at(state, granule));
     p3l_copies_take(store, state, granule);
   } else if (p3l_bit(state->in_place, granule)) {
-    state->in_place[granule / 64] &= ~(UINT64_C(1) << granule % 64);
+    p3l_in_place_put(state, granule / 64,
+                     state->in_place[granule / 64] & ~(UINT64_C(1) << granule % 64));
   } else if (state->known && state->use == P3L_USE_LARGE) {
     if (state->large.memory != NULL) bury(state->large.memory);
     forget_large(store, page_of(address).n);

@@ -16,9 +16,8 @@
 #include "residency_pages.h"
 #include "store.h"
 
-/* Two megabytes of the second level's cache and 2048 entries of its translation buffer, as
- * processors of 2023 have them. */
-#define SMALL_BYTES (UINT64_C(8) << 20)
+/* In huge pages, which frames are, a few entries of its translation buffer. */
+#define SMALL_BYTES (UINT64_C(32) << 20)
 #define DENSE_PART 3 /* a third */
 
 static bool fits_limit(const p3l_store *store, uint64_t bytes) {
@@ -38,20 +37,23 @@ static bool is_current(const p3l_store *store, const p3l_object_page *page) {
   return true;
 }
 
+/* The page's objects that are not elsewhere: neither holes nor forwards, nor copied before. */
 static void fill_in_place(p3l_page_state *state) {
   const p3l_object_page *page = state->frame;
-  for (int word = 0; word < 4; word++)
-    state->in_place[word] = page->starts[word] & ~state->copied[word];
-  p3l_piece piece = {0};
+  uint64_t words[4];
+  for (int word = 0; word < 4; word++) words[word] = page->starts[word] & ~state->copied[word];
+  bool special = false;
   for (uint32_t at = 0; at < page->count; at++) {
     p3l_type_id type = p3l_piece_type(page, at);
-    if (type != P3L_HOLE && type != P3L_FORWARD) continue;
-    /* Rare: only now it matters where the piece is. */
-    piece = (p3l_piece){0};
-    while (p3l_piece_next(page, &piece) && piece.index < at) continue;
-    state->in_place[piece.offset / P3L_GRANULE / 64] &=
-        ~(UINT64_C(1) << piece.offset / P3L_GRANULE % 64);
+    special |= type == P3L_HOLE || type == P3L_FORWARD;
   }
+  p3l_piece piece = {0};
+  while (special && p3l_piece_next(page, &piece)) {
+    uint32_t granule = piece.offset / P3L_GRANULE;
+    if (piece.type == P3L_HOLE || piece.type == P3L_FORWARD)
+      words[granule / 64] &= ~(UINT64_C(1) << granule % 64);
+  }
+  for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, words[word]);
 }
 
 bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
@@ -59,9 +61,9 @@ bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
   if (!fits_limit(store, store_bytes)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
   if ((!dense && store_bytes > SMALL_BYTES) || !is_current(store, state->frame)) return false;
-  fill_in_place(state);
   p3l_pool_adopted(store, state);
   state->adopted = true;
+  fill_in_place(state);
   store->statistics.pages_adopted++;
   return true;
 }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "pool.h"
 #include "store.h"
 
 /*
@@ -99,11 +100,32 @@ static uint64_t find_run(uint64_t count) {
 
 /* The pairs of segments that [first, first + count) lies in become accessible. A neighbour that
  * nobody has yet comes along. */
-static int open_memory(uint64_t first, uint64_t count) {
+static int open_memory(const p3l_store *store, uint64_t first, uint64_t count) {
   uint64_t from = first & ~UINT64_C(1), to = (first + count + 1) & ~UINT64_C(1);
   uint8_t *memory = memory_of(from);
   size_t bytes = (to - from) * P3L_SEGMENT_BYTES;
-  return mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0 ? 0 : errno;
+  if (mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) return errno;
+  /*
+   * Huge pages: a first touch costs 0.48 us for 4 KB instead of 1.28, and the processor's translation
+   * buffer reaches all of it. Not for the first megabytes of a large store, of which little may be
+   * used, and not under a limit: the kernel would take 2 MB where we count less.
+   */
+  if (store->options.memory_bytes == 0 && (store->births > 0 || p3l_pool_store_pages(store) >= 256))
+    madvise(memory, bytes, MADV_HUGEPAGE);
+  return 0;
+}
+
+/*
+ * The kernel has the memory back, and it is inaccessible: a new mapping does both. With the other
+ * half of a pair if nobody has that: the kernel can use a huge page there again only when the whole
+ * of a former one was unmapped.
+ */
+static void close_memory(uint64_t first, uint64_t count) {
+  uint64_t end = first + count;
+  if (first % 2 == 1 && p3l_segment_table[first - 1] == NULL) first--;
+  if (end % 2 == 1 && end < segment_count && p3l_segment_table[end] == NULL) end++;
+  mmap(memory_of(first), (end - first) * P3L_SEGMENT_BYTES, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 static void link_youngest(p3l_store *store, p3l_segment *segment) {
@@ -143,7 +165,7 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segm
 
   pthread_mutex_lock(&lock);
   uint64_t first = find_run(segments);
-  int failed = first == segment_count ? ENOMEM : open_memory(first, segments);
+  int failed = first == segment_count ? ENOMEM : open_memory(store, first, segments);
   if (failed == 0) {
     segment->index = (uint32_t)first;
     segment->memory = memory_of(first);
@@ -177,15 +199,13 @@ void p3l_segment_release(p3l_segment *segment) {
   if (store->filling == segment) store->filling = NULL;
   store->statistics.memory_bytes -= segment->held;
 
-  /* A new mapping forgets the pages and makes the range inaccessible, in one call. */
-  mmap(segment->memory, segment->segments * P3L_SEGMENT_BYTES, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   pthread_mutex_lock(&lock);
   for (uint64_t at = segment->index; at < (uint64_t)segment->index + segment->segments; at++)
     __atomic_store_n(&p3l_segment_table[at], NULL, __ATOMIC_RELEASE);
 #ifndef P3L_DEBUG
   if (lowest > segment->index) lowest = segment->index;
 #endif
+  close_memory(segment->index, segment->segments);
   pthread_mutex_unlock(&lock);
   munmap(segment, segment->mapped);
 }

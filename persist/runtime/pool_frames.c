@@ -1,0 +1,189 @@
+/*
+ * The pool's frames, and the clock that empties them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool_frames.h"
+#include "residency_pages.h"
+#include "store.h"
+
+/* What the pool holds without a memory limit, 256 MB: what it drops, the kernel may still have, but
+ * reading it again costs more than an object copied from it. */
+#define DEFAULT_FRAMES 65536u
+#define LEAST_FRAMES 16u
+/* Stores of up to 8 MB are read by long clusters from the first. */
+#define SMALL_PAGES 2048u
+/* Of a memory limit, the part that is the pool's. */
+#define LIMIT_PART 8
+
+/* Of a small store most pages will be used; of a large one nobody knows. */
+static uint32_t first_cluster(uint64_t store_pages) {
+  return store_pages <= SMALL_PAGES ? P3L_LONGEST_CLUSTER : 1;
+}
+
+p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
+  p3l_pool *pool = calloc(1, sizeof(*pool));
+  if (pool == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
+  uint64_t limit = store->options.memory_bytes / LIMIT_PART / P3L_PAGE_SIZE;
+  pool->capacity = store->options.memory_bytes == 0 ? DEFAULT_FRAMES
+                   : limit < LEAST_FRAMES           ? LEAST_FRAMES
+                   : limit > DEFAULT_FRAMES         ? DEFAULT_FRAMES
+                                                    : limit;
+  pool->store_pages = p3l_pager_page_count(store->pager);
+  pool->cluster.pages = first_cluster(pool->store_pages);
+  store->pool = pool;
+  return P3L_OK;
+}
+
+void p3l_pool_close(p3l_store *store) {
+  if (store->pool == NULL) return;
+  free(store->pool->segments);
+  free(store->pool);
+  store->pool = NULL;
+}
+
+size_t p3l_pool_frames(const p3l_store *store) { return store->pool->capacity; }
+uint64_t p3l_pool_store_pages(const p3l_store *store) { return store->pool->store_pages; }
+
+/* ---- frames ---- */
+
+static p3l_frame_info *info_of(const p3l_page_state *state) {
+  p3l_segment *segment = p3l_segment_of(state->frame);
+  uint64_t offset = (uint64_t)((const uint8_t *)state->frame - segment->memory);
+  return &segment->frames.frame[offset / P3L_PAGE_SIZE];
+}
+
+static void empty(p3l_frame_info *info) {
+  p3l_page_state *state = info->state;
+  if (info->use == P3L_FRAME_ADOPTED) {
+    /* Nobody is within: an adopted frame is only emptied by a commit or a sweep. */
+    for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, 0);
+    state->adopted = false;
+  }
+  if (state != NULL) state->frame = NULL;
+  *info = (p3l_frame_info){0};
+}
+
+void p3l_pool_drop(p3l_store *store, p3l_page_state *state) {
+  p3l_frame_info *info = info_of(state);
+  if (info->use == P3L_FRAME_ADOPTED) {
+    p3l_segment_of(state->frame)->frames.adopted--;
+    store->pool->loose++;
+  }
+  empty(info);
+}
+
+void p3l_pool_asked(p3l_store *store, p3l_page_state *state) {
+  p3l_frame_info *info = info_of(state);
+  info->asked = true;
+  store->pool->cluster.used += info->brought;
+  info->brought = false;
+}
+
+void p3l_pool_adopted(p3l_store *store, p3l_page_state *state) {
+  info_of(state)->use = P3L_FRAME_ADOPTED;
+  p3l_segment_of(state->frame)->frames.adopted++;
+  store->pool->loose--;
+}
+
+bool p3l_pool_owns(const p3l_store *store, const p3l_segment *segment) {
+  (void)store;
+  return segment->kind == P3L_FRAMES && segment->frames.adopted == 0;
+}
+
+void p3l_pool_forget(p3l_store *store, p3l_segment *segment) {
+  p3l_pool *pool = store->pool;
+  for (uint32_t at = 0; at < segment->frames.fresh; at++) {
+    if (segment->frames.frame[at].use != P3L_FRAME_ADOPTED) pool->loose--;
+    empty(&segment->frames.frame[at]);
+  }
+  segment->frames.adopted = 0;
+  if (pool->filling == segment) pool->filling = NULL;
+  for (size_t at = 0; at < pool->count; at++)
+    if (pool->segments[at] == segment) pool->segments[at--] = pool->segments[--pool->count];
+  pool->hand_segment = 0;
+  pool->hand_frame = 0;
+}
+
+/* ---- room ---- */
+
+static p3l_code take_segment(p3l_store *store, p3l_error *error) {
+  p3l_pool *pool = store->pool;
+  if (pool->count == pool->room) {
+    size_t room = pool->room == 0 ? 16 : 2 * pool->room;
+    p3l_segment **segments = realloc(pool->segments, room * sizeof(*segments));
+    if (segments == NULL)
+      return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for pages", store->path);
+    pool->segments = segments;
+    pool->room = room;
+  }
+  p3l_code code = p3l_segment_take(store, P3L_FRAMES, 1, &pool->filling, error);
+  if (code == P3L_OK) pool->segments[pool->count++] = pool->filling;
+  return code;
+}
+
+/* Frames that were never used, while the pool may grow. */
+static p3l_code take_fresh(p3l_store *store, uint32_t count, p3l_frame_run *run, p3l_error *error) {
+  p3l_pool *pool = store->pool;
+  if (pool->filling == NULL || pool->filling->frames.fresh == P3L_SEGMENT_FRAMES) {
+    p3l_code code = take_segment(store, error);
+    if (code != P3L_OK) return code;
+  }
+  p3l_segment *segment = pool->filling;
+  uint32_t left = (uint32_t)P3L_SEGMENT_FRAMES - segment->frames.fresh;
+  *run = (p3l_frame_run){segment, segment->frames.fresh, count < left ? count : left};
+  segment->frames.fresh += run->count;
+  pool->loose += run->count;
+  p3l_segment_grew(segment, (uint64_t)run->count * P3L_PAGE_SIZE);
+  return P3L_OK;
+}
+
+static void advance_segment(p3l_pool *pool) {
+  pool->hand_segment = (pool->hand_segment + 1) % pool->count;
+  pool->hand_frame = 0;
+}
+
+/* The clock: up to `count` frames side by side that nobody has come to since the hand passed. */
+static bool sweep(p3l_pool *pool, uint32_t count, p3l_frame_run *run) {
+  *run = (p3l_frame_run){0};
+  /* Twice around: the first time may only take their chance from all. */
+  for (size_t passed = 0; passed <= 2 * pool->count;) {
+    p3l_segment *segment = pool->segments[pool->hand_segment];
+    if (pool->hand_frame >= segment->frames.fresh) {
+      if (run->count > 0) break;
+      advance_segment(pool);
+      passed++;
+      continue;
+    }
+    uint32_t at = pool->hand_frame++;
+    p3l_frame_info *info = &segment->frames.frame[at];
+    if (info->use == P3L_FRAME_ADOPTED || info->asked) {
+      info->asked = false;
+      if (run->count > 0) break;
+      continue;
+    }
+    if (run->count == 0) *run = (p3l_frame_run){segment, at, 0};
+    empty(info);
+    if (++run->count == count) break;
+  }
+  return run->count > 0;
+}
+
+p3l_code p3l_frames_find(p3l_store *store, uint32_t count, p3l_frame_run *run, p3l_error *error) {
+  p3l_pool *pool = store->pool;
+  if (count > pool->capacity / 2) count = (uint32_t)(pool->capacity / 2);
+  if (pool->loose + count > pool->capacity && sweep(pool, count, run)) return P3L_OK;
+  return take_fresh(store, count, run, error);
+}
+
+void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state,
+                   bool brought) {
+  p3l_object_page *page = p3l_frame_page(run, index);
+  run.segment->frames.frame[run.first + index] = (p3l_frame_info){
+      .page = number.n, .state = state, .use = P3L_FRAME_POOLED, .brought = brought};
+  state->frame = page;
+  state->known = true;
+  state->use = P3L_USE_OBJECTS;
+  state->pieces = page->count;
+}
