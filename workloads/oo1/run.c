@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,6 +86,19 @@ static void raw_append(session *run, uint64_t bytes) {
   run->result->raw_bytes = bytes;
 }
 
+/* ---- stopping early ---- */
+
+static volatile sig_atomic_t asked_to_stop;
+static void on_stop(int signal_number) { asked_to_stop = signal_number; }
+
+/* Between units: a copy that was made is not left behind. */
+static void stop_if_asked(const session *run) {
+  if (!asked_to_stop) return;
+  if (is_insert(run)) oo1_folder_remove(run->folder);
+  signal(asked_to_stop, SIG_DFL);
+  raise(asked_to_stop);
+}
+
 /* ---- the timed pass ---- */
 
 static void timed_step(session *run, const oo1_step *step) {
@@ -125,6 +139,7 @@ static void timed_pass(session *run) {
       before = oo1_usage_now();
     }
     timed_step(run, &result->plan.steps[i]);
+    stop_if_asked(run);
   }
   oo1_usage after = oo1_usage_now();
   run->mode->counts(&result->counts);
@@ -194,6 +209,8 @@ void oo1_run(const oo1_mode *mode, const char *folder, const oo1_description *de
     run.roots[i] = 1 + (uint32_t)oo1_below(&random, description->parts);
 
   result->store_bytes = oo1_folder_bytes(folder);
+  signal(SIGTERM, on_stop);
+  signal(SIGINT, on_stop);
   char *copy = NULL;
   if (is_insert(&run)) {
     run.folder = copy = oo1_format("%s.insert.%d", folder, (int)getpid());

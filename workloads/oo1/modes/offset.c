@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "changes.h"
 #include "die.h"
 #include "image.h"
 #include "redo.h"
@@ -49,21 +50,8 @@ static uint64_t file_bytes;
 static bool loading;
 static redo *log_of_file;
 
-/* What the transaction changed: ranges, as they came. */
-static struct changed {
-  char *from;
-  uint64_t bytes;
-} * changes;
-static size_t change_count, change_capacity;
-
-static void dirty(void *from, uint64_t bytes) {
-  if (loading) return;
-  if (change_count == change_capacity) {
-    change_capacity = change_capacity == 0 ? 1024 : 2 * change_capacity;
-    changes = realloc(changes, change_capacity * sizeof *changes);
-    if (changes == NULL) oo1_die("no memory for a transaction");
-  }
-  changes[change_count++] = (struct changed){from, bytes};
+static void dirty(const void *from, uint64_t bytes) {
+  if (!loading) changes_add((uint64_t)((const char *)from - base), bytes);
 }
 
 static void map(bool private) {
@@ -90,26 +78,10 @@ static void *new_object(uint64_t bytes, const image_field *fields) {
   return base + offset;
 }
 
-static int by_address(const void *a, const void *b) {
-  const char *left = ((const struct changed *)a)->from, *right = ((const struct changed *)b)->from;
-  return (left > right) - (left < right);
-}
+static const void *at(uint64_t offset) { return base + offset; }
 
-/* Each changed byte once. */
 static void commit(void) {
-  if (loading || change_count == 0) return;
-  qsort(changes, change_count, sizeof *changes, by_address);
-  char *from = changes[0].from, *to = from + changes[0].bytes;
-  for (size_t i = 1; i <= change_count; i++) {
-    if (i < change_count && changes[i].from <= to) {
-      if (changes[i].from + changes[i].bytes > to) to = changes[i].from + changes[i].bytes;
-      continue;
-    }
-    redo_add(log_of_file, (uint64_t)(from - base), from, (uint64_t)(to - from));
-    if (i < change_count) from = changes[i].from, to = from + changes[i].bytes;
-  }
-  change_count = 0;
-  redo_commit(log_of_file);
+  if (!loading) changes_commit(log_of_file, at);
 }
 
 #include "mode.h"
