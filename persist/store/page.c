@@ -37,6 +37,10 @@ void p3l_page_seal(p3l_page *page, p3l_lsn checkpoint) {
 const char *p3l_page_fault(const p3l_page *page, p3l_page_number number) {
   if (page->checksum != page_checksum(page))
     return "does not have the checksum that it was written with";
+  return p3l_page_head_fault(page, number);
+}
+
+const char *p3l_page_head_fault(const p3l_page *page, p3l_page_number number) {
   if (page->number != number.n) return "is another page that was written to the wrong place";
   if (page->kind < P3L_PAGE_HEADER || page->kind > P3L_PAGE_DATA || page->zero != 0)
     return "is of no known kind";

@@ -70,6 +70,8 @@ void p3l_page_seal(p3l_page *page, p3l_lsn checkpoint);
 /* After a page was read: NULL, or what is wrong with it, as the end of a sentence ("page 7 ...").
  */
 const char *p3l_page_fault(const p3l_page *page, p3l_page_number number);
+/* The same but for the checksum: for pages from the log, whose frames were checked. */
+const char *p3l_page_head_fault(const p3l_page *page, p3l_page_number number);
 
 /* Makes page 0 of a new store. */
 void p3l_header_init(p3l_page *page, const uint8_t store_id[16]);

@@ -141,11 +141,36 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
   }
   image->changed = ~UINT64_C(0); /* to be published */
   memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
-  if (image->private_copy->number != number.n)
-    return p3l_fail(error, P3L_CORRUPT,
-                    "%s: the log has an image of page %llu under the number %llu", pager->log_path,
-                    (unsigned long long)image->private_copy->number, (unsigned long long)number.n);
   return P3L_OK;
+}
+
+/* What the log says of pages is checked when it is read to its end: page 0 has the last word on which
+ * there are. */
+static p3l_code check_recovered(p3l_pager *pager, p3l_error *error) {
+  for (const p3l_image *image = pager->images; image != NULL; image = image->hh.next) {
+    p3l_page_number number = {image->number};
+    if (image->committed == NULL) continue;
+    const char *fault = number.n < pager->page_count ? p3l_page_head_fault(image->committed, number)
+                                                     : "does not exist";
+    if (fault != NULL)
+      return p3l_fail(error, P3L_CORRUPT,
+                      "%s: the log changes page %llu, which %s; restore store and log from a copy",
+                      pager->log_path, (unsigned long long)number.n, fault);
+  }
+  /* Behind a count that is too high, new pages would be written far beyond the end of the file. */
+  return pager->read_only ? P3L_OK : p3l_pager_check_size(pager, error);
+}
+
+static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
+  p3l_page zero;
+  pager->page_count = 1;
+  p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
+  if (code != P3L_OK) return code;
+  /* An image has no checksum yet; a page that was read from the file was checked. */
+  p3l_page_seal(&zero, (p3l_lsn){0});
+  code = p3l_header_check(&zero, pager->path, error);
+  pager->page_count = p3l_header_of(&zero)->page_count;
+  return code;
 }
 
 static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *error) {
@@ -153,6 +178,8 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
   p3l_log_tail tail;
   p3l_code code = p3l_log_scan(&pager->log, redo, &recovering, &tail, error);
   p3l_images_discard(&pager->transaction);
+  if (code == P3L_OK) code = check_header(pager, error);
+  if (code == P3L_OK) code = check_recovered(pager, error);
   if (code != P3L_OK) return code;
   recovering.counts.interrupted = tail.frames > 0 || tail.torn;
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
@@ -189,20 +216,6 @@ static p3l_code read_store_id(p3l_pager *pager, uint8_t store_id[16], p3l_error 
   }
   memcpy(store_id, p3l_header_of(&zero)->store_id, 16);
   return P3L_OK;
-}
-
-static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
-  p3l_page zero;
-  pager->page_count = 1;
-  p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
-  if (code != P3L_OK) return code;
-  p3l_page_seal(
-      &zero,
-      (p3l_lsn){
-          0}); /* an image in memory has no checksum yet; one read from the file was checked */
-  code = p3l_header_check(&zero, pager->path, error);
-  pager->page_count = p3l_header_of(&zero)->page_count;
-  return code;
 }
 
 static void pager_free(p3l_pager *pager) {
@@ -249,7 +262,6 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
   p3l_code code = read_store_id(pager, store_id, error);
   if (code == P3L_OK) code = p3l_log_open(&pager->log, log, log_path, store_id, error);
   if (code == P3L_OK) code = recover(pager, recovery, error);
-  if (code == P3L_OK) code = check_header(pager, error);
   if (code != P3L_OK) {
     pager_free(pager);
     return code;
