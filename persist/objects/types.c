@@ -26,8 +26,8 @@ static const char *name_of(const p3l_type_record *record) {
 
 /* FNV-1a. Names are few and not hostile to each other; equality of layouts is what is asked. */
 static uint64_t hash_on(uint64_t hash, const void *bytes, size_t length) {
-  for (const uint8_t *at = bytes, *end = at + length; at < end; at++)
-    hash = (hash ^ *at) * UINT64_C(0x100000001b3);
+  for (size_t i = 0; i < length; i++)
+    hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
   return hash;
 }
 
