@@ -90,7 +90,8 @@ static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error
     /* An image that is logged is in memory as committed: both end with the checkpoint. */
     if (image->logged) leave_out_unchanged(image);
     if (image->changed == 0) continue;
-    p3l_code code = log_page(pager, image, error);
+    p3l_code code = p3l_log_disturb(&pager->log, error);
+    if (code == P3L_OK) code = log_page(pager, image, error);
     if (code != P3L_OK) return code;
   }
   return pager->frames.length == 0 ? P3L_OK
@@ -133,7 +134,7 @@ static void shorten_log(p3l_pager *pager) {
   }
   /* Unless somebody else has made it meanwhile. */
   if (pager->log.end.byte - pager->log.start.byte > pager->checkpoint_bytes)
-    p3l_checkpoint_locked(pager, NULL);
+    p3l_checkpoint_locked(pager, false, NULL);
   pthread_mutex_unlock(&pager->writer);
 }
 

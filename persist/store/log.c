@@ -8,7 +8,8 @@
 
 typedef struct log_header {
   char magic[16];
-  uint32_t version;
+  uint16_t version;
+  uint16_t clean;    /* 1: log.h, invariant 5 */
   uint32_t checksum; /* crc32c of the header with this field zero */
   uint8_t store_id[16];
   uint64_t round;
@@ -27,8 +28,11 @@ static uint32_t header_checksum(log_header header) {
   return p3l_crc32c(0, &header, sizeof(header));
 }
 
-static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, p3l_error *error) {
-  log_header header = {.version = P3L_FORMAT_VERSION, .round = round, .start = start.byte};
+/* Not synced. */
+static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, bool clean,
+                             p3l_error *error) {
+  log_header header = {
+      .version = P3L_FORMAT_VERSION, .clean = clean, .round = round, .start = start.byte};
   memcpy(header.magic, LOG_MAGIC, sizeof(header.magic));
   memcpy(header.store_id, log->store_id, sizeof(header.store_id));
   header.checksum = header_checksum(header);
@@ -37,14 +41,18 @@ static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, p3l_er
     memcpy(copies + copy * SECTOR, &header, sizeof(header));
   int failed = log->device->write(log->device, copies, sizeof(copies), header_place(round, 0));
   if (failed != 0) return p3l_fail_errno(error, failed, "%s: writing the log's header", log->path);
-  failed = log->device->sync(log->device);
-  if (failed != 0)
-    return p3l_fail(error, P3L_BROKEN, "%s: syncing the log's header: %s", log->path,
-                    strerror(failed));
   log->round = round;
   log->start = log->end = log->durable = start;
   log->last = header.checksum;
+  log->clean = clean;
   return P3L_OK;
+}
+
+static p3l_code sync_header(p3l_log *log, p3l_error *error) {
+  int failed = log->device->sync(log->device);
+  if (failed == 0) return P3L_OK;
+  return p3l_fail(error, P3L_BROKEN, "%s: syncing the log's header: %s", log->path,
+                  strerror(failed));
 }
 
 static void log_init(p3l_log *log, p3l_device *device, const char *path,
@@ -57,7 +65,8 @@ p3l_code p3l_log_create(p3l_device *device, const char *path, const uint8_t stor
                         p3l_error *error) {
   p3l_log log;
   log_init(&log, device, path, store_id);
-  return write_header(&log, 0, (p3l_lsn){0}, error);
+  p3l_code code = write_header(&log, 0, (p3l_lsn){0}, true, error);
+  return code == P3L_OK ? sync_header(&log, error) : code;
 }
 
 p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
@@ -86,6 +95,7 @@ p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
     log->round = header.round;
     log->start = log->end = log->durable = (p3l_lsn){header.start};
     log->last = header.checksum;
+    log->clean = header.clean == 1;
   }
   if (found) return P3L_OK;
   if (foreign)
@@ -168,8 +178,14 @@ p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error
   return P3L_OK;
 }
 
-p3l_code p3l_log_reset(p3l_log *log, p3l_error *error) {
-  return write_header(log, log->round + 1, log->end, error);
+p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
+  p3l_code code = write_header(log, log->round + 1, log->end, clean, error);
+  return code == P3L_OK ? sync_header(log, error) : code;
+}
+
+p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error) {
+  /* The other header: this one stays as it is until the next round is on the disk. */
+  return log->clean ? write_header(log, log->round + 1, log->end, false, error) : P3L_OK;
 }
 
 /* ---- reading ---- */
@@ -260,6 +276,8 @@ static p3l_code look_behind(reader *reader, p3l_lsn hole, bool *torn, p3l_error 
 
 p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
                       p3l_error *error) {
+  *tail = (p3l_log_tail){0};
+  if (log->clean) return P3L_OK;
   reader *reader = malloc(sizeof(*reader));
   if (reader == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
@@ -271,7 +289,6 @@ p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_
   p3l_lsn position = log->start;
   uint32_t previous = log->last;
   bool begun = false;
-  *tail = (p3l_log_tail){0};
   while (code == P3L_OK) {
     bool valid;
     code = read_frame(reader, position, &valid, error);

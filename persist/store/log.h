@@ -20,7 +20,10 @@
  *     frames before the reset is synced. Of the two headers the valid one with the higher round
  *     counts, and a reset writes the other one. Each is there twice: a damaged header must not
  *     bring the round before it back, for that would lose this one's frames.
- *  5. A commit frame says up to where the log was known to be on stable storage when it was made.
+ *  5. A log that was closed in peace says so (`clean`): no frame of its round was written, so nobody
+ *     looks for any. The first append begins a round that does not say so, and is durable with it:
+ *     until that sync returns, nobody was told of a commit.
+ *  6. A commit frame says up to where the log was known to be on stable storage when it was made.
  *     An invalid frame below that position is no torn tail but damage, and is reported as such.
  */
 #ifndef P3L_LOG_H
@@ -44,7 +47,7 @@ typedef struct p3l_frame {
   uint32_t length;   /* image: a page; range: within one page; commit: 0 */
   uint64_t position; /* in the log: invariant 1 */
   uint64_t address;  /* image, range: of the first byte; commit: up to where the log was durable
-                        (invariant 5) */
+                        (invariant 6) */
 } p3l_frame;
 _Static_assert(sizeof(p3l_frame) == 32, "no padding in the log");
 
@@ -59,6 +62,7 @@ typedef struct p3l_log {
   p3l_lsn end;     /* where the next frame goes */
   p3l_lsn durable; /* everything below is on stable storage */
   uint32_t last;   /* checksum of the frame that ends at `end`, or of the header */
+  bool clean;      /* invariant 5 */
 } p3l_log;
 
 /* Writes the header of an empty log and syncs it. */
@@ -78,7 +82,7 @@ typedef struct p3l_log_tail {
 typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const uint8_t *bytes,
                                       p3l_error *error);
 /*
- * Reads from the start; sets log->end behind the last commit. Damage (invariant 5) is P3L_CORRUPT:
+ * Reads from the start; sets log->end behind the last commit. Damage (invariant 6) is P3L_CORRUPT:
  * no part of the log may then be trusted to be all there is.
  */
 p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
@@ -99,11 +103,14 @@ p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind k
                         p3l_address address, const void *bytes, uint32_t length, p3l_error *error);
 p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error);
 
+/* To be called before frames are made for an append: ends the peace of invariant 5. */
+p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error);
 /* Appends them. On failure the log is as before: whatever was written lies behind its end. Not
  * durable yet. */
 p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error);
 
-/* Forgets all frames; see invariant 4. The caller has synced the pages. */
-p3l_code p3l_log_reset(p3l_log *log, p3l_error *error);
+/* Forgets all frames; see invariant 4. The caller has synced the pages. `clean`: nothing is going to
+ * be appended, see invariant 5. */
+p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error);
 
 #endif

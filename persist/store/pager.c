@@ -71,10 +71,11 @@ static void forget_images(p3l_pager *pager) {
   pthread_rwlock_unlock(&pager->readers);
 }
 
-p3l_code p3l_checkpoint_locked(p3l_pager *pager, p3l_error *error) {
+p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   /* The log before the pages: a page must never be newer than the log. */
   p3l_code code = p3l_log_make_durable(pager, pager->log.end, error);
-  if (code != P3L_OK || pager->log.end.byte == pager->log.start.byte) return code;
+  bool empty = pager->log.end.byte == pager->log.start.byte;
+  if (code != P3L_OK || (empty && (!last || pager->log.clean))) return code;
 
   size_t count = 0;
   p3l_image **images = malloc(sizeof(*images) * (HASH_COUNT(pager->images) + 1));
@@ -86,9 +87,9 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, p3l_error *error) {
   code = write_images(pager, images, count, error);
   free(images);
   if (code != P3L_OK) return code;
-  if (pager->file->sync(pager->file) != 0) return break_pager(pager, error);
+  if (count > 0 && pager->file->sync(pager->file) != 0) return break_pager(pager, error);
 
-  code = p3l_log_reset(&pager->log, error);
+  code = p3l_log_reset(&pager->log, last, error);
   if (code == P3L_BROKEN) return break_pager(pager, error);
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->sync);
@@ -102,7 +103,7 @@ p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {
   if (pager->read_only)
     return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
   pthread_mutex_lock(&pager->writer);
-  p3l_code code = p3l_checkpoint_locked(pager, error);
+  p3l_code code = p3l_checkpoint_locked(pager, false, error);
   pthread_mutex_unlock(&pager->writer);
   return code;
 }
@@ -189,7 +190,7 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
    * it first. */
   pager->appended = pager->log.end;
   pager->durable = pager->emptied = pager->log.start;
-  return pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, error);
+  return pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, false, error);
 }
 
 /* ---- opening and closing ---- */
@@ -308,7 +309,9 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
 }
 
 p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
-  p3l_code code = pager->read_only ? P3L_OK : p3l_pager_checkpoint(pager, error);
+  pthread_mutex_lock(&pager->writer);
+  p3l_code code = pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, true, error);
+  pthread_mutex_unlock(&pager->writer);
   pager_free(pager);
   return code;
 }

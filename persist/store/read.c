@@ -50,11 +50,21 @@ p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page
                   pager->path, (unsigned long long)number.n, fault);
 }
 
+static bool any_images(p3l_pager *pager) {
+  pthread_rwlock_rdlock(&pager->readers);
+  bool any = pager->images != NULL;
+  pthread_rwlock_unlock(&pager->readers);
+  return any;
+}
+
 /* Which of a run are no images, as a range that has them all; empty if there is none. */
 static void copy_images(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
                         size_t *from, size_t *to) {
   bool exists;
-  *from = *to = 0;
+  *from = 0;
+  *to = count;
+  if (!any_images(pager)) return;
+  *to = 0;
   for (size_t i = 0; i < count; i++) {
     if (p3l_image_read(pager, (p3l_page_number){first.n + i}, &pages[i], &exists)) continue;
     if (*to == 0) *from = i;
@@ -81,10 +91,11 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
    * page that looks wrong is read alone: that tells a checkpoint under way from damage, and knows
    * what to say.
    */
+  bool images = any_images(pager);
   for (size_t i = from; i < to; i++) {
     p3l_page_number number = {first.n + i};
     bool exists;
-    if (p3l_image_read(pager, number, &pages[i], &exists)) continue;
+    if (images && p3l_image_read(pager, number, &pages[i], &exists)) continue;
     if (failed == 0 && p3l_page_fault(&pages[i], number) == NULL) continue;
     p3l_code code = p3l_pager_read(pager, number, &pages[i], error);
     if (code != P3L_OK) return code;
