@@ -147,7 +147,8 @@ void p3l_leave(p3l_store *store);
  * so will the commit.
  */
 void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near);
-/* The object that begins at `object`. Pointers to it dangle; p3l gc --dry-run finds them. */
+/* The object that begins at `object`; its room is given back when the transaction commits. Pointers
+ * to it dangle; p3l verify finds them. */
 void p3l_delete(p3l_store *store, void *object);
 const p3l_error *p3l_failure(p3l_store *store);
 
@@ -158,14 +159,15 @@ const p3l_error *p3l_failure(p3l_store *store);
 #define p3l_new_near(store, identifier, near) \
   ((p3l_instance_of_##identifier *)p3l_allocate((store), &p3l_type_of_##identifier, 1, (near)))
 
-/* Bytes that the object has, rounded up to 16; of an array, of all its elements. */
+/* Bytes that the object has, rounded up to 16; of an array, of all its elements and the byte behind
+ * its end, so that the address behind its last element is its own. */
 size_t p3l_extent(const void *object);
 
 /* The type by which this program knows it, or NULL. */
 const p3l_type *p3l_type_of(const void *object);
 
 /* Named objects, where a program begins. A name has at most 55 bytes. NULL: there is none; a NULL
- * object takes the name away. Setting needs a transaction. */
+ * object takes the name away. Setting needs a transaction, which a failure poisons. */
 void *p3l_root(p3l_store *store, const char *name);
 p3l_code p3l_set_root(p3l_store *store, const char *name, void *object);
 
