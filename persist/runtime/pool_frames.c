@@ -17,9 +17,10 @@
 /* Of a memory limit, the part that is the pool's. */
 #define LIMIT_PART 8
 
-/* Of a small store most pages will be used; of a large one nobody knows. */
-static uint32_t first_cluster(uint64_t store_pages) {
-  return store_pages <= SMALL_PAGES ? P3L_LONGEST_CLUSTER : 1;
+/* Of a small store most pages will be used; of a large one, or one that does not stay in memory,
+ * nobody knows. */
+static uint32_t first_cluster(uint64_t store_pages, uint64_t capacity) {
+  return store_pages <= SMALL_PAGES && store_pages <= capacity ? P3L_LONGEST_CLUSTER : 1;
 }
 
 p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
@@ -31,7 +32,7 @@ p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
                    : limit > DEFAULT_FRAMES         ? DEFAULT_FRAMES
                                                     : limit;
   pool->store_pages = p3l_pager_page_count(store->pager);
-  pool->cluster.pages = first_cluster(pool->store_pages);
+  pool->cluster.pages = first_cluster(pool->store_pages, pool->capacity);
   store->pool = pool;
   return P3L_OK;
 }

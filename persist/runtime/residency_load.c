@@ -9,7 +9,6 @@
 #include "store.h"
 #include "transaction.h"
 
-#pragma weak p3l_changes_arrived /* until transaction.c is there */
 
 /* Pages of a large object that are read at a time. */
 #define LARGE_RUN 64u

@@ -12,7 +12,6 @@
 #include "pool.h"
 #include "transaction.h"
 
-#pragma weak p3l_abort /* until transaction.c is there */
 
 #define LEAST_LIMIT (UINT64_C(4) << 20)
 
