@@ -1,0 +1,131 @@
+/*
+ * Hostile stores: bytes of somebody else, taken for a file and its log.
+ *
+ *   byte 0      flags (below)
+ *   bytes 2, 3  pages of the file; the log follows
+ *
+ * Nobody guesses a CRC-32C by flipping bits, so with the flags the entry point makes checksums right
+ * before the store sees them, and what is behind them is tried out. All commands run over it, in
+ * memory: nothing is written to a disk.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocate.h"
+#include "log.h"
+#include "memory_device.h"
+#include "tool.h"
+
+enum {
+  SEAL_PAGES = 1, /* page checksums are made right */
+  SEAL_LOG = 2,   /* headers and frames of the log likewise, and the chain of frames */
+  NUMBER = 4,     /* pages say the number of their place */
+  WRITE = 8,      /* opened for writing: garbage collected, objects made */
+  HEAD = 4
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+/* ---- making checksums right ---- */
+
+static void seal_pages(uint8_t *file, size_t pages, uint8_t flags) {
+  for (size_t number = 0; number < pages; number++) {
+    p3l_page page;
+    memcpy(&page, file + number * P3L_PAGE_SIZE, sizeof(page));
+    if (flags & NUMBER) page.number = number;
+    if (flags & SEAL_PAGES) p3l_page_seal(&page, (p3l_lsn){page.checkpoint});
+    memcpy(file + number * P3L_PAGE_SIZE, &page, sizeof(page));
+  }
+}
+
+/* As log.c has it: the checksum of a header's 56 bytes is at byte 20 of them. */
+enum { LOG_HEADERS = 4, LOG_SECTOR = 512, LOG_HEADER_BYTES = 56, LOG_CHECKSUM = 20 };
+
+static void seal_log(uint8_t *log, size_t length) {
+  uint64_t newest = 0, position = 0;
+  uint32_t previous = 0;
+  for (int i = 0; i < LOG_HEADERS; i++) {
+    uint8_t *header = log + i * LOG_SECTOR;
+    uint64_t round;
+    if ((size_t)(i + 1) * LOG_SECTOR > length) return;
+    memset(header + LOG_CHECKSUM, 0, sizeof(previous));
+    uint32_t checksum = p3l_crc32c(0, header, LOG_HEADER_BYTES);
+    memcpy(header + LOG_CHECKSUM, &checksum, sizeof(checksum));
+    memcpy(&round, header + 40, sizeof(round));
+    if (i > 0 && round < newest) continue;
+    newest = round;
+    previous = checksum;
+    memcpy(&position, header + 48, sizeof(position));
+  }
+  for (size_t at = P3L_LOG_FRAMES; at + sizeof(p3l_frame) <= length;) {
+    p3l_frame frame;
+    memcpy(&frame, log + at, sizeof(frame));
+    if (frame.kind == 0 || frame.length > length - at - sizeof(frame)) return;
+    frame.position = position + (at - P3L_LOG_FRAMES);
+    frame.previous = previous;
+    frame.checksum = p3l_crc32c(0, (const uint8_t *)&frame + sizeof(frame.checksum),
+                                sizeof(frame) - sizeof(frame.checksum));
+    frame.checksum = p3l_crc32c(frame.checksum, log + at + sizeof(frame), frame.length);
+    previous = frame.checksum;
+    memcpy(log + at, &frame, sizeof(frame));
+    at += sizeof(frame) + (frame.length + 7u) / 8 * 8;
+  }
+}
+
+/* ---- what is done to a store ---- */
+
+static void look(p3l_pager *pager, const p3l_recovery *recovery, FILE *to) {
+  const p3l_dump_options text = {0}, json = {.json = true, .root = "first", .type = "node"};
+  const p3l_gc_options dry = {.dry_run = true};
+  p3l_verify_store(pager, to);
+  p3l_dump_store(pager, &text, to);
+  p3l_dump_store(pager, &json, to);
+  p3l_stat_store(pager, recovery, to);
+  p3l_gc_store(pager, &dry, to);
+}
+
+/* Of a store that looks sound, what is written must be sound, too: the catalog, the lists. */
+static void change(p3l_pager *pager, FILE *to) {
+  const p3l_gc_options all = {0};
+  const uint64_t sizes[] = {16, 3000, 200, 9000, 64, 4000};
+  p3l_pager_transaction *transaction;
+  p3l_address near = {P3L_PAGE_SIZE + 80}, address;
+  p3l_gc_store(pager, &all, to);
+  if (p3l_pager_begin(pager, &transaction, NULL) != P3L_OK) return;
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+    if (p3l_room_take(transaction, 1, sizes[i], near, &address, NULL) == P3L_OK) near = address;
+    p3l_room_give(transaction, (p3l_address){(i + 1) * P3L_PAGE_SIZE + 80}, NULL);
+    p3l_room_give(transaction, (p3l_address){(i + 1) * P3L_PAGE_SIZE}, NULL);
+  }
+  p3l_root_set(transaction, "last", near, NULL);
+  p3l_pager_commit(transaction, NULL);
+  p3l_verify_store(pager, to);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
+  static FILE *nowhere;
+  if (nowhere == NULL) nowhere = fopen("/dev/null", "w");
+  if (length < HEAD || nowhere == NULL) return 0;
+  uint8_t flags = bytes[0];
+  size_t pages = bytes[2] | (size_t)bytes[3] << 8, rest = length - HEAD;
+  if (pages > rest / P3L_PAGE_SIZE) pages = rest / P3L_PAGE_SIZE;
+  size_t log_length = rest - pages * P3L_PAGE_SIZE;
+  memory_device *file = memory_device_of(bytes + HEAD, pages * P3L_PAGE_SIZE);
+  memory_device *log = memory_device_of(bytes + HEAD + pages * P3L_PAGE_SIZE, log_length);
+  seal_pages(file->bytes, pages, flags);
+  if (flags & SEAL_LOG) seal_log(log->bytes, log_length);
+
+  p3l_pager *pager;
+  p3l_recovery recovery;
+  p3l_pager_options options = {.read_only = !(flags & WRITE)};
+  if (p3l_pager_open_devices(&file->device, &log->device, &options, &pager, &recovery, NULL) ==
+      P3L_OK) {
+    look(pager, &recovery, nowhere);
+    if (flags & WRITE) change(pager, nowhere);
+    p3l_pager_close(pager, NULL);
+  }
+  memory_device_free(file);
+  memory_device_free(log);
+  return 0;
+}
