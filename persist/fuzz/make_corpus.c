@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "allocate.h"
-#include "memory_device.h"
+#include "../test/memory_device.h"
 
 typedef struct maker {
   const char *folder;

@@ -14,7 +14,7 @@
 
 #include "allocate.h"
 #include "log.h"
-#include "memory_device.h"
+#include "../test/memory_device.h"
 #include "tool.h"
 
 enum {
