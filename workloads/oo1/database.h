@@ -8,6 +8,7 @@
  *   OO1_GET(T, slot)          OO1_PTR(T) from a slot; OO1_GET_OR_NULL where it may be empty
  *   OO1_DROP(p)               the pointer is not used any more
  *   OO1_SET(slot, p)          the slot leads to p from now on
+ *   OO1_COPY(slot, other)     what the other slot holds; a mode may leave it out: assignment
  *   OO1_EMPTY(slot)           does it lead nowhere?
  *   OO1_DIRTY(T, p)           before fields of it are changed, but right after OO1_NEW
  *   OO1_NEW(T, near, from)    a new one, zeroed, close to `near` (OO1_PTR(from) or NULL)
@@ -15,7 +16,7 @@
  *   OO1_BEGIN(), OO1_COMMIT() around changes; OO1_ENTER(), OO1_LEAVE() around reading
  *   OO1_PREFETCH(part, hops)
  *   OO1_SYMBOL                of the mode as others see it
- *   OO1_FLAGS                 its persistent, durable, can_prefetch, can_limit
+ *   OO1_FLAGS                 its keeps, durable, can_prefetch, can_limit
  *
  * and, after schema.h, the functions mode_load, mode_open, mode_close, mode_counts and
  * OO1_STATISTICS. A mode that has a better index than a tree (plain) defines OO1_OWN_INDEX, and
@@ -27,6 +28,10 @@
 #include "mode.h"
 #include "null_proc.h"
 #include "schema.h"
+
+#ifndef OO1_COPY
+#define OO1_COPY(slot, other) ((slot) = (other))
+#endif
 
 #ifndef OO1_OWN_INDEX
 static inline OO1_PTR(oo1_part) oo1_find(uint32_t id) {
@@ -106,7 +111,7 @@ static void oo1_link_part(const oo1_graph_part *from) {
     OO1_DIRTY(oo1_connection, connection);
     OO1_DIRTY(oo1_part, to);
     OO1_SET(OO1_AT(oo1_connection, connection)->to, to);
-    OO1_AT(oo1_connection, connection)->next = OO1_AT(oo1_part, to)->from;
+    OO1_COPY(OO1_AT(oo1_connection, connection)->next, OO1_AT(oo1_part, to)->from);
     OO1_SET(OO1_AT(oo1_part, to)->from, connection);
     OO1_DROP(connection);
 #endif

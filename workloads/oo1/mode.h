@@ -36,7 +36,7 @@ typedef struct oo1_operations {
 
 typedef struct oo1_mode {
   const char *compiler;
-  bool persistent;   /* what insert() did is there after close() and open() */
+  bool keeps;        /* what insert() did is there after close() and open() */
   bool durable;      /* what insert() did survives a power failure when it returns */
   bool can_prefetch; /* and takes a memory limit: P3L */
   bool can_limit;

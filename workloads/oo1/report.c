@@ -76,7 +76,7 @@ void oo1_report_mode(const char *name, const oo1_mode *mode) {
   cJSON_AddItemToArray(layouts, cJSON_CreateString("paper"));
   cJSON *measures = cJSON_AddArrayToObject(object, "measures");
   for (int i = 0; i < 4; i++) cJSON_AddItemToArray(measures, cJSON_CreateString(oo1_measures[i]));
-  cJSON_AddBoolToObject(object, "persistent", mode->persistent);
+  cJSON_AddBoolToObject(object, "persistent", mode->keeps);
   cJSON_AddBoolToObject(object, "can_prefetch", mode->can_prefetch);
   cJSON_AddBoolToObject(object, "can_limit_memory", mode->can_limit);
   print_and_free(object);

@@ -229,7 +229,7 @@ void oo1_run(const oo1_mode *mode, const char *folder, const oo1_description *de
   if (mode->statistics != NULL) mode->statistics(add, state);
 
   if (is_insert(&run)) {
-    if (mode->persistent) { /* what counts is what another process would find */
+    if (mode->keeps) { /* what counts is what another process would find */
       mode->close();
       open_store(&run);
     }

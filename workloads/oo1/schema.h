@@ -11,10 +11,12 @@
 
 #include "graph.h"
 
-#ifdef __cplusplus
-#define OO1_STRUCT(T) T
-#else
-#define OO1_STRUCT(T) struct T
+/* A program has both layouts in it: their types have names of their own, in stores and for linkers. */
+#ifdef OO1_PAPER
+#define oo1_part oo1_paper_part
+#define oo1_leaf oo1_paper_leaf
+#define oo1_branch oo1_paper_branch
+#define oo1_root oo1_paper_root
 #endif
 
 #define OO1_FAN 256u
