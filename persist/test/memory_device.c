@@ -73,11 +73,10 @@ static int memory_sync(p3l_device *device) {
   int failed = fault(memory);
   if (failed != 0) return failed;
   pthread_mutex_lock(&everything);
-  free(memory->stable);
-  memory->stable = malloc(memory->size + 1);
-  must(memory->stable);
-  memcpy(memory->stable, memory->bytes, memory->size);
-  memory->stable_size = memory->size;
+  for (size_t i = 0; i < memory->write_count; i++) {
+    const memory_write *write = &memory->writes[i];
+    put(&memory->stable, &memory->stable_size, write->bytes, write->length, write->at);
+  }
   forget_writes(memory);
   pthread_mutex_unlock(&everything);
   return 0;

@@ -1,6 +1,7 @@
 /*
  * A store over devices in memory, for tests of the runtime: opened, closed, opened again; its disk
- * can be made full.
+ * can be made full. Each test runs twice: with objects used in place, in their pages, and with
+ * objects that are copied into arenas one by one.
  */
 #ifndef P3L_STORE_FIXTURE_H
 #define P3L_STORE_FIXTURE_H
@@ -35,13 +36,6 @@ static inline void fixture_open(fixture *f) {
     fail_msg("%s", f->error.message);
 }
 
-static inline fixture fixture_new(void) {
-  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
-  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
-  fixture_open(&f);
-  return f;
-}
-
 static inline void fixture_close(fixture *f) {
   if (f->store != NULL && p3l_close(f->store, &f->error) != P3L_OK)
     fail_msg("%s", f->error.message);
@@ -52,6 +46,38 @@ static inline void fixture_reopen(fixture *f) {
   fixture_close(f);
   fixture_open(f);
 }
+
+/* A store that does not fit into half of its memory limit is never used in place. Enough of a limit
+ * that nothing is evicted: tests keep pointers. */
+enum { FIXTURE_LIMIT = 16 << 20 };
+static uint64_t fixture_limit; /* 0: none; objects are used in place */
+
+typedef struct fixture_filler {
+  uint8_t bytes[4096];
+} fixture_filler;
+P3L_PLAIN_TYPE(fixture_filler, fixture_filler, 1);
+
+static inline void fixture_fill(fixture *f) {
+  p3l_begin(f->store, &f->error);
+  size_t count = (fixture_limit / 2 + (1 << 16)) / sizeof(fixture_filler);
+  p3l_set_root(f->store, "filler", p3l_new_array(f->store, fixture_filler, count));
+  if (p3l_commit(f->store, &f->error) != P3L_OK) fail_msg("%s", f->error.message);
+  f->options.memory_bytes = fixture_limit;
+  fixture_reopen(f);
+}
+
+static inline fixture fixture_new(void) {
+  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
+  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
+  fixture_open(&f);
+  if (fixture_limit > 0) fixture_fill(&f);
+  return f;
+}
+
+/* For main(): both ways. */
+#define fixture_run(tests)                                      \
+  (cmocka_run_group_tests_name("in place", tests, NULL, NULL) + \
+   (fixture_limit = FIXTURE_LIMIT, cmocka_run_group_tests_name("copied", tests, NULL, NULL)))
 
 static inline void fixture_drop(fixture *f) {
   fixture_close(f);

@@ -239,5 +239,5 @@ int main(void) {
       cmocka_unit_test(a_failed_allocation_fails_the_commit),
       cmocka_unit_test(closing_aborts),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return fixture_run(tests);
 }

@@ -168,5 +168,5 @@ int main(void) {
       cmocka_unit_test(deletion_and_change_in_one_transaction),
       cmocka_unit_test(room_comes_back),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return fixture_run(tests);
 }

@@ -1,5 +1,5 @@
 /*
- * Random transactions, aborts, failures, reopenings; after each the graph in the store is equal to
+ * Random transactions, aborts, failures, evictions, reopenings; after each the graph in the store is equal to
  * the model's. P3L_ORACLE_SEEDS=n tries n seeds instead of a few.
  */
 #include <errno.h>
@@ -49,6 +49,11 @@ static void run(uint64_t seed, int transactions) {
       default: commit(&f);
     }
     if (random >> 8 & 1) assert_equal(&f, now, after);
+    if ((random >> 32) % 4 == 0) {
+      after = "an eviction";
+      assert_int_equal(p3l_evict(f.store, (random >> 40) % 3 * 100000, &f.error), P3L_OK);
+      if (random >> 48 & 1) assert_equal(&f, now, after);
+    }
     if ((random >> 16) % 6 == 0) {
       fixture_reopen(&f);
       if (random >> 24 & 1) assert_equal(&f, now, "opening again");
@@ -71,5 +76,7 @@ static void the_store_is_as_the_model(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_store_is_as_the_model)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = cmocka_run_group_tests_name("in place", tests, NULL, NULL);
+  fixture_limit = 4 << 20;
+  return failed + cmocka_run_group_tests_name("copied", tests, NULL, NULL);
 }

@@ -117,5 +117,5 @@ int main(void) {
       cmocka_unit_test(names_have_55_bytes),
       cmocka_unit_test(a_root_may_lead_into_an_object),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return fixture_run(tests);
 }

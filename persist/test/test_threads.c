@@ -185,5 +185,5 @@ int main(void) {
       cmocka_unit_test(every_scope_sees_one_commit),
       cmocka_unit_test(writers_side_by_side_lose_nothing),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return fixture_run(tests);
 }

@@ -390,5 +390,5 @@ int main(void) {
       cmocka_unit_test(a_hundred_thousand_objects_in_one_transaction),
       cmocka_unit_test(near_is_on_the_same_page),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return fixture_run(tests);
 }
