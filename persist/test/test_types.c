@@ -38,6 +38,10 @@ static void another_layout_of_the_name_is_refused(void) {
   EXPECT_FAULT(P3L_MISUSE, p3l_register_type(&other), "registered twice");
 }
 
+static void expect_refusal(const p3l_type *type, const char *words) {
+  EXPECT_FAULT(P3L_MISUSE, p3l_register_type(type), words);
+}
+
 static void slots_are_aligned(void) {
   static const p3l_field crooked[] = {{"next", 4, 1}, {NULL, 0, 0}};
   static const p3l_field whole[] = {{"next", 8, 1}, {NULL, 0, 0}};
@@ -50,7 +54,7 @@ static void slots_are_aligned(void) {
   };
   const char *words[] = {"not aligned", "multiple of 8", "behind its end", "out of order",
                          "has no size"};
-  for (size_t i = 0; i < 5; i++) EXPECT_FAULT(P3L_MISUSE, p3l_register_type(&types[i]), words[i]);
+  for (size_t i = 0; i < 5; i++) expect_refusal(&types[i], words[i]);
 }
 
 static void types_are_registered_once_and_well(void **state) {
