@@ -1,7 +1,8 @@
 /*
  * The first inputs of the fuzzer: small stores with one of everything, as verify_fuzz.c takes them.
  *
- *   make_corpus FOLDER
+ *   make_corpus FOLDER           the fuzzer's
+ *   make_corpus FOLDER golden    two of the stores, each as store and log, for test/golden
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 typedef struct maker {
   const char *folder;
+  bool golden;
   memory_device *file, *log;
   p3l_pager *pager;
   p3l_pager_transaction *transaction;
@@ -42,8 +44,25 @@ static void point(maker *m, uint64_t from, uint64_t to) {
   p3l_page_changed(m->transaction, page, (uint32_t)(from % P3L_PAGE_SIZE), sizeof(surrogate));
 }
 
+static void write_file(const maker *m, const char *name, const uint8_t *bytes, size_t length) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/%s", m->folder, name);
+  FILE *to = fopen(path, "w");
+  if (to == NULL || fwrite(bytes, length, 1, to) != 1 || fclose(to) != 0) {
+    perror(path);
+    exit(1);
+  }
+}
+
 static void save(const maker *m, const char *name, uint8_t flags) {
   char path[4096];
+  if (m->golden && strcmp(name, "log") == 0) name = "ring";
+  if (m->golden && (strcmp(name, "holes") == 0 || strcmp(name, "ring") == 0)) {
+    snprintf(path, sizeof(path), "%s-log", name);
+    write_file(m, name, m->file->bytes, m->file->size);
+    write_file(m, path, m->log->bytes, m->log->size);
+  }
+  if (m->golden) return;
   uint64_t pages = m->file->size / P3L_PAGE_SIZE;
   uint8_t head[4] = {flags, 0, (uint8_t)pages, (uint8_t)(pages >> 8)};
   snprintf(path, sizeof(path), "%s/%s", m->folder, name);
@@ -77,11 +96,14 @@ static void add_types(maker *m) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: make_corpus FOLDER\n");
+  if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[2], "golden") != 0)) {
+    fprintf(stderr, "usage: make_corpus FOLDER [golden]\n");
     return 2;
   }
-  maker m = {.folder = argv[1], .file = memory_device_new(), .log = memory_device_new()};
+  maker m = {.folder = argv[1],
+             .golden = argc == 3,
+             .file = memory_device_new(),
+             .log = memory_device_new()};
   enum { NODES = 8 };
   uint64_t nodes[NODES];
   must(&m, p3l_store_format(&m.file->device, &m.log->device, &m.error));

@@ -1,0 +1,122 @@
+/* Stores that earlier versions made, and where each word of the format is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "tool.h"
+
+#define GOLDEN P3L_SOURCE "/test/golden/"
+
+/* What the pictures in the headers say. Who changes one of these changes P3L_FORMAT_VERSION. */
+_Static_assert(sizeof(p3l_page) == 4096 && offsetof(p3l_page, number) == 8 &&
+                   offsetof(p3l_page, next) == 24 && offsetof(p3l_page, payload) == 32,
+               "a page");
+_Static_assert(sizeof(p3l_header) == 328 && offsetof(p3l_header, store_id) == 32 &&
+                   offsetof(p3l_header, page_count) == 48 && offsetof(p3l_header, owner) == 72,
+               "the header page");
+_Static_assert(sizeof(p3l_frame) == 32 && offsetof(p3l_frame, kind) == 8 &&
+                   offsetof(p3l_frame, position) == 16 && offsetof(p3l_frame, address) == 24,
+               "a frame of the log");
+_Static_assert(sizeof(p3l_object_page) == 4096 && offsetof(p3l_object_page, count) == 34 &&
+                   offsetof(p3l_object_page, end) == 36 &&
+                   offsetof(p3l_object_page, hole_bytes) == 38 &&
+                   offsetof(p3l_object_page, previous) == 40 &&
+                   offsetof(p3l_object_page, starts) == 48,
+               "a page of objects");
+_Static_assert(sizeof(p3l_large_page) == 4096 && offsetof(p3l_large_page, type) == 34 &&
+                   offsetof(p3l_large_page, first) == 40 && offsetof(p3l_large_page, bytes) == 48 &&
+                   offsetof(p3l_large_page, part) == 64,
+               "a page of a large object");
+_Static_assert(sizeof(p3l_catalog) == 48 && offsetof(p3l_catalog, types) == 16 &&
+                   offsetof(p3l_catalog, roots) == 24 && offsetof(p3l_catalog, holes) == 32 &&
+                   offsetof(p3l_catalog, filled) == 40,
+               "the catalog");
+_Static_assert(sizeof(p3l_type_page) == 4096 && offsetof(p3l_type_page, records) == 40 &&
+                   sizeof(p3l_type_record) == 24 && offsetof(p3l_type_record, hash) == 16,
+               "a page of types");
+_Static_assert(sizeof(p3l_root_page) == 4096 && offsetof(p3l_root_page, entries) == 64 &&
+                   sizeof(p3l_root_entry) == 64 && offsetof(p3l_root_entry, name) == 8,
+               "a page of roots");
+
+static char *content_of(const char *path, size_t *length) {
+  FILE *from = fopen(path, "r");
+  if (from == NULL) fail_msg("%s is missing", path);
+  char *text = malloc(1 << 20);
+  *length = fread(text, 1, (1 << 20) - 1, from);
+  text[*length] = 0;
+  fclose(from);
+  return text;
+}
+
+static void copy(const char *from, const char *to) {
+  size_t length;
+  char *bytes = content_of(from, &length);
+  FILE *file = fopen(to, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, length, file), length);
+  fclose(file);
+  free(bytes);
+}
+
+static void opens_as_it_was(const char *path, const char *dump_path, bool read_only) {
+  p3l_pager_options options = {.read_only = read_only};
+  p3l_dump_options all = {0};
+  p3l_pager *pager;
+  p3l_error error;
+  char *text = NULL, *expected;
+  size_t length;
+  if (p3l_pager_open(path, &options, &pager, NULL, &error) != P3L_OK) fail_msg("%s", error.message);
+  FILE *nowhere = fopen("/dev/null", "w"), *to = open_memstream(&text, &length);
+  assert_int_equal(p3l_verify_store(pager, nowhere), 0);
+  fclose(nowhere);
+  assert_int_equal(p3l_dump_store(pager, &all, to), 0);
+  fclose(to);
+  expected = content_of(dump_path, &length);
+  assert_string_equal(text, expected);
+  free(text);
+  free(expected);
+  assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
+}
+
+static void golden(const char *name) {
+  char store[256], log[256], dump[256], folder[] = "/tmp/p3l-golden-XXXXXX", path[64], path_log[64];
+  snprintf(store, sizeof(store), GOLDEN "%s", name);
+  snprintf(log, sizeof(log), GOLDEN "%s-log", name);
+  snprintf(dump, sizeof(dump), GOLDEN "%s.dump", name);
+  opens_as_it_was(store, dump, true);
+  /* A copy, which recovers: its log goes into the file. */
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof(path), "%s/s", folder);
+  snprintf(path_log, sizeof(path_log), "%s/s-log", folder);
+  copy(store, path);
+  copy(log, path_log);
+  opens_as_it_was(path, dump, false);
+  opens_as_it_was(path, dump, true);
+  unlink(path);
+  unlink(path_log);
+  rmdir(folder);
+}
+
+static void all_in_the_log(void **state) {
+  (void)state;
+  golden("ring");
+}
+
+static void deleted_and_moved(void **state) {
+  (void)state;
+  golden("holes");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_in_the_log),
+                                     cmocka_unit_test(deleted_and_moved)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
