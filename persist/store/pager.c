@@ -200,17 +200,17 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
  * be checked before recovery is what never changes: magic, version, sizes, store id. They lie in
  * the first sector.
  */
-static p3l_code read_store_id(p3l_pager *pager, uint8_t store_id[16], p3l_error *error) {
+static p3l_code read_store_id(p3l_device *file, const char *path, uint8_t store_id[16],
+                              p3l_error *error) {
   p3l_page zero;
   uint64_t size = 0;
-  int failed = pager->file->size(pager->file, &size);
+  int failed = file->size(file, &size);
   if (failed == 0 && size < sizeof(zero))
-    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is too short", pager->path);
-  if (failed == 0)
-    failed = pager->file->read(pager->file, &zero, sizeof(zero), (p3l_file_offset){0});
-  if (failed != 0) return p3l_fail_errno(error, failed, "%s: reading the header page", pager->path);
+    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is too short", path);
+  if (failed == 0) failed = file->read(file, &zero, sizeof(zero), (p3l_file_offset){0});
+  if (failed != 0) return p3l_fail_errno(error, failed, "%s: reading the header page", path);
   p3l_error why;
-  p3l_code code = p3l_header_check(&zero, pager->path, &why);
+  p3l_code code = p3l_header_check(&zero, path, &why);
   if (code != P3L_OK && code != P3L_CORRUPT) {
     if (error != NULL) *error = why;
     return code;
@@ -260,7 +260,7 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
   pthread_rwlock_init(&pager->readers, NULL);
 
   uint8_t store_id[16];
-  p3l_code code = read_store_id(pager, store_id, error);
+  p3l_code code = read_store_id(file, path, store_id, error);
   if (code == P3L_OK) code = p3l_log_open(&pager->log, log, log_path, store_id, error);
   if (code == P3L_OK) code = recover(pager, recovery, error);
   if (code != P3L_OK) {
@@ -288,19 +288,25 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
             ? "%s is open for writing by another process; try again when it has closed it"
             : "%s is open in another process; one writer excludes all others",
         path);
+  if (failed == EINVAL)
+    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is no regular file", path);
   if (failed != 0) return p3l_fail_errno(error, failed, "%s: opening it", path);
 
   char *log_path = NULL;
   failed =
       asprintf(&log_path, "%s-log", path) < 0 ? ENOMEM : p3l_file_open(log_path, mode, false, &log);
   if (failed != 0) {
+    /* Of a foreign file nobody should look for the log. */
+    uint8_t store_id[16];
+    p3l_code code = read_store_id(file, path, store_id, error);
     file->close(file);
-    p3l_code code =
-        failed == ENOENT
-            ? p3l_fail(error, P3L_CORRUPT,
-                       "%s is missing: it has what was committed last to %s; put it back beside it",
-                       log_path, path)
-            : p3l_fail_errno(error, failed, "%s-log: opening it", path);
+    if (code == P3L_OK)
+      code = failed == ENOENT
+                 ? p3l_fail(error, P3L_CORRUPT,
+                            "%s is missing: it has what was committed last to %s; put it back "
+                            "beside it",
+                            log_path, path)
+                 : p3l_fail_errno(error, failed, "%s-log: opening it", path);
     free(log_path);
     return code;
   }

@@ -252,8 +252,7 @@ static void what_is_no_store_is_told(void **state) {
   FILE *file = fopen(path, "w");
   for (int i = 0; i < 2000; i++) fputs("not a store\n", file);
   fclose(file);
-  assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error),
-                   P3L_CORRUPT); /* no log beside it */
+  assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_NOT_A_STORE);
   snprintf(other, sizeof(other), "%s/s", folder);
   assert_int_equal(p3l_store_create(other, &error), P3L_OK);
   snprintf(other, sizeof(other), "%s/s-log", folder);
