@@ -1,0 +1,13 @@
+/* A part as a record: what a mode of records.h gives out. */
+#ifndef OO1_RECORD_H
+#define OO1_RECORD_H
+
+#include "graph.h"
+
+typedef struct oo1_record {
+  uint32_t id, x, y;
+  char type[OO1_TYPE_BYTES];
+  uint32_t to[OO1_OUT]; /* ids; not filled in where only the part was asked for */
+} oo1_record;
+
+#endif
