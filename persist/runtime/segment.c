@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -46,10 +47,46 @@ static void *reserve(size_t bytes, int protection) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
+/*
+ * Where the range may lie. A program's own memory, loaded anywhere by Linux, has bit 46 of its
+ * addresses set: below that, the compiler plugin tells the two apart by one instruction. Random, as the
+ * kernel would choose. ThreadSanitizer allows only addresses of its own.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define ANYWHERE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ANYWHERE 1
+#endif
+#endif
+#if defined(__x86_64__) && !defined(ANYWHERE)
+#define LOWEST_BASE UINT64_C(0x200000000000)
+#define HIGHEST_END UINT64_C(0x400000000000)
+#define TRIES 16
+
+static void *reserve_range(uint64_t bytes) {
+  for (int i = 0; i < TRIES; i++) {
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+      random = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t places = (HIGHEST_END - LOWEST_BASE - bytes) / OPENED_BYTES;
+    /* A hint: where something is already, the kernel finds another place. The last try has none. */
+    void *hint = i + 1 == TRIES ? NULL : (void *)(LOWEST_BASE + random % places * OPENED_BYTES);
+    void *range = mmap(hint, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) return NULL;
+    if ((uint64_t)range + bytes <= HIGHEST_END) return range;
+    munmap(range, bytes);
+  }
+  return NULL;
+}
+#else
+static void *reserve_range(uint64_t bytes) { return reserve(bytes, PROT_NONE); }
+#endif
+
 static bool reserve_all(uint64_t bytes) {
   size_t cards = bytes >> P3L_CARD_SHIFT;
   size_t table = (bytes >> P3L_SEGMENT_SHIFT) * sizeof(*p3l_segment_table);
-  void *range = reserve(bytes + OPENED_BYTES, PROT_NONE);
+  void *range = reserve_range(bytes + OPENED_BYTES);
   void *card_memory = reserve(cards, PROT_READ | PROT_WRITE);
   void *table_memory = reserve(table, PROT_READ | PROT_WRITE);
   if (range == NULL || card_memory == NULL || table_memory == NULL) {
@@ -60,7 +97,7 @@ static bool reserve_all(uint64_t bytes) {
   }
   uintptr_t base = ((uintptr_t)range + OPENED_BYTES - 1) & ~(uintptr_t)(OPENED_BYTES - 1);
   p3l_segment_table = table_memory;
-  segment_count = bytes >> P3L_SEGMENT_SHIFT;
+  segment_count = (bytes >> P3L_SEGMENT_SHIFT) - 1; /* the last is a gap to whatever comes behind */
   p3l_persistent_memory.cards = card_memory;
   p3l_persistent_memory.base = base;
   p3l_persistent_memory.bytes = bytes; /* last: from here on addresses lie within */
@@ -75,9 +112,8 @@ p3l_code p3l_memory_reserve(p3l_error *error) {
   pthread_mutex_unlock(&lock);
   if (reserved) return P3L_OK;
   return p3l_fail(error, P3L_NO_MEMORY,
-                  "no room for persistent objects: the kernel reserves not "
-                  "even %llu MB of addresses; "
-                  "raise the limit of virtual memory (ulimit -v)",
+                  "no room for persistent objects: the kernel reserves not even %llu MB of "
+                  "addresses; raise the limit of virtual memory (ulimit -v)",
                   (unsigned long long)(LEAST_BYTES >> 20));
 }
 

@@ -2,8 +2,8 @@
  * Virtual memory for resident objects: one range of addresses, cut into segments of 1 MB. Given an
  * address, the segment says what lies there, whose it is, and where in the store.
  *
- *   p3l_persistent_memory.base
- *   v
+ *   p3l_persistent_memory.base       on x86-64, all of it lies below 2^46 (but under ThreadSanitizer), and
+ *   v                                nobody ever has the last segment
  *   +---------+---------+---------+---------+---------+----- ... -----+
  *   | frames  | arena   | arena   | large   | (large) | not used      |   PROT_NONE until it is taken
  *   +---------+---------+---------+---------+---------+----- ... -----+

@@ -34,6 +34,10 @@ static void the_range_is_aligned_and_its_cards_are_clear(void **state) {
   assert_int_equal(p3l_persistent_memory.cards[(p3l_persistent_memory.bytes >> P3L_CARD_SHIFT) - 1],
                    0);
   int local;
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  assert_true(p3l_persistent_memory.base + p3l_persistent_memory.bytes <= UINT64_C(1) << 46);
+  assert_true(((uintptr_t)&local >> 46 & 1) == 1); /* what the plugin counts on */
+#endif
   assert_false(p3l_is_persistent(&local));
   assert_null(p3l_segment_of(&local));
   assert_null(p3l_segment_of(NULL));
