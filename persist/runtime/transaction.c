@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 static void changes_free(p3l_changes *changes) {
-  free(changes->cards);
+  for (size_t i = 0; i < changes->chunk_count; i++) free(changes->chunks[i]);
+  free(changes->chunks);
   p3l_table_free(&changes->kept);
   free(changes->new_cards);
   free(changes->made.places);

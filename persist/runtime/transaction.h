@@ -11,8 +11,8 @@
  *   object.c, roots.c     what a program makes, deletes, names
  *
  * Invariants:
- *  1. A card's byte is P3L_CARD_KEPT if and only if its former bytes are in `cards` of the
- *     transaction; P3L_CARD_NEW: all objects in it are new. Cards of other stores' segments are
+ *  1. A card's byte is P3L_CARD_KEPT if and only if its former bytes are among the kept
+ *     cards of the transaction; P3L_CARD_NEW: all objects in it are new. Cards of other stores' segments are
  *     never touched. Outside of transactions all bytes are zero.
  *  2. Something made resident into a card that is marked (an arena grows by objects that are merely
  *     read) is kept, too: p3l_changes_arrived(). So putting the card back loses nothing. That it
@@ -55,9 +55,11 @@ typedef struct p3l_changes {
   p3l_pager_transaction *pager;
   uint32_t type_limit; /* of the store's type table at begin */
 
-  p3l_kept_card *cards;
-  size_t card_count, card_capacity;
-  p3l_table kept; /* index of a card -> index in `cards` */
+  /* In chunks that do not move: growing costs no copy, and small ones come out of malloc's hand. */
+  p3l_kept_card **chunks;
+  size_t chunk_count, chunk_capacity;
+  size_t card_count;
+  p3l_table kept; /* index of a card -> which kept card */
   p3l_card_run *new_cards;
   size_t new_count, new_capacity;
 
@@ -74,6 +76,12 @@ typedef struct p3l_changes {
   p3l_page_number last_number; /* page written last, and its private copy */
   p3l_page *last_page;
 } p3l_changes;
+
+#define P3L_CHUNK_CARDS 64
+
+static inline p3l_kept_card *p3l_kept_card_at(const p3l_changes *changes, size_t index) {
+  return &changes->chunks[index / P3L_CHUNK_CARDS][index % P3L_CHUNK_CARDS];
+}
 
 /* Under the slow-path lock: an object that is not the transaction's came to lie at `memory`. */
 void p3l_changes_arrived(p3l_store *store, const uint8_t *memory, uint64_t bytes);

@@ -39,16 +39,24 @@ bool p3l_place_list_add(p3l_place_list *list, const p3l_place *place) {
 
 /* Places for `cards` to keep, and the one in reserve (invariant 2). */
 static bool reserve(p3l_changes *changes, size_t cards) {
-  p3l_kept_card *kept = p3l_grown(changes->cards, &changes->card_capacity,
-                                  changes->card_count + cards + 1, sizeof(*changes->cards));
-  if (kept == NULL) return false;
-  changes->cards = kept;
+  size_t needed = (changes->card_count + cards) / P3L_CHUNK_CARDS + 1;
+  if (needed > changes->chunk_count) {
+    p3l_kept_card **chunks =
+        p3l_grown(changes->chunks, &changes->chunk_capacity, needed, sizeof(*changes->chunks));
+    if (chunks == NULL) return false;
+    changes->chunks = chunks;
+  }
+  while (changes->chunk_count < needed) {
+    p3l_kept_card *chunk = malloc(sizeof(*chunk) * P3L_CHUNK_CARDS);
+    if (chunk == NULL) return false;
+    changes->chunks[changes->chunk_count++] = chunk;
+  }
   return p3l_table_reserve(&changes->kept, cards + 1);
 }
 
 /* There is a place for it. */
 static void keep(p3l_changes *changes, uintptr_t card) {
-  p3l_kept_card *kept = &changes->cards[changes->card_count];
+  p3l_kept_card *kept = p3l_kept_card_at(changes, changes->card_count);
   kept->card = card;
   memcpy(kept->bytes, memory_of(card), P3L_CARD_BYTES);
   p3l_table_add(&changes->kept, card, changes->card_count++);
@@ -134,18 +142,21 @@ void p3l_changes_arrived(p3l_store *store, const uint8_t *memory, uint64_t bytes
     if (!p3l_table_find(&changes->kept, card, &index)) continue;
     const uint8_t *from = memory_of(card) > memory ? memory_of(card) : memory;
     const uint8_t *to = memory_of(card + 1) < end ? memory_of(card + 1) : end;
-    memcpy(changes->cards[index].bytes + (from - memory_of(card)), from, (size_t)(to - from));
+    memcpy(p3l_kept_card_at(changes, index)->bytes + (from - memory_of(card)), from,
+           (size_t)(to - from));
   }
 }
 
 void p3l_changes_put_back(p3l_changes *changes) {
-  for (size_t i = 0; i < changes->card_count; i++)
-    memcpy(memory_of(changes->cards[i].card), changes->cards[i].bytes, P3L_CARD_BYTES);
+  for (size_t i = 0; i < changes->card_count; i++) {
+    const p3l_kept_card *kept = p3l_kept_card_at(changes, i);
+    memcpy(memory_of(kept->card), kept->bytes, P3L_CARD_BYTES);
+  }
 }
 
 void p3l_changes_unmark(p3l_changes *changes) {
   for (size_t i = 0; i < changes->card_count; i++)
-    p3l_persistent_memory.cards[changes->cards[i].card] = 0;
+    p3l_persistent_memory.cards[p3l_kept_card_at(changes, i)->card] = 0;
   for (size_t i = 0; i < changes->new_count; i++)
     memset(p3l_persistent_memory.cards + changes->new_cards[i].first, 0,
            changes->new_cards[i].count);

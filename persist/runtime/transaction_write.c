@@ -172,10 +172,11 @@ static p3l_code write_difference(void *state, const p3l_place *place, p3l_error 
 static p3l_code write_differences(p3l_store *store, p3l_error *error) {
   p3l_changes *changes = store->changes;
   for (size_t i = 0; i < changes->card_count; i++) {
+    const p3l_kept_card *kept = p3l_kept_card_at(changes, i);
     const uint8_t *card =
-        (const uint8_t *)(p3l_persistent_memory.base + (changes->cards[i].card << P3L_CARD_SHIFT));
-    if (memcmp(card, changes->cards[i].bytes, P3L_CARD_BYTES) == 0) continue;
-    comparison comparison = {.store = store, .card = card, .kept = changes->cards[i].bytes};
+        (const uint8_t *)(p3l_persistent_memory.base + (kept->card << P3L_CARD_SHIFT));
+    if (memcmp(card, kept->bytes, P3L_CARD_BYTES) == 0) continue;
+    comparison comparison = {.store = store, .card = card, .kept = kept->bytes};
     p3l_code code = p3l_places_in(p3l_segment_of(card), card, card + P3L_CARD_BYTES,
                                   write_difference, &comparison, error);
     if (code != P3L_OK) return code;
