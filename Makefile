@@ -34,7 +34,7 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-softpmu build-planner build-persist build-oo1 ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1
+build: build-softpmu build-planner build-persist build-objects ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7
 	$(call say,building the hardmeter command)
 	@$(CARGO) build --release --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
@@ -55,14 +55,17 @@ build-persist:
 	@cmake -S persist -B build/persist >/dev/null
 	@cmake --build build/persist --parallel $(JOBS) -- --no-print-directory -s
 
-.PHONY: build-oo1
-build-oo1: build-persist
-	$(call say,building the programs of OO1)
-	@cmake -S workloads/oo1 -B build/oo1 >/dev/null
-	@cmake --build build/oo1 --parallel $(JOBS) -- --no-print-directory -s
+# The benchmarks of persistent objects: a program for each mode, each with its own compiler and library.
+.PHONY: build-objects
+build-objects: build-persist
+	$(call say,building the programs of OO1 and OO7)
+	@for name in oo1 oo7; do \
+	  cmake -S workloads/$$name -B build/$$name >/dev/null; \
+	  cmake --build build/$$name --parallel $(JOBS) -- --no-print-directory -s; \
+	done
 
 .PHONY: test
-test: build-softpmu build-planner build-persist build-oo1 ## run every test: unit, integration, end to end
+test: build-softpmu build-planner build-persist build-objects ## run every test: unit, integration, end to end
 	$(call say,testing the software PMU)
 	@$(MAKE) --no-print-directory -C softpmu test
 	$(call say,testing the PostgreSQL extension)
@@ -70,8 +73,9 @@ test: build-softpmu build-planner build-persist build-oo1 ## run every test: uni
 	$(call say,testing the persistent store)
 	@ctest --test-dir build/persist --output-on-failure
 	@$(MAKE) --no-print-directory test-persist-sanitized
-	$(call say,testing the programs of OO1)
+	$(call say,testing the programs of OO1 and OO7)
 	@ctest --test-dir build/oo1 --output-on-failure
+	@ctest --test-dir build/oo7 --output-on-failure
 	$(call say,testing the Rust rooms and the command from end to end)
 	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast 2>&1 | scripts/test-summary
 
