@@ -22,6 +22,14 @@ p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number) {
   return added;
 }
 
+/* A page that readers see in the file needs no entry; what an aborted transaction made would stay
+ * until the next checkpoint. Under the readers' lock, exclusively. */
+static void drop_if_empty(p3l_pager *pager, p3l_image *image) {
+  if (image->committed != NULL) return;
+  HASH_DEL(pager->images, image);
+  free(image);
+}
+
 void p3l_images_publish(p3l_pager_transaction *transaction) {
   p3l_pager *pager = transaction->pager;
   pthread_rwlock_wrlock(&pager->readers);
@@ -31,6 +39,7 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
     if (image->changed == 0) { /* nothing of it is in the log: `logged` stays as it was */
       free(image->private_copy);
       image->private_copy = NULL;
+      drop_if_empty(pager, image);
       continue;
     }
     free(image->committed);
@@ -45,12 +54,17 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
 }
 
 void p3l_images_discard(p3l_pager_transaction *transaction) {
+  p3l_pager *pager = transaction->pager;
+  if (transaction->pages == NULL) return;
+  pthread_rwlock_wrlock(&pager->readers);
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
     free(image->private_copy);
     image->private_copy = NULL;
     image->changed = 0;
     image->next = NULL;
+    drop_if_empty(pager, image);
   }
   transaction->pages = NULL;
+  pthread_rwlock_unlock(&pager->readers);
 }
