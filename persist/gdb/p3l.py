@@ -403,18 +403,27 @@ within the library, for the call would wait for it for ever."""
                         "a thread is making objects of %s resident just now; let it finish "
                         "(`finish` in that thread), then fetch" % store["path"].string()
                     )
-            before = gdb.parameter("unwindonsignal")
-            gdb.execute("set unwindonsignal on")
-            try:
-                word = word_of(
-                    gdb.parse_and_eval(
-                        "((void *(*)(void *, const void *))p3l_swizzle)((void *)%d, (void *)%d)"
-                        % (slot or 0, word)
-                    )
-                )
-            finally:
-                gdb.execute("set unwindonsignal %s" % ("on" if before else "off"))
+            word = self.call(word, slot)
         print(show(word, None) or "0x%x" % word)
+
+    def call(self, word, slot):
+        before = gdb.parameter("unwindonsignal")
+        gdb.execute("set unwindonsignal on")
+        try:
+            return word_of(
+                gdb.parse_and_eval(
+                    "((void *(*)(void *, const void *))p3l_swizzle)((void *)%d, (void *)%d)"
+                    % (slot or 0, word)
+                )
+            )
+        except gdb.error as failure:
+            # The fault handler threw, or ended the process: gdb has undone that.
+            raise gdb.GdbError(
+                "%s cannot be made resident, or gdb cannot call the program: %s"
+                % (show_address(word & ~SURROGATE), str(failure).split(",")[0].split("\n")[0])
+            )
+        finally:
+            gdb.execute("set unwindonsignal %s" % ("on" if before else "off"))
 
 
 class Follow(gdb.xmethod.XMethodWorker):
