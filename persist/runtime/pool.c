@@ -119,10 +119,9 @@ p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state 
   pool->store_pages = p3l_pager_page_count(store->pager);
   if (number.n >= pool->store_pages)
     return p3l_fail(error, P3L_DANGLING,
-                    "%s: a pointer leads to page %llu, and the store has %llu; p3l gc --dry-run "
-                    "lists all such pointers",
-                    store->path, (unsigned long long)number.n,
-                    (unsigned long long)pool->store_pages);
+                    "%s: a pointer leads to page %llu, behind the last page of the store; p3l gc "
+                    "--dry-run lists all such pointers",
+                    store->path, (unsigned long long)number.n);
   uint64_t first;
   uint32_t count = plan(store, number.n, &first);
   p3l_frame_run run;

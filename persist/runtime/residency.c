@@ -148,7 +148,13 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_e
     uint32_t offset = address.byte % P3L_PAGE_SIZE, granule = offset / P3L_GRANULE;
     if (number.n == 0 || address.byte >> P3L_ADDRESS_BITS != 0)
       return dangling(store, address, "which no object can have", error);
-    p3l_page_state *state = p3l_page_state_of(store, number);
+    p3l_page_state *state = p3l_page_state_known(store, number);
+    if (state == NULL) {
+      /* Not for pages that are none: a wild pointer would cost memory for states up to it. */
+      if (number.n >= p3l_pager_page_count(store->pager))
+        return dangling(store, address, "behind the last page of the store", error);
+      state = p3l_page_state_of(store, number);
+    }
     if (state == NULL) return no_memory(store, error);
     if (p3l_is_in_place(state, granule)) {
       *memory = (uint8_t *)state->frame + offset;

@@ -77,12 +77,22 @@ typedef struct p3l_state_top {
   p3l_state_middle *middles[];
 } p3l_state_top;
 
+#define P3L_NEAR_GROUPS 64u
+
 struct p3l_page_states {
   p3l_state_top *top; /* NULL: nothing is known yet */
+  /* The first groups once more, of 128 MB: two steps fewer, which is a fifth of the way of a pointer
+   * that is found in place. */
+  p3l_state_group *near[P3L_NEAR_GROUPS];
 };
 
 /* As p3l_page_state_known(), by any thread that may use the store, without the lock. */
 static inline p3l_page_state *p3l_page_state_find(const p3l_page_states *states, uint64_t number) {
+  if (number < P3L_NEAR_GROUPS * (uint64_t)P3L_GROUP_STATES) {
+    p3l_state_group *near =
+        __atomic_load_n(&states->near[number >> P3L_GROUP_SHIFT], __ATOMIC_ACQUIRE);
+    return near == NULL ? NULL : &near->states[number & (P3L_GROUP_STATES - 1)];
+  }
   const p3l_state_top *top = __atomic_load_n(&states->top, __ATOMIC_ACQUIRE);
   uint64_t index = number >> P3L_TOP_SHIFT;
   if (top == NULL || index >= top->count) return NULL;

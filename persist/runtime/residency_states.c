@@ -51,6 +51,8 @@ static p3l_page_state *make(p3l_store *store, p3l_page_number number) {
   uint64_t at = number.n >> P3L_GROUP_SHIFT & (P3L_GROUP_STATES - 1);
   middle->allocated[at] = allocated;
   __atomic_store_n(&middle->groups[at], group, __ATOMIC_RELEASE);
+  if (index == 0 && at < P3L_NEAR_GROUPS)
+    __atomic_store_n(&states->near[at], group, __ATOMIC_RELEASE);
   p3l_memory_grew(store, sizeof(*group));
   return &group->states[number.n & (P3L_GROUP_STATES - 1)];
 }
@@ -91,7 +93,9 @@ static void free_groups(p3l_store *store, bool known_too) {
     p3l_state_middle *middle = top->middles[index];
     for (uint32_t at = 0; middle != NULL && at < P3L_GROUP_STATES; at++) {
       const p3l_state_group *group = middle->groups[at];
-      if (group != NULL && (known_too || !anything_known(group))) free_group(store, middle, at);
+      if (group == NULL || (!known_too && anything_known(group))) continue;
+      if (index == 0 && at < P3L_NEAR_GROUPS) store->pages->near[at] = NULL;
+      free_group(store, middle, at);
     }
   }
 }

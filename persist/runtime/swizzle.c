@@ -5,6 +5,9 @@
 #include "residency_pages.h"
 #include "store.h"
 
+/* Bits 63..56 of every surrogate. */
+#define SURROGATE_BYTE 0x80u
+
 /* Per thread: the store for slots outside of persistent memory. */
 static _Thread_local p3l_store *used;
 /* An upgrade function copies surrogates, and may do so through a door that checks its loads. */
@@ -53,8 +56,8 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
   uint64_t address = value & ~P3L_SURROGATE_BIT;
   /* No surrogate: an address, something negative that the program means otherwise ((void *)-1), or
    * what reads as page 0 (-0.0, INT64_MIN), for plugins check words that may be no pointers. */
-  if (value == address || (value & P3L_SURROGATE_ZEROS) != 0 || address < P3L_PAGE_SIZE ||
-      upgrading)
+  if (__builtin_expect(
+          value >> P3L_ADDRESS_BITS != SURROGATE_BYTE || address < P3L_PAGE_SIZE || upgrading, 0))
     return (void *)(uintptr_t)surrogate;
 
   p3l_segment *segment = p3l_segment_of(slot);

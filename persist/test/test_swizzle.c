@@ -142,7 +142,7 @@ static void places_without_objects_are_dangling(void **state) {
   uint64_t count = p3l_pager_page_count(f.store->pager);
   assert_fault(P3L_DANGLING, p3l_swizzle(NULL, surrogate_of(page, 8)), "where no object is");
   assert_fault(P3L_DANGLING, p3l_swizzle(NULL, surrogate_of(page, 4095)), "offset 4095");
-  assert_fault(P3L_DANGLING, p3l_swizzle(NULL, surrogate_of(count, 80)), "the store has");
+  assert_fault(P3L_DANGLING, p3l_swizzle(NULL, surrogate_of(count, 80)), "behind the last page");
   assert_fault(P3L_DANGLING, p3l_swizzle(NULL, surrogate_of((UINT64_C(1) << 44) - 1, 80)),
                "page 17592186044415");
   for (uint64_t other = 1; other < count; other++)
