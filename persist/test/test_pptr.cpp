@@ -430,6 +430,71 @@ static void a_corrupt_page_throws(void **) {
   assert_int_equal(store.root<node>("list")->next->next->id, 2);
 }
 
+static void exceptions_end_scopes_and_transactions(void **) {
+  folder folder;
+  {
+    p3l::store store(folder / "s", p3l::create());
+    make_list(store);
+    store.transact([&] { store.erase(store.root<node>("list")->next->next); });
+  }
+  p3l::store store(folder / "s");
+  node *second = store.root<node>("list")->next;
+  assert_int_equal(code_of([&] {
+                     store.transact([&] {
+                       p3l::edit(second)->id = 99;
+                       second->next->id = 98; /* there is none */
+                     });
+                   }),
+                   P3L_DANGLING);
+  assert_int_equal(second->id, 1); /* aborted */
+  assert_int_equal(code_of([&] {
+                     p3l::scope reading(store);
+                     assert_int_equal(second->next->id, 2);
+                   }),
+                   P3L_DANGLING);
+  store.transact([&] { second->next = nullptr; }); /* would wait for a scope that was not left */
+  assert_true(second->next == nullptr);
+}
+
+static void stores_are_kept_apart(void **) {
+  folder folder;
+  {
+    p3l::store one(folder / "one", p3l::create()), two(folder / "two", p3l::create());
+    make_list(one);
+    make_list(two);
+  }
+  p3l::store one(folder / "one"), two(folder / "two");
+  node *first_of_one = one.root<node>("list"), *first_of_two = two.root<node>("list");
+  /* Copied as it is, the slot's surrogate would lead to an object of the other store. */
+  assert_int_equal(
+      code_of([&] { two.transact([&] { first_of_two->next = first_of_one->next->next; }); }),
+      P3L_MISUSE);
+  assert_int_equal(first_of_two->next->id, 1);
+
+  p3l_use(one.get());
+  p3l::kept<node> third(first_of_one->next->next);
+  assert_ptr_equal(third.get(), first_of_one->next->next.get());
+  p3l_use(two.get()); /* the same surrogate, another object */
+  assert_ptr_equal(third.get(), first_of_two->next->next.get());
+  p3l_use(nullptr);
+  assert_int_equal(code_of([&] { third.get(); }), P3L_MISUSE); /* of which store? */
+}
+
+static void an_evicted_slot_is_a_surrogate_again(void **) {
+  folder folder;
+  p3l::store store(folder / "s", p3l::create());
+  make_list(store);
+  assert_int_equal(walk(store), NODES);
+  p3l::kept<node> last(store.root<node>("list"));
+  while (last->next) last = p3l::kept<node>(last->next);
+  store.evict(0);
+  assert_true(store.statistics().objects_evicted > 0);
+  std::uint64_t before = store.statistics().swizzled;
+  assert_int_equal(walk(store), NODES);
+  assert_int_equal(store.statistics().swizzled - before, NODES - 1);
+  assert_int_equal(last->id, NODES - 1);
+}
+
 static void a_root_is_what_it_is(void **) {
   folder folder;
   p3l::store store(folder / "s", p3l::create());
@@ -481,6 +546,9 @@ int main() {
       cmocka_unit_test(failures_are_exceptions_and_leave_the_store_usable),
       cmocka_unit_test(a_pointer_that_cannot_be_followed_throws),
       cmocka_unit_test(a_corrupt_page_throws),
+      cmocka_unit_test(exceptions_end_scopes_and_transactions),
+      cmocka_unit_test(stores_are_kept_apart),
+      cmocka_unit_test(an_evicted_slot_is_a_surrogate_again),
       cmocka_unit_test(a_root_is_what_it_is),
       cmocka_unit_test(scopes_and_pins_follow_their_blocks),
   };
