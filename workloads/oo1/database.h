@@ -144,6 +144,12 @@ __attribute__((unused)) static void oo1_fill(const oo1_graph *graph) {
 
 /* ---- reading, twice ---- */
 
+#ifdef OO1_INLINE
+#define OO1_ONE_CALL
+#else
+#define OO1_ONE_CALL __attribute__((noinline))
+#endif
+
 #define OO1_TYPE_OF(part) ((const char *)OO1_AT(oo1_part, part)->type)
 
 #define OO1_PASS(name) oo1_timed_##name
