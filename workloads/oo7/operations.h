@@ -10,15 +10,18 @@
  * root's x and y are exchanged. T6: of each composite part the root alone. No guard: it is a template.
  */
 
-static void OO7_PASS(graph)(struct oo7_atomic *part, uint32_t *seen) {
+/* Bit i of `seen`: atomic part i of the composite part was visited. Returned, not pointed to: it stays
+ * in a register, whatever is called meanwhile. */
+static uint32_t OO7_PASS(graph)(struct oo7_atomic *part, uint32_t seen) {
   OO7_VISIT(part);
-  *seen |= UINT32_C(1) << part->id % OO7_ATOMIC;
+  seen |= UINT32_C(1) << part->id % OO7_ATOMIC;
   /* gcc unrolls the loop by itself where no check is in it, and not where one is: said aloud. */
   _Pragma("GCC unroll 3") for (unsigned k = 0; k < OO7_OUT; k++) {
     struct oo7_connection *connection = OO7_GET(part->to[k]);
     struct oo7_atomic *next = OO7_GET(connection->to);
-    if ((*seen >> next->id % OO7_ATOMIC & 1) == 0) OO7_PASS(graph)(next, seen);
+    if ((seen >> next->id % OO7_ATOMIC & 1) == 0) seen = OO7_PASS(graph)(next, seen);
   }
+  return seen;
 }
 
 static void OO7_PASS(composite)(struct oo7_composite *composite, oo7_traversal traversal) {
@@ -33,8 +36,7 @@ static void OO7_PASS(composite)(struct oo7_composite *composite, oo7_traversal t
     root->x = root->y;
     root->y = x;
   }
-  uint32_t seen = 0;
-  OO7_PASS(graph)(root, &seen);
+  OO7_PASS(graph)(root, 0);
 }
 
 static void OO7_PASS(assembly)(struct oo7_assembly *assembly, oo7_traversal traversal) {
