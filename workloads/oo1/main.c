@@ -60,7 +60,7 @@ static const struct argp_option run_options[] = {
     {"rounds", ROUNDS, "N", 0, "of protocol hot (default 5)", 0},
     {"hot-set", HOT_SET, "N", 0, "patterns of protocol hot-set (default 60)", 0},
     {"drop-cache", DROP, 0, 0, "begin with none of the store in the page cache", 0},
-    {"prefetch", PREFETCH, 0, 0, "P3L: p3l_prefetch before each new pattern", 0},
+    {"prefetch", PREFETCH, 0, 0, "P3L: p3l_prefetch at the beginning of the first unit", 0},
     {"memory-limit", LIMIT, "BYTES", 0, "P3L: of resident objects", 0},
     {"graph", GRAPH, "GRAPH", 0, "refuse a store of another graph", 0},
     {"digest", DIGEST, "HEX", 0, "likewise, by the graph's digest", 0},

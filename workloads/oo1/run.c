@@ -47,10 +47,10 @@ static void prepare(session *run, uint32_t pattern) {
   }
 }
 
-static void perform(session *run, const oo1_operations *operations, uint32_t pattern, bool fresh) {
+static void perform(session *run, const oo1_operations *operations, uint32_t pattern, bool first) {
   switch (run->request->measure) {
     case OO1_TRAVERSAL:
-      operations->traverse(run->roots[pattern], OO1_HOPS, fresh && run->request->how.prefetch);
+      operations->traverse(run->roots[pattern], OO1_HOPS, first && run->request->how.prefetch);
       break;
     case OO1_REVERSE:
       if (operations->reverse(run->roots[pattern], OO1_HOPS, OO1_REVERSE_LIMIT) &&
@@ -107,7 +107,7 @@ static void timed_step(session *run, const oo1_step *step) {
   if (is_insert(run)) run->mode->counts(&before);
   uint64_t cpu = oo1_clock(CLOCK_PROCESS_CPUTIME_ID), wall = oo1_clock(CLOCK_MONOTONIC);
   for (uint32_t i = 0; i < step->repeats; i++)
-    perform(run, &run->mode->timed, step->pattern, step->fresh && i == 0);
+    perform(run, &run->mode->timed, step->pattern, step == run->result->plan.steps && i == 0);
   wall = oo1_clock(CLOCK_MONOTONIC) - wall;
   cpu = oo1_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   if (is_insert(run)) {
