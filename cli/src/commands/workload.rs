@@ -2,7 +2,7 @@
 
 use super::{interruption, CommandError, Globals};
 use crate::terminal;
-use hardmeter_session::{SessionError, Stop};
+use hardmeter_session::{Progress, SessionError, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -49,6 +49,18 @@ impl Bar {
             ProgressBar::new(0).with_style(style.expect("a valid template").progress_chars("=> "))
         };
         Bar(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn phase(&self, what: &str, units: u64) {
+        self.0.reset();
+        self.0.set_length(units);
+        self.0.set_message(what.to_owned());
+    }
+
+    fn advance(&self, units: u64) {
+        self.0.inc(units);
     }
 }
 

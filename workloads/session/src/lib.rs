@@ -4,11 +4,13 @@
 //! It is not for what a workload says to the server: statements and tables are theirs.
 
 mod error;
+mod progress;
 mod session;
 mod side_by_side;
 mod stop;
 
 pub use error::SessionError;
+pub use progress::Progress;
 pub use session::{ensure_database, Answer, Cost, Session, Target};
 pub use side_by_side::{side_by_side, usual_jobs};
 pub use stop::Stop;

@@ -8,7 +8,7 @@ use crate::error::TpccError;
 use crate::population::Population;
 use crate::random::Constants;
 use crate::schema::{Layout, Table, CREATE_LOAD_TABLE, LOAD_TABLE};
-use hardmeter_session::{side_by_side, Session, Stop, Target};
+use hardmeter_session::{side_by_side, Progress, Session, Stop, Target};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What to load.
@@ -67,14 +67,6 @@ pub struct Phases {
     pub vacuum: f64,
 }
 
-/// Told how far a load is.
-pub trait LoadProgress: Sync {
-    /// A part begins, of so many units.
-    fn phase(&self, what: &str, units: u64);
-    /// So many units more are done.
-    fn advance(&self, units: u64);
-}
-
 impl Mark {
     /// What a database was loaded with. `None`: nothing of ours.
     pub fn of(session: &mut Session) -> Result<Option<Mark>, TpccError> {
@@ -131,7 +123,7 @@ pub fn load(
     target: &Target,
     order: &LoadOrder,
     stop: &Stop,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
 ) -> Result<Loaded, TpccError> {
     let mut session = Session::open(target, stop)?;
     let mut mark = prepare(&mut session, order)?;
@@ -224,7 +216,7 @@ fn copy_part(
     session: &mut Session,
     population: &Population,
     part: u32,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
 ) -> Result<(), TpccError> {
     let what = match part {
         0 => "loading the items".to_owned(),

@@ -7,7 +7,7 @@
 use crate::error::TpchError;
 use crate::scale::Scale;
 use crate::schema::{Index, Table};
-use hardmeter_session::{side_by_side, Session, Stop, Target};
+use hardmeter_session::{side_by_side, Progress, Session, Stop, Target};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,14 +47,6 @@ pub struct Phases {
     pub copy: f64,
     pub index: f64,
     pub vacuum: f64,
-}
-
-/// Told how far a load is.
-pub trait LoadProgress: Sync {
-    /// A part begins, of so many units (rows, indexes, tables).
-    fn phase(&self, what: &str, units: u64);
-    /// So many units more are done.
-    fn advance(&self, units: u64);
 }
 
 /// What the data in a database are, by the mark that a load left, or by counting where another program loaded them.
@@ -121,7 +113,7 @@ pub fn load(
     target: &Target,
     order: &LoadOrder,
     stop: &Stop,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
 ) -> Result<Loaded, TpchError> {
     let mut session = Session::open(target, stop)?;
     make_room(&mut session, order.replace)?;
@@ -158,7 +150,7 @@ fn fill(
     target: &Target,
     order: &LoadOrder,
     stop: &Stop,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
     session: &mut Session,
 ) -> Result<Loaded, TpchError> {
     let mut seconds = Phases::default();
@@ -218,7 +210,7 @@ fn copy_table(
     session: &mut Session,
     table: Table,
     scale: Scale,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
 ) -> Result<u64, TpchError> {
     let what = format!("loading {}", table.name());
     let name = table.name();
@@ -244,7 +236,7 @@ fn copy_rows(
     what: &str,
     table: Table,
     scale: Scale,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
 ) -> Result<u64, TpchError> {
     let sql = format!("COPY {} FROM STDIN (FREEZE, DELIMITER '|')", table.name());
     let factor = scale.factor();
@@ -270,7 +262,7 @@ fn copy_rows(
 fn append_rows<T: Display>(
     rows: &mut impl Iterator<Item = T>,
     buffer: &mut Vec<u8>,
-    progress: &dyn LoadProgress,
+    progress: &dyn Progress,
 ) -> bool {
     const ENOUGH: usize = (1 << 16) - 512;
     let mut count = 0;

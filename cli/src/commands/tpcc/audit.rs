@@ -4,7 +4,7 @@ use super::TPCC;
 use crate::commands::place::Place;
 use crate::commands::workload::{cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
-use hardmeter_tpcc::audit::{audit, Audit as Audited, AuditProgress, Condition, Finding, Tool, Verdict};
+use hardmeter_tpcc::audit::{audit, Audit as Audited, Condition, Finding, Tool, Verdict};
 use indicatif::HumanCount;
 use serde_json::json;
 
@@ -23,17 +23,6 @@ pub(super) struct Audit {
     place: Place,
     #[command(flatten)]
     output: Output,
-}
-
-impl AuditProgress for Bar {
-    fn lines(&self, count: u64) {
-        self.0.set_length(count);
-    }
-
-    fn begins(&self, what: &str) {
-        self.0.set_message(what.to_owned());
-        self.0.inc(1);
-    }
 }
 
 impl Audit {

@@ -5,7 +5,7 @@ use crate::commands::place::{memory_mb, Place};
 use crate::commands::workload::{cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::{ensure_database, usual_jobs};
-use hardmeter_tpcc::load::{load, LoadOrder, LoadProgress, Loaded};
+use hardmeter_tpcc::load::{load, LoadOrder, Loaded};
 use hardmeter_tpcc::schema::Layout;
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -41,18 +41,6 @@ pub(super) struct Load {
     place: Place,
     #[command(flatten)]
     output: Output,
-}
-
-impl LoadProgress for Bar {
-    fn phase(&self, what: &str, units: u64) {
-        self.0.reset();
-        self.0.set_length(units);
-        self.0.set_message(what.to_owned());
-    }
-
-    fn advance(&self, units: u64) {
-        self.0.inc(units);
-    }
 }
 
 impl Load {

@@ -4,7 +4,7 @@ use super::{argument, cancelled_by_signals, Bar, Output, TPCH};
 use crate::commands::place::{memory_mb, Place};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::{ensure_database, usual_jobs};
-use hardmeter_tpch::load::{load, LoadOrder, LoadProgress, Loaded};
+use hardmeter_tpch::load::{load, LoadOrder, Loaded};
 use hardmeter_tpch::Scale;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
@@ -30,18 +30,6 @@ pub(super) struct Load {
     place: Place,
     #[command(flatten)]
     output: Output,
-}
-
-impl LoadProgress for Bar {
-    fn phase(&self, what: &str, units: u64) {
-        self.0.reset();
-        self.0.set_length(units);
-        self.0.set_message(what.to_owned());
-    }
-
-    fn advance(&self, units: u64) {
-        self.0.inc(units);
-    }
 }
 
 impl Load {

@@ -4,9 +4,9 @@
 //! something is. Sums and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone
 //! takes minutes (research/prove.md).
 
-use super::{AuditProgress, Condition, Tool, Verdict};
+use super::{Condition, Tool, Verdict};
 use crate::error::TpccError;
-use hardmeter_session::Session;
+use hardmeter_session::{Progress, Session};
 use std::time::Instant;
 
 /// A condition: what must hold, and what finds that it does not.
@@ -126,12 +126,12 @@ const EXAMPLES: usize = 3;
 pub fn check(
     session: &mut Session,
     tool: Tool,
-    progress: &dyn AuditProgress,
+    progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
+    progress.phase("checking conditions", ALL.len() as u64);
     let has_run = has_run(session, tool)?;
     let mut conditions = vec![];
     for (number, rule) in (1u8..).zip(&ALL) {
-        progress.begins(&format!("condition {number}: {}", rule.rule));
         conditions.push(if number == INITIAL_ONLY && has_run {
             Condition {
                 number,
@@ -144,6 +144,7 @@ pub fn check(
         } else {
             check_one(session, tool, number, rule)?
         });
+        progress.advance(1);
     }
     Ok(conditions)
 }

@@ -4,14 +4,14 @@
 //! share is held against the window that the specification's auditors use (clause 9.2.2.5), or against the value that
 //! a distribution of the specification has.
 
-use super::{AuditProgress, Finding, Tool, Verdict};
+use super::{Finding, Tool, Verdict};
 use crate::error::TpccError;
 use crate::random::A_ITEM;
-use hardmeter_session::Session;
+use hardmeter_session::{Progress, Session};
 use statrs::function::gamma::checked_gamma_ur;
 
-/// How many findings there are.
-pub const LINES: usize = 9;
+/// Scans of tables that the findings take.
+const SCANS: usize = SHARES.len() + 3;
 
 /// Below this probability a deviation is no chance.
 const CHANCE: f64 = 0.001;
@@ -75,27 +75,28 @@ pub fn examine(
     session: &mut Session,
     tool: Tool,
     warehouses: u64,
-    progress: &dyn AuditProgress,
+    progress: &dyn Progress,
 ) -> Result<Vec<Finding>, TpccError> {
+    progress.phase("looking for the driver", SCANS as u64);
     let mut findings = vec![];
     for share in &SHARES {
-        progress.begins(share.name);
         let (some, all) = pair(&numbers(session, tool, share.name, share.sql)?);
         findings.push(share_finding(share, some, all, warehouses));
+        progress.advance(1);
     }
-    progress.begins("order lines of an order");
     let sql = format!("SELECT o_ol_cnt, count(*) FROM {{orders}} WHERE {RUN_ORDERS} GROUP BY 1 ORDER BY 1");
     let counts = numbers(session, tool, "counting order lines", &sql)?;
     findings.push(mean_of_lines(&counts));
     findings.push(evenly("order lines of an order, evenly from 5 to 15", "2.4.1.3", &spread(&counts, 5, 15)));
-    progress.begins("districts of orders");
+    progress.advance(1);
     let sql = format!("SELECT o_d_id, count(*) FROM {{orders}} WHERE {RUN_ORDERS} GROUP BY 1 ORDER BY 1");
     let counts = numbers(session, tool, "counting orders of districts", &sql)?;
     findings.push(evenly("districts of orders, evenly from 1 to 10", "2.4.1.2", &spread(&counts, 1, 10)));
-    progress.begins("items of order lines");
+    progress.advance(1);
     let sql = "SELECT n, count(*) FROM (SELECT count(*) AS n FROM {order_line} WHERE ol_o_id > 3000 GROUP BY ol_i_id) items
         GROUP BY n ORDER BY n DESC";
     findings.push(items(&numbers(session, tool, "counting items of order lines", sql)?));
+    progress.advance(1);
     Ok(findings)
 }
 

@@ -11,7 +11,7 @@ pub mod driver;
 mod names;
 
 use crate::error::TpccError;
-use hardmeter_session::{Session, Stop, Target};
+use hardmeter_session::{Progress, Session, Stop, Target};
 use std::time::Instant;
 
 pub use names::Tool;
@@ -89,21 +89,8 @@ impl Audit {
     }
 }
 
-/// Told how far an audit is.
-pub trait AuditProgress {
-    /// So many lines there will be.
-    fn lines(&self, count: u64);
-    /// This one begins.
-    fn begins(&self, what: &str);
-}
-
 /// Audits a database.
-pub fn audit(
-    target: &Target,
-    tool: Tool,
-    stop: &Stop,
-    progress: &dyn AuditProgress,
-) -> Result<Audit, TpccError> {
+pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
     let begin = Instant::now();
     let mut session = Session::open(target, stop)?;
     for table in crate::schema::Table::ALL {
@@ -118,7 +105,6 @@ pub fn audit(
         "beginning the audit",
         "SET jit = off; SET work_mem = '256MB'; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     )?;
-    progress.lines((conditions::ALL.len() + driver::LINES) as u64);
     let count = tool.fill("SELECT count(*) FROM {warehouse}");
     let count = session.query("counting warehouses", &count)?;
     let warehouses = count.single().and_then(|count| count.parse().ok()).unwrap_or(0);
