@@ -19,17 +19,25 @@
 
 #include "pool.h"
 #include "read_many.h"
+#include "residency_pages.h"
 #include "store.h"
 
-/* Objects by address of memory; open addressing, at most half full. */
-typedef struct object_set {
-  const uint8_t **entries;
-  size_t capacity; /* a power of two, or 0 */
-  size_t count;
-} object_set;
+#define SMALL_STORE_PAGES 2048u /* 8 MB */
+
+/* Which objects were met: a bit for each granule of each segment that one was met in. */
+typedef struct seen {
+  uint64_t **bits; /* [index of the segment][granule / 64]; NULL: none there */
+  size_t count;    /* of segments */
+} seen;
+
+typedef struct object {
+  uint8_t *memory;
+  uint64_t bytes;
+  p3l_type_id type;
+} object;
 
 typedef struct object_list {
-  const uint8_t **objects;
+  object *objects;
   size_t count, capacity;
 } object_list;
 
@@ -41,14 +49,15 @@ typedef struct wish {
 
 typedef struct prefetch {
   p3l_store *store;
-  object_set seen;
+  seen seen;
+  size_t met; /* objects */
   object_list level, next;
   wish *wishes;
   size_t wish_count, wish_capacity;
   p3l_page_number *pages; /* of a batch */
   size_t page_count, page_capacity;
-  const p3l_place *place; /* of the object whose slots are looked at */
-  bool over;              /* no memory, or the store's limit */
+  uint8_t *memory; /* of the object whose slots are looked at */
+  bool over;       /* no memory, or the store's limit */
 } prefetch;
 
 /* ---- books ---- */
@@ -64,83 +73,112 @@ static bool room(void **array, size_t count, size_t *capacity, size_t each) {
   return true;
 }
 
-/* Objects begin at multiples of 16: the low bits say nothing. */
-static size_t hash_of(const uint8_t *object) {
-  return (size_t)(((uintptr_t)object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
-}
-
-static size_t entry_of(const object_set *set, const uint8_t *object) {
-  size_t at = hash_of(object) & (set->capacity - 1);
-  while (set->entries[at] != NULL && set->entries[at] != object)
-    at = (at + 1) & (set->capacity - 1);
-  return at;
-}
-
-static bool grow_set(object_set *set) {
-  object_set grown = {.capacity = set->capacity == 0 ? 1024 : set->capacity * 2,
-                      .count = set->count};
-  grown.entries = calloc(grown.capacity, sizeof(*grown.entries));
-  if (grown.entries == NULL) return false;
-  for (size_t i = 0; i < set->capacity; i++)
-    if (set->entries[i] != NULL) grown.entries[entry_of(&grown, set->entries[i])] = set->entries[i];
-  free(set->entries);
-  *set = grown;
+static bool grow_seen(seen *seen, size_t count) {
+  uint64_t **grown = realloc(seen->bits, count * sizeof(*grown));
+  if (grown == NULL) return false;
+  memset(grown + seen->count, 0, (count - seen->count) * sizeof(*grown));
+  seen->bits = grown;
+  seen->count = count;
   return true;
 }
 
-/* Notes an object of the next level, unless it was met before. */
-static void meet(prefetch *p, const uint8_t *object) {
-  if (p->seen.count * 2 >= p->seen.capacity && !grow_set(&p->seen)) {
+/* The word with an object's bit, NULL: nothing was met in its segment. */
+static uint64_t *word_of(const seen *seen, const uint8_t *memory, uint64_t *bit) {
+  uintptr_t offset = (uintptr_t)memory - p3l_persistent_memory.base;
+  uint64_t index = offset >> P3L_SEGMENT_SHIFT;
+  uint64_t granule = (offset & (P3L_SEGMENT_BYTES - 1)) / P3L_GRANULE;
+  *bit = UINT64_C(1) << granule % 64;
+  return index < seen->count && seen->bits[index] != NULL ? &seen->bits[index][granule / 64] : NULL;
+}
+
+static bool is_seen(const seen *seen, const uint8_t *memory) {
+  uint64_t bit, *word = word_of(seen, memory, &bit);
+  return word != NULL && (*word & bit) != 0;
+}
+
+/* False: no memory. */
+static bool see(seen *seen, const uint8_t *memory) {
+  uint64_t bit, *word = word_of(seen, memory, &bit);
+  if (word == NULL) {
+    size_t index = ((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_SEGMENT_SHIFT;
+    if (index >= seen->count && !grow_seen(seen, index + 1)) return false;
+    seen->bits[index] = calloc(P3L_SEGMENT_GRANULES / 64, sizeof(uint64_t));
+    if (seen->bits[index] == NULL) return false;
+    word = word_of(seen, memory, &bit);
+  }
+  *word |= bit;
+  return true;
+}
+
+/* Notes the object that `memory` lies in for the next level, unless it was met before. Most pointers
+ * lead to the beginning of an object, and many to one that was met: these are looked up first. */
+static void meet(prefetch *p, const uint8_t *memory) {
+  p3l_place place;
+  if (((uintptr_t)memory & (P3L_GRANULE - 1)) == 0 && is_seen(&p->seen, memory)) return;
+  if (!p3l_place_of(memory, &place) || is_seen(&p->seen, place.memory)) return;
+  if (!room((void **)&p->next.objects, p->next.count, &p->next.capacity, sizeof(object)) ||
+      !see(&p->seen, place.memory)) {
     p->over = true;
     return;
   }
-  size_t at = entry_of(&p->seen, object);
-  if (p->seen.entries[at] != NULL) return;
-  if (!room((void **)&p->next.objects, p->next.count, &p->next.capacity, sizeof(object))) {
-    p->over = true;
-    return;
-  }
-  p->seen.entries[at] = object;
-  p->seen.count++;
-  p->next.objects[p->next.count++] = object;
+  p->met++;
+  p->next.objects[p->next.count++] = (object){place.memory, place.bytes, place.type};
 }
 
 /* ---- slots ---- */
 
+/* As the first load of the slot would do it. */
+static void heal(const wish *wish, const void *memory) {
+  uint64_t expected = wish->surrogate;
+  __atomic_compare_exchange_n(wish->slot, &expected, (uint64_t)(uintptr_t)memory, false,
+                              __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static p3l_address address_of(const wish *wish) {
+  return (p3l_address){wish->surrogate & ~P3L_SURROGATE_BIT};
+}
+
+/* Where the target is used in place, if it is; without a lock, as p3l_swizzle() does it. */
+static uint8_t *in_place(const prefetch *p, p3l_address address) {
+  uint64_t offset = address.byte % P3L_PAGE_SIZE;
+  const p3l_page_state *state = p3l_page_state_find(p->store->pages, address.byte / P3L_PAGE_SIZE);
+  bool there = state != NULL && p3l_is_in_place(state, (uint32_t)(offset / P3L_GRANULE));
+  return there ? (uint8_t *)state->frame + offset : NULL;
+}
+
 static void look_at_slot(void *state, uint64_t offset) {
   prefetch *p = state;
-  uint64_t *slot = (uint64_t *)(p->place->memory + offset);
-  uint64_t value = __atomic_load_n(slot, __ATOMIC_RELAXED);
-  p3l_place target;
-  if (value == 0 || p->over) return;
-  if ((value & P3L_SURROGATE_BIT) == 0) {
-    if (p3l_place_of((void *)(uintptr_t)value, &target)) meet(p, target.memory);
+  wish wish = {.slot = (uint64_t *)(p->memory + offset)};
+  wish.surrogate = __atomic_load_n(wish.slot, __ATOMIC_ACQUIRE);
+  if (wish.surrogate == 0 || p->over) return;
+  if ((wish.surrogate & P3L_SURROGATE_BIT) == 0) {
+    meet(p, (const uint8_t *)(uintptr_t)wish.surrogate);
     return;
   }
-  if ((value & P3L_SURROGATE_ZEROS) != 0) return; /* (void *)-1 and the like */
-  if (room((void **)&p->wishes, p->wish_count, &p->wish_capacity, sizeof(*p->wishes)))
-    p->wishes[p->wish_count++] = (wish){slot, value};
-  else
+  if ((wish.surrogate & P3L_SURROGATE_ZEROS) != 0) return; /* (void *)-1 and the like */
+  const uint8_t *memory = in_place(p, address_of(&wish));
+  if (memory != NULL) {
+    heal(&wish, memory);
+    meet(p, memory);
+  } else if (room((void **)&p->wishes, p->wish_count, &p->wish_capacity, sizeof(wish))) {
+    p->wishes[p->wish_count++] = wish;
+  } else {
     p->over = true;
+  }
 }
 
 static void look_at_level(prefetch *p) {
   p->wish_count = 0;
   for (size_t i = 0; i < p->level.count && !p->over; i++) {
-    p3l_place place;
-    if (!p3l_place_of(p->level.objects[i], &place)) continue;
-    const p3l_stored_type *type = p3l_types_of(p->store, place.type);
-    p->place = &place;
+    const object *object = &p->level.objects[i];
+    const p3l_stored_type *type = p3l_types_of(p->store, object->type);
+    p->memory = object->memory;
     if (type != NULL && type->field_count > 0)
-      p3l_type_slots(type, 0, place.bytes, look_at_slot, p);
+      p3l_type_slots(type, 0, object->bytes, look_at_slot, p);
   }
 }
 
 /* ---- pages ---- */
-
-static p3l_address address_of(const wish *wish) {
-  return (p3l_address){wish->surrogate & ~P3L_SURROGATE_BIT};
-}
 
 static int by_number(const void *a, const void *b) {
   uint64_t left = ((const p3l_page_number *)a)->n, right = ((const p3l_page_number *)b)->n;
@@ -177,15 +215,53 @@ static p3l_code offer_page(void *state, size_t index, const p3l_page *page, p3l_
   return code;
 }
 
+/* Sorts the batch's pages; each is there once. */
+static void sort_batch(prefetch *p) {
+  qsort(p->pages, p->page_count, sizeof(*p->pages), by_number);
+  size_t unique = 0;
+  for (size_t i = 0; i < p->page_count; i++)
+    if (unique == 0 || p->pages[i].n != p->pages[unique - 1].n) p->pages[unique++] = p->pages[i];
+  p->page_count = unique;
+}
+
+/*
+ * How many pages that nobody asked for are read rather than begin another request behind them. A
+ * store of a few megabytes is wanted whole soon, and so is a part of one in which every eighth page
+ * is wanted; in a large store pages that are wanted stand alone.
+ */
+static uint64_t gap_to_bridge(const prefetch *p) {
+  uint64_t span = p->pages[p->page_count - 1].n - p->pages[0].n + 1;
+  if (p3l_pool_store_pages(p->store) <= SMALL_STORE_PAGES) return SMALL_STORE_PAGES;
+  return p->page_count * 8 >= span ? 16 : 1;
+}
+
+/* Adds the pages of short gaps, while the pool has room for them. */
+static void bridge_gaps(prefetch *p) {
+  size_t wanted = p->page_count, frames = p3l_pool_frames(p->store);
+  uint64_t most = gap_to_bridge(p);
+  for (size_t i = 1; i < wanted; i++) {
+    uint64_t from = p->pages[i - 1].n + 1, to = p->pages[i].n;
+    if (to - from > most || p->page_count + (to - from) > frames) continue;
+    for (uint64_t n = from; n < to; n++) {
+      const p3l_page_state *state = p3l_page_state_find(p->store->pages, n);
+      if (state != NULL && state->known) continue; /* it was read before */
+      if (!room((void **)&p->pages, p->page_count, &p->page_capacity, sizeof(*p->pages))) return;
+      p->pages[p->page_count++].n = n;
+    }
+  }
+  if (p->page_count > wanted) sort_batch(p);
+}
+
 /* What fails here is read again, and told, by p3l_resolve(). */
 static void read_batch(prefetch *p) {
   if (p->page_count == 0) return;
-  qsort(p->pages, p->page_count, sizeof(*p->pages), by_number);
-  size_t unique = 1;
-  for (size_t i = 1; i < p->page_count; i++)
-    if (p->pages[i].n != p->pages[unique - 1].n) p->pages[unique++] = p->pages[i];
+  sort_batch(p);
+  pthread_mutex_lock(&p->store->slow);
+  bridge_gaps(p);
+  pthread_mutex_unlock(&p->store->slow);
   p3l_read_counts counts;
-  p3l_read_many_by(P3L_READ_BEST, p->store->pager, p->pages, unique, offer_page, p, &counts, NULL);
+  p3l_read_many_by(P3L_READ_BEST, p->store->pager, p->pages, p->page_count, offer_page, p, &counts,
+                   NULL);
   pthread_mutex_lock(&p->store->slow);
   p->store->statistics.reads += counts.requests;
   pthread_mutex_unlock(&p->store->slow);
@@ -193,24 +269,26 @@ static void read_batch(prefetch *p) {
 
 /* ---- objects ---- */
 
-/* Makes the target resident and heals the slot, as its first load would. */
+/* Makes the target resident. */
 static void grant(prefetch *p, const wish *wish) {
-  void *memory;
-  p3l_place place;
-  uint64_t limit = p->store->options.memory_bytes, expected = wish->surrogate;
-  pthread_mutex_lock(&p->store->slow);
-  bool there = p3l_resolve(p->store, address_of(wish), &memory, NULL) == P3L_OK &&
-               p3l_place_of(memory, &place);
-  if (limit != 0 && p->store->statistics.memory_bytes > limit) p->over = true;
-  pthread_mutex_unlock(&p->store->slow);
+  void *memory = in_place(p, address_of(wish));
+  bool there = memory != NULL;
+  if (!there) {
+    uint64_t limit = p->store->options.memory_bytes;
+    pthread_mutex_lock(&p->store->slow);
+    there = p3l_resolve(p->store, address_of(wish), &memory, NULL) == P3L_OK;
+    if (limit != 0 && p->store->statistics.memory_bytes > limit) p->over = true;
+    pthread_mutex_unlock(&p->store->slow);
+  }
   if (!there) return;
-  __atomic_compare_exchange_n(wish->slot, &expected, (uint64_t)(uintptr_t)memory, false,
-                              __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-  meet(p, place.memory);
+  heal(wish, memory);
+  meet(p, memory);
 }
 
 static void grant_level(prefetch *p) {
+  pthread_mutex_lock(&p->store->slow);
   size_t frames = p3l_pool_frames(p->store) / 2;
+  pthread_mutex_unlock(&p->store->slow);
   if (frames == 0) frames = 1;
   for (size_t first = 0; first < p->wish_count && !p->over;) {
     size_t end = gather_batch(p, first, frames);
@@ -238,11 +316,11 @@ size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth) {
     look_at_level(&p);
     grant_level(&p);
   }
-  size_t count = p.seen.count;
-  free(p.seen.entries);
+  for (size_t i = 0; i < p.seen.count; i++) free(p.seen.bits[i]);
+  free(p.seen.bits);
   free(p.level.objects);
   free(p.next.objects);
   free(p.wishes);
   free(p.pages);
-  return count;
+  return p.met;
 }

@@ -5,7 +5,7 @@
  *   numbers ──> newer than the file? ─ yes ──> the pager's images ───────────────┐
  *                  │ no                                                          v
  *                  └──> sorted, neighbours merged ──> a queue of 64 ──> check ──> visit
- *                       into requests of 1..8 pages     io_uring, threads,
+ *                       into requests of 1..16 pages    io_uring, threads,
  *                                                       or one after the other
  *
  * Invariants:
@@ -31,7 +31,7 @@ typedef enum p3l_read_engine {
 } p3l_read_engine;
 
 #define P3L_READ_DEPTH 64u       /* requests under way */
-#define P3L_READ_MERGED 8u       /* pages of a request at most */
+#define P3L_READ_MERGED 16u      /* pages of a request at most */
 #define P3L_READ_MANY_THREADS 16 /* kept until the pager is closed, once they were needed */
 
 /* What a call did. */
