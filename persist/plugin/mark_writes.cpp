@@ -10,11 +10,15 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/IR/CFG.h"
-#include "llvm/IR/Dominators.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "writes.h"
+#if LLVM_VERSION_MAJOR >= 17
+#include "llvm/TargetParser/Triple.h"
+#else
+#include "llvm/ADT/Triple.h"
+#endif
 
 using namespace llvm;
 
@@ -67,6 +71,7 @@ class Marker {
  private:
   void collect();
   void cover();
+  Instruction *skipOwnMemory(Value *base, Instruction *where, MDNode *weights);
   void emit(const Group &group);
   Value *startOf(const Group &group, IRBuilder<> &builder);
   Value *lengthOf(const Group &group, IRBuilder<> &builder);
@@ -208,18 +213,36 @@ Value *Marker::lengthOf(const Group &group, IRBuilder<> &builder) {
   llvm_unreachable("a length of another kind");
 }
 
+// The mark of orthogonal mode, for memory that hardly ever is persistent. On x86-64 Linux a program's
+// own memory lies at addresses with bit 46 set, and the library takes its range below that
+// (segment.h): two instructions, no memory operand. Where something else is below 2^46, the exact test
+// follows. TSan allows no memory there, so a library built with it takes another place.
+Instruction *Marker::skipOwnMemory(Value *base, Instruction *where, MDNode *weights) {
+  const Module &module = *function_.getParent();
+  if (mode() != Mode::Orthogonal || function_.hasFnAttribute(Attribute::SanitizeThread) ||
+      Triple(module.getTargetTriple()).getArch() != Triple::x86_64)
+    return where;
+  IRBuilder<> builder(where);
+  Value *bit = builder.CreateAnd(builder.CreatePtrToInt(base, builder.getInt64Ty()),
+                                 builder.getInt64(UINT64_C(1) << 46));
+  Value *low = builder.CreateICmpEQ(bit, builder.getInt64(0), "may_be_persistent");
+  return SplitBlockAndInsertIfThen(low, where, false, weights);
+}
+
 void Marker::emit(const Group &group) {
   Instruction *where = group.write.before;
-  IRBuilder<> builder(where);
   MDBuilder metadata(where->getContext());
-  builder.SetCurrentDebugLocation(where->getDebugLoc());
+  bool rare = mode() == Mode::Orthogonal;
+  MDNode *weights = metadata.createBranchWeights(rare ? 1 : 1000, rare ? 1000 : 1);
+  where = skipOwnMemory(group.base, where, weights);
+
+  IRBuilder<> builder(where);
+  builder.SetCurrentDebugLocation(group.write.before->getDebugLoc());
   Value *start = startOf(group, builder);
   Value *offset =
       builder.CreateSub(builder.CreatePtrToInt(start, builder.getInt64Ty()), memory(builder, 0));
   Value *within = builder.CreateICmpULT(offset, memory(builder, 1), "is_persistent");
-  bool rare = mode() == Mode::Orthogonal;
-  Instruction *end = SplitBlockAndInsertIfThen(
-      within, where, false, metadata.createBranchWeights(rare ? 1 : 1000, rare ? 1000 : 1));
+  Instruction *end = SplitBlockAndInsertIfThen(within, where, false, weights);
 
   builder.SetInsertPoint(end);
   Value *length = lengthOf(group, builder);

@@ -1,0 +1,9 @@
+#!/bin/sh
+# ir.sh OPT FILECHECK PLUGIN FILE: runs the passes that FILE's RUN line names, compares with its CHECKs.
+set -eu
+opt=$1 filecheck=$2 plugin=$3 file=$4
+run=$(sed -n 's/^; RUN: //p' "$file")
+passes=${run%% *} options=${run#"$passes"}
+# shellcheck disable=SC2086 # words
+"$opt" "-load=$plugin" "-load-pass-plugin=$plugin" $options "-passes=$passes,verify" -S "$file" -o - |
+  "$filecheck" "$file"

@@ -1,0 +1,104 @@
+; Which loads are checked, and how.
+; RUN: p3l-first,p3l-last
+target datalayout = "e-m:e-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+target triple = "x86_64-pc-linux-gnu"
+
+declare void @escape(ptr)
+@constant = internal constant ptr addrspace(100) null
+@private = internal global ptr addrspace(100) null
+@public = global ptr addrspace(100) null
+
+; CHECK-LABEL: @plain(
+; CHECK:       %value = load ptr addrspace(100), ptr %slot
+; CHECK:       %is_surrogate = icmp slt i64 %{{.*}}, 0
+; CHECK:       br i1 %is_surrogate, label %[[SLOW:.*]], label %{{.*}}, !prof
+; CHECK:       [[SLOW]]:
+; CHECK:       call preserve_mostcc ptr @__p3l_swizzle(ptr %slot, ptr
+; CHECK:       %swizzled = phi ptr addrspace(100) [ %value, %{{.*}} ], [ %{{.*}}, %[[SLOW]] ]
+; CHECK:       ret ptr addrspace(100) %swizzled
+define ptr addrspace(100) @plain(ptr %slot) {
+  %value = load ptr addrspace(100), ptr %slot
+  ret ptr addrspace(100) %value
+}
+
+; A pointer to other memory is none of our business in qualified mode.
+; CHECK-LABEL: @other(
+; CHECK-NOT:   swizzle
+; CHECK:       ret ptr
+define ptr @other(ptr %slot) {
+  %value = load ptr, ptr %slot
+  ret ptr %value
+}
+
+; What a vectoriser might have made: lane by lane.
+; CHECK-LABEL: @vector(
+; CHECK-COUNT-2: @__p3l_swizzle(
+; CHECK-NOT:   swizzle(
+; CHECK:       ret <2 x ptr addrspace(100)>
+define <2 x ptr addrspace(100)> @vector(ptr addrspace(100) %slot) {
+  %value = load <2 x ptr addrspace(100)>, ptr addrspace(100) %slot
+  ret <2 x ptr addrspace(100)> %value
+}
+
+; A struct that is returned in registers.
+; CHECK-LABEL: @aggregate(
+; CHECK-COUNT-3: @__p3l_swizzle(
+; CHECK-NOT:   swizzle(
+; CHECK:       ret { i64, ptr addrspace(100), [2 x ptr addrspace(100)] }
+define { i64, ptr addrspace(100), [2 x ptr addrspace(100)] } @aggregate(ptr %slot) {
+  %value = load { i64, ptr addrspace(100), [2 x ptr addrspace(100)] }, ptr %slot
+  ret { i64, ptr addrspace(100), [2 x ptr addrspace(100)] } %value
+}
+
+; An atomic load, as the front end has it. The slot is known again at the end, and healed.
+; CHECK-LABEL: @atomic(
+; CHECK:       @__p3l_swizzle(ptr %slot, ptr
+define ptr addrspace(100) @atomic(ptr %slot) {
+  %number = load atomic i64, ptr %slot acquire, align 8
+  %value = inttoptr i64 %number to ptr addrspace(100)
+  ret ptr addrspace(100) %value
+}
+
+; Variables that only this code writes to, pointers only.
+; CHECK-LABEL: @private_variables(
+; CHECK-NOT:   swizzle(
+; CHECK:       ret
+define ptr addrspace(100) @private_variables(ptr addrspace(100) %argument) {
+  %local = alloca ptr addrspace(100)
+  store ptr addrspace(100) %argument, ptr %local
+  store ptr addrspace(100) %argument, ptr @private
+  %first = load ptr addrspace(100), ptr %local
+  %second = load ptr addrspace(100), ptr @private
+  %third = load ptr addrspace(100), ptr @constant
+  %same = icmp eq ptr addrspace(100) %first, %second
+  %result = select i1 %same, ptr addrspace(100) %first, ptr addrspace(100) %third
+  ret ptr addrspace(100) %result
+}
+
+; The same with an address that others have, or a copy of who knows what.
+; CHECK-LABEL: @shared_variables(
+; CHECK-COUNT-3: @__p3l_swizzle(
+; CHECK:       ret
+define ptr addrspace(100) @shared_variables(ptr addrspace(100) %from) {
+  %local = alloca ptr addrspace(100)
+  %copy = alloca ptr addrspace(100)
+  call void @escape(ptr %local)
+  call void @llvm.memcpy.p0.p100.i64(ptr %copy, ptr addrspace(100) %from, i64 8, i1 false)
+  %first = load ptr addrspace(100), ptr %local
+  %second = load ptr addrspace(100), ptr %copy
+  %third = load ptr addrspace(100), ptr @public
+  %same = icmp eq ptr addrspace(100) %first, %second
+  %result = select i1 %same, ptr addrspace(100) %first, ptr addrspace(100) %third
+  ret ptr addrspace(100) %result
+}
+
+; Compiled before: nothing is added.
+; CHECK-LABEL: @again(
+; CHECK-NOT:   swizzle(
+; CHECK:       ret ptr
+define ptr addrspace(100) @again(ptr %slot) "p3l-marked" {
+  %value = load ptr addrspace(100), ptr %slot
+  ret ptr addrspace(100) %value
+}
+
+declare void @llvm.memcpy.p0.p100.i64(ptr, ptr addrspace(100), i64, i1)

@@ -1,0 +1,58 @@
+; All pointers may be surrogates, all memory but the program's own variables may be persistent.
+; RUN: p3l-first,p3l-last -p3l=orthogonal
+target datalayout = "e-m:e-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+target triple = "x86_64-pc-linux-gnu"
+
+declare void @sink(ptr)
+declare noalias ptr @malloc(i64) allockind("alloc,uninitialized") allocsize(0) "alloc-family"="malloc"
+@global = global i64 0
+
+; CHECK-LABEL: @plain(
+; CHECK:       @__p3l_swizzle(ptr %slot, ptr %value)
+define ptr @plain(ptr %slot) {
+  %value = load ptr, ptr %slot
+  ret ptr %value
+}
+
+; The address of a function is no object's.
+; CHECK-LABEL: @callee(
+; CHECK-NOT:   swizzle
+; CHECK:       ret void
+define void @callee(ptr %slot) {
+  %function = load ptr, ptr %slot
+  call void %function()
+  ret void
+}
+
+; Two instructions for memory that is not persistent.
+; CHECK-LABEL: @write(
+; CHECK:       and i64 %{{.*}}, 70368744177664
+; CHECK:       %may_be_persistent = icmp eq i64 %{{.*}}, 0
+; CHECK:       %is_persistent = icmp ult i64
+; CHECK:       @__p3l_will_write(ptr %at, i64 8)
+define void @write(ptr %at) {
+  store i64 1, ptr %at
+  ret void
+}
+
+; TSan has no memory down there.
+; CHECK-LABEL: @write_with_tsan(
+; CHECK-NOT:   may_be_persistent
+; CHECK:       @__p3l_will_write(ptr %at, i64 8)
+define void @write_with_tsan(ptr %at) sanitize_thread {
+  store i64 1, ptr %at
+  ret void
+}
+
+; CHECK-LABEL: @own_memory(
+; CHECK-NOT:   will_write
+; CHECK:       ret void
+define void @own_memory() {
+  %local = alloca i64
+  call void @sink(ptr %local)
+  %heap = call ptr @malloc(i64 8)
+  store i64 1, ptr %local
+  store i64 1, ptr @global
+  store i64 1, ptr %heap
+  ret void
+}
