@@ -163,6 +163,9 @@ const p3l_error *p3l_failure(p3l_store *store);
  * its end, so that the address behind its last element is its own. */
 size_t p3l_extent(const void *object);
 
+/* The store whose persistent memory this is; NULL: it is other memory. */
+p3l_store *p3l_store_of(const void *address);
+
 /* The type by which this program knows it, or NULL. */
 const p3l_type *p3l_type_of(const void *object);
 

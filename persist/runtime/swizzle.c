@@ -85,3 +85,8 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
     __atomic_store_n((uintptr_t *)slot, (uintptr_t)memory, __ATOMIC_RELEASE);
   return memory;
 }
+
+p3l_store *p3l_store_of(const void *address) {
+  const p3l_segment *segment = p3l_segment_of(address);
+  return segment != NULL ? segment->store : NULL;
+}
