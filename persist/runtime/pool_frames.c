@@ -76,10 +76,9 @@ void p3l_pool_drop(p3l_store *store, p3l_page_state *state) {
 }
 
 void p3l_pool_asked(p3l_store *store, p3l_page_state *state) {
-  p3l_frame_info *info = info_of(state);
-  info->asked = true;
-  store->pool->cluster.used += info->brought;
-  info->brought = false;
+  state->asked = true;
+  store->pool->cluster.used += state->brought;
+  state->brought = false;
 }
 
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state) {
@@ -159,8 +158,8 @@ static bool sweep(p3l_pool *pool, uint32_t count, p3l_frame_run *run) {
     }
     uint32_t at = pool->hand_frame++;
     p3l_frame_info *info = &segment->frames.frame[at];
-    if (info->use == P3L_FRAME_ADOPTED || info->asked) {
-      info->asked = false;
+    if (info->use == P3L_FRAME_ADOPTED || (info->state != NULL && info->state->asked)) {
+      info->state->asked = false;
       if (run->count > 0) break;
       continue;
     }
@@ -178,13 +177,26 @@ p3l_code p3l_frames_find(p3l_store *store, uint32_t count, p3l_frame_run *run, p
   return take_fresh(store, count, run, error);
 }
 
+/* The type of all pieces, while the page is in the processor's cache; P3L_HOLE: of several. */
+static p3l_type_id type_of_all(const p3l_object_page *page) {
+  const p3l_type_id *types = (const p3l_type_id *)(page + 1) - page->count;
+  p3l_type_id first = page->count > 0 ? types[0] : P3L_HOLE, other = 0;
+  for (uint32_t at = 0; at < page->count; at++) other |= types[at] ^ first;
+  return other == 0 && first != P3L_FORWARD ? first : P3L_HOLE;
+}
+
 void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state,
                    bool brought) {
   p3l_object_page *page = p3l_frame_page(run, index);
-  run.segment->frames.frame[run.first + index] = (p3l_frame_info){
-      .page = number.n, .state = state, .use = P3L_FRAME_POOLED, .brought = brought};
+  run.segment->frames.frame[run.first + index] =
+      (p3l_frame_info){.page = number.n, .state = state, .use = P3L_FRAME_POOLED};
   state->frame = page;
   state->known = true;
   state->use = P3L_USE_OBJECTS;
   state->pieces = page->count;
+  state->end = page->end;
+  state->type = type_of_all(page);
+  state->asked = false;
+  state->brought = brought;
+  memcpy(state->starts, page->starts, sizeof(state->starts));
 }

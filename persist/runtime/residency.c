@@ -101,6 +101,18 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
   return code;
 }
 
+/* The piece that begins at `offset` of a page in the pool, without a look at the page: there are only
+ * objects of one type in it. */
+static bool piece_unseen(const p3l_page_state *state, uint32_t offset, p3l_piece *piece) {
+  uint32_t granule = offset / P3L_GRANULE;
+  if (state->type == P3L_HOLE || offset % P3L_GRANULE != 0 || !p3l_bit(state->starts, granule))
+    return false;
+  uint32_t end = p3l_bit_behind(state->starts, granule, state->end / P3L_GRANULE) * P3L_GRANULE;
+  *piece = (p3l_piece){
+      .offset = (uint16_t)offset, .bytes = (uint16_t)(end - offset), .type = state->type};
+  return true;
+}
+
 /* Whatever the first looks in p3l_resolve() did not find. */
 static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_address *address,
                                bool *again, void **memory, p3l_error *error) {
@@ -122,7 +134,13 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
     return resolve_large(store, state, address, again, memory, error);
   if (!state->adopted) {
     p3l_pool_asked(store, state);
-    p3l_adopt(store, state);
+    p3l_piece piece;
+    if (!p3l_adopt(store, state) && piece_unseen(state, offset, &piece)) {
+      uint8_t *begin = NULL;
+      p3l_code code = p3l_load_object(store, state, *address, state->frame, &piece, &begin, error);
+      *memory = begin;
+      return code;
+    }
     return resolve_in_page(store, state, address, state->frame, again, memory, error);
   }
   p3l_piece piece;

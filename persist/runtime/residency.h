@@ -32,9 +32,12 @@
 
 #include "segment.h"
 
-#define P3L_FEW_COPIES 4
+#define P3L_FEW_COPIES 8
 
-/* Two lines of the processor's cache; a pointer to an object in place needs the first alone. */
+/*
+ * Three lines of the processor's cache: a pointer to an object in place needs the first alone, to one
+ * that is copied from a page of one type two, and the page but for the object not at all.
+ */
 typedef struct p3l_page_state {
   p3l_object_page *frame; /* adopted, or in the pool; NULL: neither */
   uint64_t in_place[4];   /* by granule: an object begins there, and is used there */
@@ -42,11 +45,17 @@ typedef struct p3l_page_state {
   uint16_t copy_capacity; /* of `copies` if that is not `few`, else 0 */
   uint16_t pieces;        /* of the page, when it was read */
   uint16_t discovered;    /* of them resident, here or there */
+  uint16_t end;           /* of the pieces in the page; in the pool only */
+  p3l_type_id type;       /* of all pieces, in the pool only; P3L_HOLE: of several types */
   uint8_t use;            /* p3l_page_use, if known */
   bool known;             /* the page was read, or made by the transaction under way */
   bool adopted;
+  bool asked;   /* in the pool: somebody came for an object since the clock passed */
+  bool brought; /* in the pool: read as a neighbour, and nobody came for it yet */
   /* second line */
   uint64_t copied[4]; /* by granule: an object begins there, and is in an arena */
+  uint64_t starts[4]; /* by granule: a piece begins there; in the pool only */
+  /* third line */
   union {
     void *few[P3L_FEW_COPIES]; /* pages used sparsely need no allocation */
     struct {
@@ -55,7 +64,8 @@ typedef struct p3l_page_state {
     } large;           /* P3L_USE_LARGE; `copied` is zero */
   };
 } __attribute__((aligned(64))) p3l_page_state;
-_Static_assert(sizeof(p3l_page_state) == 128, "two cache lines");
+_Static_assert(offsetof(p3l_page_state, copied) == 64 && sizeof(p3l_page_state) == 192,
+               "three cache lines");
 
 /* All page states of a store. A state does not move while anything of its page is known. */
 typedef struct p3l_page_states p3l_page_states;

@@ -9,7 +9,6 @@
 #include "store.h"
 #include "transaction.h"
 
-
 /* Pages of a large object that are read at a time. */
 #define LARGE_RUN 64u
 /* Objects that an upgrade made larger than this get segments of their own. */
@@ -36,7 +35,8 @@ typedef struct upgrade {
 static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t bytes,
                              upgrade *upgrade, p3l_error *error) {
   *upgrade = (struct upgrade){.to = type, .count = 1, .bytes = bytes};
-  if (!p3l_types_upgrade(store, type, &upgrade->to, &upgrade->function)) return P3L_OK;
+  if (!store->upgrades || !p3l_types_upgrade(store, type, &upgrade->to, &upgrade->function))
+    return P3L_OK;
   upgrade->from_type = p3l_types_of(store, type);
   upgrade->to_type = p3l_types_of(store, upgrade->to);
   /* An object has no count: what is left over by rounding is less than an instance, or zeros that

@@ -45,6 +45,16 @@ static inline bool p3l_bit_at_or_before(const uint64_t words[4], uint32_t index,
   }
 }
 
+/* The first bit set behind `index`, or `none`. */
+static inline uint32_t p3l_bit_behind(const uint64_t words[4], uint32_t index, uint32_t none) {
+  uint64_t mask = ~UINT64_C(1) << index % 64; /* of bit 63: none of this word */
+  for (uint32_t word = index / 64; word < 4; word++, mask = ~UINT64_C(0)) {
+    uint64_t left = words[word] & mask;
+    if (left != 0) return word * 64 + (uint32_t)__builtin_ctzll(left);
+  }
+  return none;
+}
+
 /* 0: not a page of the object layer. */
 static inline unsigned p3l_page_use_of(const p3l_page *page) {
   return page->kind == P3L_PAGE_DATA ? ((const p3l_object_page *)page)->use : 0;

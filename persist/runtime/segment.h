@@ -63,8 +63,6 @@ typedef struct p3l_frame_info {
   uint64_t page;                /* number */
   struct p3l_page_state *state; /* of that page */
   uint8_t use;                  /* p3l_frame_use */
-  bool asked;                   /* pooled: somebody came for an object since the clock passed */
-  bool brought;                 /* pooled: read as a neighbour, and nobody came for it yet */
 } p3l_frame_info;
 
 typedef struct p3l_segment {
