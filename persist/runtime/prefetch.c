@@ -259,9 +259,12 @@ static void read_batch(prefetch *p) {
   pthread_mutex_lock(&p->store->slow);
   bridge_gaps(p);
   pthread_mutex_unlock(&p->store->slow);
+  /* Side by side they are read one after the other: the kernel reads ahead by itself then, and what it
+   * has costs no change of threads. */
+  uint64_t span = p->pages[p->page_count - 1].n - p->pages[0].n + 1;
+  p3l_read_engine engine = p->page_count * 4 >= span * 3 ? P3L_READ_PLAIN : P3L_READ_BEST;
   p3l_read_counts counts;
-  p3l_read_many_by(P3L_READ_BEST, p->store->pager, p->pages, p->page_count, offer_page, p, &counts,
-                   NULL);
+  p3l_read_many_by(engine, p->store->pager, p->pages, p->page_count, offer_page, p, &counts, NULL);
   pthread_mutex_lock(&p->store->slow);
   p->store->statistics.reads += counts.requests;
   pthread_mutex_unlock(&p->store->slow);

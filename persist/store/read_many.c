@@ -181,7 +181,11 @@ static void start(reader *reader, p3l_device *device, p3l_read_slot *slot, const
     p3l_crew_start(reader->crew, device, slot);
 }
 
-/* Keeps the queue full; after a failure starts nothing more, and waits for what is under way. */
+/*
+ * Keeps the queue full; after a failure starts nothing more, and waits for what is under way. Large
+ * requests need no long queue, and memory that is touched for the first time costs as much as a page
+ * that is read from the kernel's cache: so pages under way are limited, too.
+ */
 static p3l_code read_all(const call *call, reader *reader, const wanted *list, size_t count,
                          uint64_t *requests) {
   request under_way[P3L_READ_DEPTH];
@@ -189,19 +193,22 @@ static p3l_code read_all(const call *call, reader *reader, const wanted *list, s
   size_t free_count = P3L_READ_DEPTH, next = 0;
   for (size_t i = 0; i < P3L_READ_DEPTH; i++)
     free_slots[i] = &reader->slots[P3L_READ_DEPTH - 1 - i];
+  size_t pages = 0; /* under way */
   p3l_code code = P3L_OK;
   while ((code == P3L_OK && next < count) || free_count < P3L_READ_DEPTH) {
-    while (code == P3L_OK && next < count && free_count > 0) {
+    while (code == P3L_OK && next < count && free_count > 0 && pages < P3L_READ_PAGES) {
       p3l_read_slot *slot = free_slots[--free_count];
       request *request = &under_way[slot - reader->slots];
       *request = gather(list + next, count - next);
       next += request->count;
       start(reader, call->pager->file, slot, request);
+      pages += slot->length / P3L_PAGE_SIZE;
       ++*requests;
     }
     p3l_read_slot *slot =
         reader->ring != NULL ? p3l_ring_finish(reader->ring) : p3l_crew_finish(reader->crew);
     if (code == P3L_OK) code = deliver(call, slot, &under_way[slot - reader->slots]);
+    pages -= slot->length / P3L_PAGE_SIZE;
     free_slots[free_count++] = slot;
   }
   return code;

@@ -32,6 +32,7 @@ typedef enum p3l_read_engine {
 
 #define P3L_READ_DEPTH 64u       /* requests under way */
 #define P3L_READ_MERGED 16u      /* pages of a request at most */
+#define P3L_READ_PAGES 128u      /* pages under way, but for those of the last request */
 #define P3L_READ_MANY_THREADS 16 /* kept until the pager is closed, once they were needed */
 
 /* What a call did. */
