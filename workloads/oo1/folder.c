@@ -126,7 +126,8 @@ static void copy_file(const char *path, const char *name, void *state) {
       if (moved <= 0) oo1_die_errno("%s cannot be copied to %s", path, target);
     }
   }
-  if (close(to) != 0) oo1_die_errno("%s cannot be written", target);
+  /* Synced, or the first commits would write it to the disk. */
+  if (fsync(to) != 0 || close(to) != 0) oo1_die_errno("%s cannot be written", target);
   close(from);
   free(target);
 }
