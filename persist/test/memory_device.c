@@ -29,10 +29,15 @@ static int memory_read(p3l_device *device, void *bytes, size_t length, p3l_file_
   return there ? 0 : ENODATA;
 }
 
-static void put(uint8_t **bytes, uint64_t *size, const void *from, size_t length, uint64_t at) {
+static void put(uint8_t **bytes, uint64_t *size, uint64_t *capacity, const void *from,
+                size_t length, uint64_t at) {
   if (at + length > *size) {
-    *bytes = realloc(*bytes, at + length);
-    must(*bytes);
+    if (at + length > *capacity) {
+      /* Twice as much: a log that grows write by write is not copied with each. */
+      *capacity = (at + length) * 2;
+      *bytes = realloc(*bytes, *capacity);
+      must(*bytes);
+    }
     memset(*bytes + *size, 0, at + length - *size);
     *size = at + length;
   }
@@ -49,7 +54,7 @@ static int memory_write_bytes(p3l_device *device, const void *bytes, size_t leng
     length = length / 2;
   }
   if (length > 0) {
-    put(&memory->bytes, &memory->size, bytes, length, at.byte);
+    put(&memory->bytes, &memory->size, &memory->capacity, bytes, length, at.byte);
     memory->writes = realloc(memory->writes, (memory->write_count + 1) * sizeof(*memory->writes));
     must(memory->writes);
     memory_write *write = &memory->writes[memory->write_count++];
@@ -75,7 +80,8 @@ static int memory_sync(p3l_device *device) {
   pthread_mutex_lock(&everything);
   for (size_t i = 0; i < memory->write_count; i++) {
     const memory_write *write = &memory->writes[i];
-    put(&memory->stable, &memory->stable_size, write->bytes, write->length, write->at);
+    put(&memory->stable, &memory->stable_size, &memory->stable_capacity, write->bytes,
+        write->length, write->at);
   }
   forget_writes(memory);
   pthread_mutex_unlock(&everything);
@@ -107,8 +113,8 @@ memory_device *memory_device_new(void) {
 
 memory_device *memory_device_of(const uint8_t *bytes, uint64_t size) {
   memory_device *memory = memory_device_new();
-  put(&memory->bytes, &memory->size, bytes, size, 0);
-  put(&memory->stable, &memory->stable_size, bytes, size, 0);
+  put(&memory->bytes, &memory->size, &memory->capacity, bytes, size, 0);
+  put(&memory->stable, &memory->stable_size, &memory->stable_capacity, bytes, size, 0);
   return memory;
 }
 
@@ -124,6 +130,7 @@ uint8_t *memory_device_crash(const memory_device *memory, bool (*choose)(void *,
   uint8_t *bytes = malloc(memory->stable_size + 1);
   must(bytes);
   memcpy(bytes, memory->stable, memory->stable_size);
+  uint64_t capacity = memory->stable_size;
   *size = memory->stable_size;
   for (size_t i = 0; i < memory->write_count; i++) {
     const memory_write *write = &memory->writes[i];
@@ -131,7 +138,7 @@ uint8_t *memory_device_crash(const memory_device *memory, bool (*choose)(void *,
     for (uint64_t at = write->at; at < end;) {
       uint64_t next = (at / 512 + 1) * 512 < end ? (at / 512 + 1) * 512 : end;
       if (choose(state, i, at / 512))
-        put(&bytes, size, write->bytes + (at - write->at), next - at, at);
+        put(&bytes, size, &capacity, write->bytes + (at - write->at), next - at, at);
       at = next;
     }
   }

@@ -17,9 +17,9 @@ typedef struct memory_write {
 typedef struct memory_device {
   p3l_device device; /* first */
   uint8_t *bytes;    /* as the process sees it */
-  uint64_t size;
+  uint64_t size, capacity;
   uint8_t *stable; /* as of the last sync */
-  uint64_t stable_size;
+  uint64_t stable_size, stable_capacity;
   memory_write *writes; /* since */
   size_t write_count;
   _Atomic uint64_t calls; /* writes and syncs so far */

@@ -49,7 +49,7 @@ static inline void fixture_reopen(fixture *f) {
 
 /* A store that does not fit into half of its memory limit is never used in place. Enough of a limit
  * that nothing is evicted: tests keep pointers. */
-enum { FIXTURE_LIMIT = 16 << 20 };
+enum { FIXTURE_LIMIT = 4 << 20 };
 static uint64_t fixture_limit; /* 0: none; objects are used in place */
 
 typedef struct fixture_filler {
