@@ -234,6 +234,8 @@ void texas_close(void) {
   dirty_count = dirty_capacity = 0;
 }
 
+void texas_allow(uint64_t mappings) { cuts_allowed = mappings; }
+
 /* ---- objects ---- */
 
 static image_header *header(void) { return (image_header *)(void *)base; }

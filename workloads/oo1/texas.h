@@ -42,6 +42,9 @@ typedef struct texas_figures {
 } texas_figures;
 texas_figures texas_look(void);
 
+/* For tests: as if vm.max_map_count were so; after texas_open(). */
+void texas_allow(uint64_t mappings);
+
 #ifdef __cplusplus
 }
 #endif
