@@ -2,6 +2,8 @@
  * prefetched is walked without reading a page. */
 #include "test_evict_fixture.h"
 
+#include <pthread.h>
+
 typedef struct node {
   uint64_t id;
   struct node *to[3];
@@ -148,6 +150,45 @@ static void each_page_is_read_once(void **state) {
   fixture_drop(&f);
 }
 
+/* Threads that prefetch the same graph, and walk it while others still do. */
+typedef struct walker {
+  fixture *f;
+  size_t count;
+  uint64_t faults;
+} walker;
+
+static void *prefetch_and_walk(void *state) {
+  walker *walker = state;
+  p3l_enter(walker->f->store);
+  node *root = p3l_root(walker->f->store, "graph");
+  walker->count = p3l_prefetch(walker->f->store, root, 6);
+  walk(root, 6, &walker->faults);
+  p3l_leave(walker->f->store);
+  return NULL;
+}
+
+static void threads_prefetch_side_by_side(void **state) {
+  (void)state;
+  enum { WALKERS = 4 };
+  fixture f;
+  make_random_graph(&f);
+  for (uint64_t limit = 0; limit <= 4 << 20; limit += 4 << 20) {
+    fixture_reopen(&f, limit); /* in place, and copied */
+    pthread_t threads[WALKERS];
+    walker walkers[WALKERS];
+    for (int i = 0; i < WALKERS; i++) {
+      walkers[i] = (walker){&f, 0, 0};
+      assert_int_equal(pthread_create(&threads[i], NULL, prefetch_and_walk, &walkers[i]), 0);
+    }
+    for (int i = 0; i < WALKERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < WALKERS; i++) {
+      assert_int_equal(walkers[i].count, count_reachable(17, 6));
+      assert_int_equal(walkers[i].faults, 0);
+    }
+  }
+  fixture_drop(&f);
+}
+
 static void it_ends_at_the_memory_limit(void **state) {
   (void)state;
   enum { LIMIT = 4 << 20 };
@@ -218,6 +259,7 @@ int main(void) {
       cmocka_unit_test(it_counts_what_is_there),
       cmocka_unit_test(what_was_prefetched_is_walked_without_reading),
       cmocka_unit_test(each_page_is_read_once),
+      cmocka_unit_test(threads_prefetch_side_by_side),
       cmocka_unit_test(it_ends_at_the_memory_limit),
       cmocka_unit_test(large_objects_are_on_the_way),
       cmocka_unit_test(dangling_slots_are_left_to_whoever_follows_them)};
