@@ -16,9 +16,9 @@
  *  1. A pptr<T> is a slot of p3l_access.h, eight bytes, the same as a C program's `T *`. Whatever
  *     leaves it is an address: reading one is a check (test, js) and, the first time, p3l_swizzle().
  *     In a loop take a plain pointer out of it once (`part *p = q->to[k];`) and use that.
- *  2. Copying a pptr reads it. So a local copy holds an address and lives as long as one (p3l.h,
- *     "How long pointers live"), and a pointer carried into another store's object is found out at
- *     the commit; a surrogate copied as it is would lead to an object that it never meant.
+ *  2. Copying a pptr into a local variable reads it: the copy holds an address and lives as long as
+ *     one (p3l.h, "How long pointers live"). Assigning one slot of a store to another copies what it
+ *     holds, and fetches nothing. A pointer carried into another store is found out at the commit.
  *  3. Assigning to a pptr or a field<T> tells the store by itself; other members are changed
  *     through edit(). Objects made in the transaction under way need neither.
  *  4. Failures are exceptions (p3l::error), those of the C interface's fault handler too: making the
@@ -125,7 +125,13 @@ class pptr {
     return *this;
   }
   pptr &operator=(std::nullptr_t) { return *this = static_cast<T *>(nullptr); }
-  pptr &operator=(const pptr &other) { return *this = other.get(); }
+  /* From slot to slot of one store a surrogate is copied as it is: what it leads to need not come. */
+  pptr &operator=(const pptr &other) {
+    T *pointer = __atomic_load_n(&other.slot_, P3L_LOAD_ORDER);
+    if (__builtin_expect(p3l_is_surrogate(pointer), 0) && !other.in_store_of(&slot_))
+      pointer = other.get();
+    return *this = pointer;
+  }
   template <class U, class = std::enable_if_t<std::is_convertible<U *, T *>::value>>
   pptr &operator=(const pptr<U> &other) {
     return *this = static_cast<T *>(other.get());
@@ -156,6 +162,10 @@ class pptr {
   pptr &operator--() { return *this -= 1; }
 
  private:
+  bool in_store_of(const void *slot) const {
+    p3l_store *store = p3l_store_of(this);
+    return store && store == p3l_store_of(slot);
+  }
   constexpr void noticed() const noexcept {
     if (!__builtin_is_constant_evaluated()) detail::notice(this);
   }

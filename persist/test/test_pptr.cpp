@@ -256,6 +256,31 @@ static void a_surrogate_is_kept_and_followed(void **) {
   assert_int_equal(std::hash<p3l::pptr<node>>()(second->next), std::hash<p3l::kept<node>>()(third));
 }
 
+static void assigning_slot_to_slot_fetches_nothing(void **) {
+  folder folder;
+  {
+    p3l::store store(folder / "s", p3l::create());
+    make_list(store);
+  }
+  {
+    p3l::store store(folder / "s");
+    node *first = store.root<node>("list");
+    store.transact([&] {
+      node *head = store.make<node>();
+      head->id = 1000;
+      head->next = first->next; /* pushed before what first leads to, which stays where it is */
+      first->next = head;
+      assert_int_equal(store.statistics().swizzled, 0);
+    });
+    assert_int_equal(first->next->next->id, 1);
+    assert_int_equal(store.statistics().swizzled, 1);
+  }
+  p3l::store again(folder / "s");
+  node *first = again.root<node>("list");
+  assert_int_equal(first->next->id, 1000);
+  assert_int_equal(first->next->next->id, 1);
+}
+
 /* ---- changes ---- */
 
 static void changes_are_told_and_taken_back(void **) {
@@ -539,6 +564,7 @@ int main() {
       cmocka_unit_test(a_slot_is_swizzled_once),
       cmocka_unit_test(a_test_for_null_fetches_nothing),
       cmocka_unit_test(a_surrogate_is_kept_and_followed),
+      cmocka_unit_test(assigning_slot_to_slot_fetches_nothing),
       cmocka_unit_test(changes_are_told_and_taken_back),
       cmocka_unit_test(assigning_to_slots_is_a_change),
       cmocka_unit_test(arrays_are_constructed_and_grow_by_the_thousand),
