@@ -26,8 +26,7 @@ void p3l_raise(const p3l_error *error) {
   if (told != NULL) {
     told(state, error);
     fputs(
-        "p3l: the handler of p3l_on_fault() returned; it must end the "
-        "process, longjmp or throw\n",
+        "p3l: the handler of p3l_on_fault() returned; it must end the process, longjmp or throw\n",
         stderr);
   }
   fprintf(stderr, "p3l: %s (%s)\n", error->message, p3l_code_name(error->code));

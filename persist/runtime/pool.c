@@ -22,8 +22,7 @@ static p3l_code look(p3l_store *store, p3l_page_number number, p3l_page_state *s
                     store->path, (unsigned long long)number.n, fault);
   if (use != P3L_USE_OBJECTS && use != P3L_USE_LARGE)
     return p3l_fail(error, P3L_DANGLING,
-                    "%s: a pointer leads to page %llu, which has no objects "
-                    "(any more); p3l gc "
+                    "%s: a pointer leads to page %llu, which has no objects (any more); p3l gc "
                     "--dry-run lists all such pointers",
                     store->path, (unsigned long long)number.n);
   if (use == P3L_USE_LARGE) {

@@ -16,9 +16,8 @@
 static p3l_code dangling(const p3l_store *store, p3l_address address, const char *what,
                          p3l_error *error) {
   return p3l_fail(error, P3L_DANGLING,
-                  "%s: a pointer leads to page %llu, offset %llu, %s; the object it meant "
-                  "was deleted, "
-                  "or the pointer was never one; p3l gc --dry-run lists all such pointers",
+                  "%s: a pointer leads to page %llu, offset %llu, %s; the object it meant was "
+                  "deleted, or the pointer was never one; p3l gc --dry-run lists all such pointers",
                   store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE),
                   (unsigned long long)(address.byte % P3L_PAGE_SIZE), what);
 }
@@ -187,8 +186,7 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_e
     if (code != P3L_OK || !again) return code;
   }
   return p3l_fail(error, P3L_CORRUPT,
-                  "%s: objects that have moved lead in a circle by way of page "
-                  "%llu; restore the "
+                  "%s: objects that have moved lead in a circle by way of page %llu; restore the "
                   "store from a copy",
                   store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE));
 }

@@ -44,8 +44,7 @@ static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t 
   upgrade->count = bytes / upgrade->from_type->bytes;
   if (upgrade->count == 0)
     return p3l_fail(error, P3L_CORRUPT,
-                    "%s: an object of type %s has %llu bytes, less than the "
-                    "type's %u; restore the "
+                    "%s: an object of type %s has %llu bytes, less than the type's %u; restore the "
                     "store from a copy",
                     store->path, upgrade->from_type->name, (unsigned long long)bytes,
                     upgrade->from_type->bytes);
@@ -64,10 +63,8 @@ static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade, const uint
   p3l_upgrade_ends();
   if (!done)
     return p3l_fail(error, P3L_WRONG_TYPE,
-                    "%s: the program's upgrade of type %s from version %u to "
-                    "%u failed; the store "
-                    "is as it was. Mend the upgrade, or use the program that "
-                    "wrote the object",
+                    "%s: the program's upgrade of type %s from version %u to %u failed; the store "
+                    "is as it was. Mend the upgrade, or use the program that wrote the object",
                     store->path, upgrade->to_type->name, upgrade->from_type->version,
                     upgrade->to_type->version);
   store->statistics.objects_upgraded++;
@@ -82,9 +79,8 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
   const uint8_t *bytes = (const uint8_t *)page + piece->offset;
   if (p3l_types_of(store, piece->type) == NULL)
     return p3l_fail(error, P3L_CORRUPT,
-                    "%s: page %llu, offset %u: an object of type %u, which the "
-                    "store does not have; "
-                    "restore it from a copy",
+                    "%s: page %llu, offset %u: an object of type %u, which the store does not "
+                    "have; restore it from a copy",
                     store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE), piece->offset,
                     piece->type);
   upgrade upgrade;
@@ -143,11 +139,10 @@ static uint64_t pages_of(uint64_t bytes) { return (bytes + P3L_LARGE_PART - 1) /
 
 static p3l_code not_its_page(const p3l_store *store, uint64_t number, uint64_t first,
                              p3l_error *error) {
-  return p3l_fail(error, P3L_CORRUPT,
-                  "%s: page %llu is not part of the large object of page %llu; "
-                  "restore the store from "
-                  "a copy",
-                  store->path, (unsigned long long)number, (unsigned long long)first);
+  return p3l_fail(
+      error, P3L_CORRUPT,
+      "%s: page %llu is not part of the large object of page %llu; restore the store from a copy",
+      store->path, (unsigned long long)number, (unsigned long long)first);
 }
 
 static bool is_large_page(const p3l_page *page, uint64_t first) {
@@ -209,9 +204,8 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
   if (pages_of(bytes) > p3l_pager_page_count(store->pager) - first.n ||
       p3l_types_of(store, type) == NULL)
     return p3l_fail(error, P3L_CORRUPT,
-                    "%s: page %llu: a large object of a length or a type that "
-                    "cannot be; restore the "
-                    "store from a copy",
+                    "%s: page %llu: a large object of a length or a type that cannot be; restore "
+                    "the store from a copy",
                     store->path, (unsigned long long)first.n);
   upgrade upgrade;
   code = find_upgrade(store, type, bytes, &upgrade, error);

@@ -224,8 +224,7 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segm
       return p3l_fail_errno(error, failed, "%s: memory for objects", store->path);
     return p3l_fail(error, P3L_NO_MEMORY,
                     "%s: all %llu MB of addresses for persistent objects are in use; give "
-                    "p3l_options.memory_bytes, so that objects are evicted, or raise the "
-                    "limit of "
+                    "p3l_options.memory_bytes, so that objects are evicted, or raise the limit of "
                     "virtual memory (ulimit -v) before the first store is opened",
                     store->path, (unsigned long long)(p3l_persistent_memory.bytes >> 20));
   }

@@ -12,7 +12,6 @@
 #include "pool.h"
 #include "transaction.h"
 
-
 #define LEAST_LIMIT (UINT64_C(4) << 20)
 
 p3l_store *p3l_open_stores;

@@ -24,9 +24,8 @@ static _Noreturn __attribute__((cold)) void no_store(const void *surrogate) {
   uint64_t address = (uint64_t)(uintptr_t)surrogate & ~P3L_SURROGATE_BIT;
   p3l_error error;
   p3l_fail(&error, P3L_MISUSE,
-           "a pointer to page %llu, offset %llu lies outside of persistent "
-           "memory, and %s: it does not "
-           "say of which store it is; call p3l_use()",
+           "a pointer to page %llu, offset %llu lies outside of persistent memory, and %s: it does "
+           "not say of which store it is; call p3l_use()",
            (unsigned long long)(address / P3L_PAGE_SIZE),
            (unsigned long long)(address % P3L_PAGE_SIZE),
            __atomic_load_n(&p3l_open_stores, __ATOMIC_ACQUIRE) == NULL ? "no store is open"

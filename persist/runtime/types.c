@@ -177,19 +177,15 @@ static p3l_code compare(p3l_store *store, const p3l_type *type, const p3l_stored
     }
     if (type->upgrade == NULL && other->version == type->version)
       return p3l_fail(error, P3L_WRONG_TYPE,
-                      "%s has objects of type %s, version %u, of %u bytes, and "
-                      "the program means "
-                      "another layout by that version, of %u bytes; give the "
-                      "program's layout a new "
-                      "version and an upgrade function (P3L_TYPE_UPGRADED)",
+                      "%s has objects of type %s, version %u, of %u bytes, and the program means "
+                      "another layout by that version, of %u bytes; give the program's layout a "
+                      "new version and an upgrade function (P3L_TYPE_UPGRADED)",
                       store->path, type->name, other->version, other->bytes, type->bytes);
     if (type->upgrade == NULL)
       return p3l_fail(error, P3L_WRONG_TYPE,
-                      "%s has objects of type %s in version %u, the program "
-                      "has version %u and no way "
-                      "from one to the other; give it an upgrade function "
-                      "(P3L_TYPE_UPGRADED), or use "
-                      "the program that wrote the store",
+                      "%s has objects of type %s in version %u, the program has version %u and no "
+                      "way from one to the other; give it an upgrade function (P3L_TYPE_UPGRADED), "
+                      "or use the program that wrote the store",
                       store->path, type->name, other->version, type->version);
     *needs_upgrade = true;
   }

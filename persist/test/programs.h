@@ -1,6 +1,6 @@
 /*
- * Programs that open a store one after the other, each with types of its own: processes. What is wrong
- * ends the process, and fails the test.
+ * Programs that open a store one after the other, each with types of its own: processes. What is
+ * wrong ends the process, and fails the test.
  */
 #ifndef P3L_PROGRAMS_H
 #define P3L_PROGRAMS_H

@@ -1,8 +1,9 @@
 /*
- * Where objects come to lie: in place, or copied in the order of discovery;
- * that both are the same graph to the program; what eviction and transactions
- * tell residency.
+ * Where objects come to lie: in place, or copied in the order of discovery; that both are the same
+ * graph to the program; what eviction and transactions tell residency.
  */
+#include <pthread.h>
+
 #include "store_fixture.h"
 
 #include "pool.h"
@@ -91,8 +92,7 @@ static void beyond_memory_objects_lie_in_the_order_of_discovery(void **state) {
   fixture_drop(&f);
 }
 
-/* A large store without a limit: its pages are copied from, until a third of
- * one is known. */
+/* A large store without a limit: its pages are copied from, until a third of one is known. */
 static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   (void)state;
   fixture f = parts(1000, 33 << 20);
@@ -101,8 +101,7 @@ static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   uint8_t *surrogate = p3l_surrogate(zero);
   const p3l_page_state *page =
       p3l_page_state_known(f.store, (p3l_page_number){address_of(zero).byte / P3L_PAGE_SIZE});
-  /* 80 + 60 * 64 + 60 * 2 = 4040 bytes: 60 parts on the first page. Of them 19
-   * are copied. */
+  /* 80 + 60 * 64 + 60 * 2 = 4040 bytes: 60 parts on the first page. Of them 19 are copied. */
   assert_int_equal(page->pieces, 60);
   for (uint32_t i = 1; i < 19; i++)
     assert_ptr_equal(p3l_swizzle(NULL, surrogate + i * 64), zero + i);
@@ -131,8 +130,7 @@ static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   fixture_drop(&f);
 }
 
-/* Which pointer to follow next, 0 to 3: in no pattern, so that the walk comes
- * everywhere. */
+/* Which pointer to follow next, 0 to 3: in no pattern, so that the walk comes everywhere. */
 static uint32_t choice(uint32_t *random) {
   *random = *random * 1664525 + 1013904223;
   return *random >> 30;
@@ -176,6 +174,48 @@ static void all_policies_give_the_same_graph(void **state) {
   fixture_open(&f);
   assert_int_equal(walk(f.store, STEPS), expected); /* first copied, then adopted */
   assert_true(f.store->statistics.objects_copied > 0 && f.store->statistics.pages_adopted > 0);
+  fixture_drop(&f);
+}
+
+typedef struct reader {
+  p3l_store *store;
+  uint64_t mixed;
+  bool wrong;
+} reader;
+
+static void *walk_as_reader(void *argument) {
+  reader *reader = argument;
+  p3l_enter(reader->store);
+  reader->mixed = walk(reader->store, 20000);
+  part *first = p3l_root(reader->store, "first");
+  for (int i = 0; i < 1000; i++) { /* asked while others fill the arena */
+    reader->wrong |= p3l_extent(first) != sizeof(part);
+    first = P3L_LD(first->to[i % 4]);
+  }
+  p3l_leave(reader->store);
+  return NULL;
+}
+
+static void many_readers_copy_at_once(void **state) {
+  (void)state;
+  enum { READERS = 4 };
+  fixture f = parts(5000, 3 << 20);
+  fixture_open(&f);
+  uint64_t expected = walk(f.store, 20000);
+  fixture_close(&f);
+  f.options.memory_bytes = LIMIT;
+  fixture_open(&f);
+  pthread_t threads[READERS];
+  reader readers[READERS];
+  for (int i = 0; i < READERS; i++) {
+    readers[i] = (reader){f.store, 0, false};
+    assert_int_equal(pthread_create(&threads[i], NULL, walk_as_reader, &readers[i]), 0);
+  }
+  for (int i = 0; i < READERS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < READERS; i++) {
+    assert_int_equal(readers[i].mixed, expected);
+    assert_false(readers[i].wrong);
+  }
   fixture_drop(&f);
 }
 
@@ -318,6 +358,7 @@ int main(void) {
       cmocka_unit_test(beyond_memory_objects_lie_in_the_order_of_discovery),
       cmocka_unit_test(a_page_is_adopted_when_a_third_of_it_is_known),
       cmocka_unit_test(all_policies_give_the_same_graph),
+      cmocka_unit_test(many_readers_copy_at_once),
       cmocka_unit_test(an_array_that_is_copied_has_an_end_of_its_own),
       cmocka_unit_test(what_was_forgotten_is_read_again),
       cmocka_unit_test(an_evicted_copy_of_an_adopted_page_is_not_taken_from_its_frame),

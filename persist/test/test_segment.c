@@ -1,6 +1,6 @@
 /*
- * The range of memory for objects: what lies where, asked by address. Arenas are filled by hand, so that
- * every address can be told beforehand.
+ * The range of memory for objects: what lies where, asked by address. Arenas are filled by hand, so
+ * that every address can be told beforehand.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -206,8 +206,8 @@ static void with_too_few_addresses(void) {
   EXPECT(p3l_persistent_memory.bytes == 0);
 }
 
-/* The first test: nothing is reserved yet. Sanitizers have addresses of their own, which no limit of
- * this kind leaves them. */
+/* The first test: nothing is reserved yet. Sanitizers have addresses of their own, which no limit
+ * of this kind leaves them. */
 static void less_is_reserved_where_addresses_are_rationed(void **state) {
   (void)state;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

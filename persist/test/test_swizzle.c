@@ -1,6 +1,6 @@
 /*
- * p3l_swizzle(): what a surrogate becomes, and what happens to the slot. The store is small: its objects
- * are used in place.
+ * p3l_swizzle(): what a surrogate becomes, and what happens to the slot. The store is small: its
+ * objects are used in place.
  */
 #include <pthread.h>
 #include <unistd.h>

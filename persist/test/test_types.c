@@ -1,6 +1,6 @@
 /*
- * The program's types and the store's: what may be registered, what may be opened. Programs with other
- * types are processes of their own.
+ * The program's types and the store's: what may be registered, what may be opened. Programs with
+ * other types are processes of their own.
  */
 #include <sys/wait.h>
 #include <unistd.h>

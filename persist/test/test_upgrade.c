@@ -1,7 +1,7 @@
 /*
- * Schema evolution: version 1 of a program writes, version 2 has another layout, and an upgrade function.
- * Objects are upgraded one by one, when they are first loaded; in the store they stay as they were until
- * they are changed.
+ * Schema evolution: version 1 of a program writes, version 2 has another layout, and an upgrade
+ * function. Objects are upgraded one by one, when they are first loaded; in the store they stay as
+ * they were until they are changed.
  */
 #include "programs.h"
 
