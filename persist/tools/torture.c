@@ -30,7 +30,8 @@ typedef struct torture {
   unsigned long kills;
   uint64_t seed;
   char path[4096];
-  model *model; /* the store as it should be */
+  model *model;              /* the store as it should be */
+  unsigned long kill_number; /* the last */
   uint64_t interrupted, recovered;
 } torture;
 
@@ -44,9 +45,15 @@ __attribute__((noreturn)) static void give_up(const char *sentence) {
   _exit(1);
 }
 
+static void give_up_on_fault(void *state, const p3l_error *error) {
+  (void)state;
+  give_up(error->message);
+}
+
 __attribute__((noreturn)) static void child(const torture *torture, int acknowledge) {
   p3l_store *store;
   p3l_error error;
+  p3l_on_fault(give_up_on_fault, NULL);
   if (p3l_open(torture->path, &writing, &store, &error) != P3L_OK) give_up(error.message);
   for (uint64_t t = torture->model->transaction + 1;; t++) {
     if (p3l_begin(store, &error) != P3L_OK) give_up(error.message);
@@ -71,6 +78,13 @@ static int complain(const torture *torture, unsigned long kill_number, const cha
   printf("kill %lu (seed %llu): %s\nthe store is left at %s\n", kill_number,
          (unsigned long long)torture->seed, sentence, torture->path);
   return 1;
+}
+
+/* A pointer of the store that cannot be followed. */
+static void complain_of_fault(void *state, const p3l_error *error) {
+  const torture *torture = state;
+  complain(torture, torture->kill_number, error->message);
+  exit(1);
 }
 
 static void print_fault(void *state, const char *sentence) {
@@ -230,8 +244,10 @@ int p3l_run_torture(int argc, char **argv) {
   torture torture = {.kills = 1000, .seed = (uint64_t)time(NULL)};
   argp_err_exit_status = 2;
   argp_parse(&argp, argc, argv, 0, NULL, &torture);
+  p3l_on_fault(complain_of_fault, &torture);
   int status = prepare(&torture);
   for (unsigned long n = 1; n <= torture.kills && status == 0; n++) {
+    torture.kill_number = n;
     status = kill_once(&torture, n);
     if (isatty(STDERR_FILENO) && n % 100 == 0)
       fprintf(stderr, "\r%lu of %lu kills", n, torture.kills);
