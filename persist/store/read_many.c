@@ -194,9 +194,10 @@ static p3l_code read_all(const call *call, reader *reader, const wanted *list, s
   for (size_t i = 0; i < P3L_READ_DEPTH; i++)
     free_slots[i] = &reader->slots[P3L_READ_DEPTH - 1 - i];
   size_t pages = 0; /* under way */
+  size_t most = reader->engine == P3L_READ_PLAIN ? 1 : P3L_READ_PAGES;
   p3l_code code = P3L_OK;
   while ((code == P3L_OK && next < count) || free_count < P3L_READ_DEPTH) {
-    while (code == P3L_OK && next < count && free_count > 0 && pages < P3L_READ_PAGES) {
+    while (code == P3L_OK && next < count && free_count > 0 && pages < most) {
       p3l_read_slot *slot = free_slots[--free_count];
       request *request = &under_way[slot - reader->slots];
       *request = gather(list + next, count - next);
