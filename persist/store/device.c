@@ -55,6 +55,10 @@ static void file_close(p3l_device *device) {
   free(device);
 }
 
+static int file_shorten(p3l_device *device, uint64_t bytes) {
+  return ftruncate(((file *)device)->descriptor, (off_t)bytes) == 0 ? 0 : errno;
+}
+
 static int file_descriptor(p3l_device *device) { return ((file *)device)->descriptor; }
 
 /* Locks of the open file, not of the process: two threads of one process exclude each other too. */
@@ -80,8 +84,14 @@ int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **
     close(descriptor);
     return failed;
   }
-  *opened = (file){{file_read, file_write, file_sync, file_size, file_close, file_descriptor},
-                   descriptor};
+  *opened = (file){.device = {.read = file_read,
+                              .write = file_write,
+                              .sync = file_sync,
+                              .size = file_size,
+                              .close = file_close,
+                              .shorten = file_shorten,
+                              .descriptor = file_descriptor},
+                   .descriptor = descriptor};
   *device = &opened->device;
   return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * A file as the store uses it: five calls, and for many reads at a time what they go to. The real one is a file descriptor; tests record what is
- * written between two syncs, fail at a chosen call, or lose what was not synced.
+ * A file as the store uses it: five calls, and two that a device of tests need not have. The real one
+ * is a file descriptor; tests record what is written between two syncs, fail at a chosen call, or
+ * lose what was not synced.
  */
 #ifndef P3L_DEVICE_H
 #define P3L_DEVICE_H
@@ -18,6 +19,8 @@ struct p3l_device {
   int (*sync)(p3l_device *device);
   int (*size)(p3l_device *device, uint64_t *bytes);
   void (*close)(p3l_device *device);
+  /* Makes the file shorter; NULL: it stays as it is. Only ever asked for bytes that nobody needs. */
+  int (*shorten)(p3l_device *device, uint64_t bytes);
   /* The file descriptor, for io_uring; NULL if there is none. Reading only. */
   int (*descriptor)(p3l_device *device);
 };

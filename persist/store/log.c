@@ -178,9 +178,19 @@ p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error
   return P3L_OK;
 }
 
+/* What stays of the file of a log without frames. The next session writes over it, and a sync of
+ * bytes that were there journals no new length. */
+enum { KEPT_BYTES = 1 << 20 };
+
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
+  uint64_t size;
   p3l_code code = write_header(log, log->round + 1, log->end, clean, error);
-  return code == P3L_OK ? sync_header(log, error) : code;
+  if (code == P3L_OK) code = sync_header(log, error);
+  if (code != P3L_OK || !clean || log->device->shorten == NULL) return code;
+  /* If this fails, the file is longer than it need be. */
+  if (log->device->size(log->device, &size) == 0 && size > KEPT_BYTES)
+    log->device->shorten(log->device, KEPT_BYTES);
+  return P3L_OK;
 }
 
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error) {

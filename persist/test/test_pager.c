@@ -263,6 +263,38 @@ static void what_is_no_store_is_told(void **state) {
   remove_folder(folder);
 }
 
+/* A store that is closed does not keep the log of a load beside it. */
+static void a_closed_log_is_short(void **state) {
+  (void)state;
+  char folder[64], path[80];
+  p3l_error error;
+  p3l_pager *pager;
+  p3l_pager_options options = {0};
+  p3l_pager_transaction *transaction;
+  p3l_page_number first;
+  p3l_page page;
+  FILE *log;
+  make_folder(folder);
+  snprintf(path, sizeof(path), "%s/s", folder);
+  assert_int_equal(p3l_store_create(path, &error), P3L_OK);
+  assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
+  assert_int_equal(p3l_page_allocate_run(transaction, 1000, &first, &error), P3L_OK);
+  assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
+  assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
+  snprintf(path, sizeof(path), "%s/s-log", folder);
+  log = fopen(path, "r");
+  assert_non_null(log);
+  fseek(log, 0, SEEK_END);
+  assert_int_equal(ftell(log), 1 << 20); /* of 4.1 MB */
+  fclose(log);
+  snprintf(path, sizeof(path), "%s/s", folder);
+  assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);
+  assert_int_equal(p3l_pager_read(pager, (p3l_page_number){1000}, &page, &error), P3L_OK);
+  assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
+  remove_folder(folder);
+}
+
 /* ---- threads ---- */
 
 enum { COMMITS = 200, THREADS = 4 };
@@ -344,6 +376,7 @@ int main(void) {
       cmocka_unit_test(after_a_failed_sync_nothing_is_written),
       cmocka_unit_test(one_writer_excludes_all_readers_exclude_it),
       cmocka_unit_test(what_is_no_store_is_told),
+      cmocka_unit_test(a_closed_log_is_short),
       cmocka_unit_test(threads_commit_one_after_the_other)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
