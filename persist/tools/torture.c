@@ -126,7 +126,7 @@ static int check(torture *torture, uint64_t at_least, unsigned long kill_number)
   char sentence[256];
   p3l_options options = writing;
   options.read_only = kill_number % 2 == 0;
-  uint64_t objects;
+  uint64_t objects = 0;
   int status = verify(torture, kill_number, &objects);
   if (status != 0) return status;
   if (p3l_open(torture->path, &options, &store, &error) != P3L_OK)
