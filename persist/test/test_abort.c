@@ -188,6 +188,35 @@ static void a_full_disk_leaves_memory_as_it_was(void **state) {
   fixture_drop(&f);
 }
 
+/* What is on the disk is unknown then: nothing more is written, and memory is as the program left it. */
+static void a_failed_sync_ends_the_store(void **state) {
+  (void)state;
+  fixture f = with_list();
+  item *first = p3l_root(f.store, "list");
+  /* The first commit says in the log's header that there is one. */
+  begin(&f);
+  P3L_SET(first->value, 98);
+  commit(&f);
+  begin(&f);
+  P3L_SET(first->value, 99);
+  f.log->fail_in = 2; /* the append succeeds */
+  f.log->fail_with = EIO;
+  assert_int_equal(p3l_commit(f.store, &f.error), P3L_BROKEN);
+  assert_int_equal(first->value, 99);
+  assert_int_equal(p3l_begin(f.store, &f.error), P3L_BROKEN);
+  p3l_enter(f.store); /* no lock was left behind */
+  p3l_leave(f.store);
+  assert_int_equal(p3l_close(f.store, &f.error), P3L_BROKEN);
+  fixture_open(&f);
+  first = p3l_root(f.store, "list");
+  assert_true(first->value == 99 || first->value == 98);
+  begin(&f);
+  P3L_SET(first->value, 0);
+  commit(&f);
+  assert_list(&f);
+  fixture_drop(&f);
+}
+
 static void a_failed_allocation_fails_the_commit(void **state) {
   (void)state;
   fixture f = with_list();
@@ -236,6 +265,7 @@ int main(void) {
       cmocka_unit_test(what_arrived_meanwhile_stays),
       cmocka_unit_test(deletions_are_taken_back),
       cmocka_unit_test(a_full_disk_leaves_memory_as_it_was),
+      cmocka_unit_test(a_failed_sync_ends_the_store),
       cmocka_unit_test(a_failed_allocation_fails_the_commit),
       cmocka_unit_test(closing_aborts),
   };
