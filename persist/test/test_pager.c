@@ -197,6 +197,32 @@ static void after_a_failed_sync_nothing_is_written(void **state) {
   drop(&f);
 }
 
+static int failing_read(p3l_device *device, void *bytes, size_t length, p3l_file_offset at) {
+  (void)device, (void)bytes, (void)length, (void)at;
+  return EIO;
+}
+
+static void a_disk_that_cannot_be_read_is_told_with_the_page(void **state) {
+  (void)state;
+  fixture f = fresh();
+  p3l_page pages[2];
+  add_page(&f, 11);
+  add_page(&f, 22);
+  assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
+  int (*read)(p3l_device *, void *, size_t, p3l_file_offset) = f.file->device.read;
+  f.file->device.read = failing_read;
+  assert_int_equal(p3l_pager_read(f.pager, (p3l_page_number){2}, pages, &f.error), P3L_IO);
+  assert_string_equal(f.error.message, "(memory): reading page 2: Input/output error");
+  assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){1}, 2, pages, &f.error), P3L_IO);
+  assert_string_equal(f.error.message,
+                      "(memory): reading 2 pages from page 1 on: Input/output error");
+  assert_int_equal(write_value(&f, (p3l_page_number){2}, 23), P3L_IO);
+  f.file->device.read = read; /* and again it can */
+  assert_int_equal(write_value(&f, (p3l_page_number){2}, 23), P3L_OK);
+  assert_int_equal(value_of(&f, (p3l_page_number){2}), 23);
+  drop(&f);
+}
+
 /* ---- files ---- */
 
 static void make_folder(char *folder) {
@@ -374,6 +400,7 @@ int main(void) {
       cmocka_unit_test(a_full_disk_costs_the_transaction_and_nothing_else),
       cmocka_unit_test(a_checkpoint_without_space_is_made_later),
       cmocka_unit_test(after_a_failed_sync_nothing_is_written),
+      cmocka_unit_test(a_disk_that_cannot_be_read_is_told_with_the_page),
       cmocka_unit_test(one_writer_excludes_all_readers_exclude_it),
       cmocka_unit_test(what_is_no_store_is_told),
       cmocka_unit_test(a_closed_log_is_short),
