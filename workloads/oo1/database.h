@@ -121,7 +121,7 @@ static void oo1_link_part(const oo1_graph_part *from) {
 }
 
 /* Parts of one transaction of the load: large enough that its commits do not count. */
-#define OO1_BATCH 10000u
+#define OO1_BATCH 100000u
 
 /* The whole load but for opening and closing. Not used by modes that load another's file. */
 __attribute__((unused)) static void oo1_fill(const oo1_graph *graph) {

@@ -195,6 +195,7 @@ static void run(int count, char **arguments) {
 int main(int count, char **arguments) {
   argp_err_exit_status = 1;
   const char *command = count > 1 ? arguments[1] : "";
+  if (count > 1) arguments[1] = oo1_format("oo1-%s %s", OO1_MODE_NAME, command); /* for argp */
   if (strcmp(command, "load") == 0)
     load(count - 1, arguments + 1);
   else if (strcmp(command, "run") == 0)

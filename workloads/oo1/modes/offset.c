@@ -32,7 +32,7 @@
 #define OO1_ENTER() ((void)0)
 #define OO1_LEAVE() ((void)0)
 #define OO1_PREFETCH(part, hops) ((void)(part))
-#define OO1_FLAGS true, true, false, false
+#define OO1_FLAGS true, true, false, true
 #define OO1_STATISTICS NULL
 
 static char *base;
@@ -115,6 +115,9 @@ static void mode_open(const char *folder, const oo1_how *how, uint32_t parts, ui
   path = oo1_format("%s/image", folder);
   file = image_open(path, &file_bytes);
   map(how->writable);
+  /* Where not all of it fits, reading ahead throws out what is needed. */
+  if (how->memory_limit != 0 && how->memory_limit < file_bytes)
+    madvise(base, file_bytes, MADV_RANDOM);
   if (how->writable) log_of_file = redo_open(path, file);
 }
 
