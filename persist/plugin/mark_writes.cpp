@@ -71,7 +71,7 @@ class Marker {
  private:
   void collect();
   void cover();
-  Instruction *skipOwnMemory(Value *base, Instruction *where, MDNode *weights);
+  bool emitRare(const Group &group);
   void emit(const Group &group);
   Value *startOf(const Group &group, IRBuilder<> &builder);
   Value *lengthOf(const Group &group, IRBuilder<> &builder);
@@ -215,27 +215,34 @@ Value *Marker::lengthOf(const Group &group, IRBuilder<> &builder) {
 
 // The mark of orthogonal mode, for memory that hardly ever is persistent. On x86-64 Linux a program's
 // own memory lies at addresses with bit 46 set, and the library takes its range below that
-// (segment.h): two instructions, no memory operand. Where something else is below 2^46, the exact test
-// follows. TSan allows no memory there, so a library built with it takes another place.
-Instruction *Marker::skipOwnMemory(Value *base, Instruction *where, MDNode *weights) {
+// (segment.h): two instructions, no memory operand. Where something else is below 2^46, __p3l_mark
+// (swizzle_entry.S) finds out. TSan allows no memory there, so a library built with it takes another
+// place, and the test is the exact one.
+bool Marker::emitRare(const Group &group) {
   const Module &module = *function_.getParent();
   if (mode() != Mode::Orthogonal || function_.hasFnAttribute(Attribute::SanitizeThread) ||
       Triple(module.getTargetTriple()).getArch() != Triple::x86_64)
-    return where;
+    return false;
+  Instruction *where = group.write.before;
   IRBuilder<> builder(where);
-  Value *bit = builder.CreateAnd(builder.CreatePtrToInt(base, builder.getInt64Ty()),
+  builder.SetCurrentDebugLocation(where->getDebugLoc());
+  Value *bit = builder.CreateAnd(builder.CreatePtrToInt(group.base, builder.getInt64Ty()),
                                  builder.getInt64(UINT64_C(1) << 46));
   Value *low = builder.CreateICmpEQ(bit, builder.getInt64(0), "may_be_persistent");
-  return SplitBlockAndInsertIfThen(low, where, false, weights);
+  MDNode *weights = MDBuilder(where->getContext()).createBranchWeights(1, 1000);
+  builder.SetInsertPoint(SplitBlockAndInsertIfThen(low, where, false, weights));
+  builder.SetCurrentDebugLocation(where->getDebugLoc());
+  Value *start = startOf(group, builder);
+  callRuntime(builder, "p3l_mark", builder.getVoidTy(), {start, lengthOf(group, builder)});
+  return true;
 }
 
 void Marker::emit(const Group &group) {
+  if (emitRare(group)) return;
   Instruction *where = group.write.before;
   MDBuilder metadata(where->getContext());
   bool rare = mode() == Mode::Orthogonal;
   MDNode *weights = metadata.createBranchWeights(rare ? 1 : 1000, rare ? 1000 : 1);
-  where = skipOwnMemory(group.base, where, weights);
-
   IRBuilder<> builder(where);
   builder.SetCurrentDebugLocation(group.write.before->getDebugLoc());
   Value *start = startOf(group, builder);

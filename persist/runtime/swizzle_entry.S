@@ -3,12 +3,13 @@
  *
  *   checked code ──preserve_most──> __p3l_swizzle    ──C──> p3l_swizzle
  *                                   __p3l_will_write ──C──> p3l_will_write
+ *                                   __p3l_mark       ─────> p3l_dirty(), in this file
  *
  * preserve_most is clang's calling convention for calls that are hardly ever made: the callee keeps
  * all general registers but r11 (and rax, where it returns something), so that the caller, a loop over
  * pointers for instance, spills nothing for them. Vector registers are the caller's, as in C.
  *
- * rax is kept by __p3l_will_write, which returns nothing. A fault handler may longjmp() through these
+ * rax is kept by those that return nothing. A fault handler may longjmp() through these
  * frames; unwinders find the registers by the call frame information.
  *
  * Not x86-64: the plugin calls the C functions, and this file is empty.
@@ -74,6 +75,41 @@
         call    p3l_will_write@PLT
         restore rax
         leave_entry __p3l_will_write
+
+        /* p3l_dirty(rdi, rsi): for orthogonal mode, which has it at every store. */
+        .globl  __p3l_mark
+        .type   __p3l_mark, @function
+        .p2align 4
+__p3l_mark:
+        .cfi_startproc
+        endbr64
+        keep    rax
+        keep    rcx
+        movq    p3l_persistent_memory@GOTPCREL(%rip), %r11
+        movq    %rdi, %rax
+        subq    (%r11), %rax            /* offset in the range */
+        cmpq    8(%r11), %rax
+        jae     1f
+        testq   %rsi, %rsi
+        jz      1f
+        leaq    -1(%rax, %rsi), %rcx
+        shrq    $10, %rax               /* first card */
+        shrq    $10, %rcx               /* last one */
+        movq    16(%r11), %r11
+        cmpb    $0, (%r11, %rax)
+        je      2f
+        cmpq    %rax, %rcx
+        jne     2f
+1:      .cfi_remember_state
+        restore rcx
+        restore rax
+        ret
+2:      .cfi_restore_state
+        restore rcx
+        restore rax
+        jmp     __p3l_will_write
+        .cfi_endproc
+        .size   __p3l_mark, .-__p3l_mark
 
 #endif
 

@@ -28,8 +28,8 @@ define void @callee(ptr %slot) {
 ; CHECK-LABEL: @write(
 ; CHECK:       and i64 %{{.*}}, 70368744177664
 ; CHECK:       %may_be_persistent = icmp eq i64 %{{.*}}, 0
-; CHECK:       %is_persistent = icmp ult i64
-; CHECK:       @__p3l_will_write(ptr %at, i64 8)
+; CHECK:       br i1 %may_be_persistent
+; CHECK:       call preserve_mostcc void @__p3l_mark(ptr %at, i64 8)
 define void @write(ptr %at) {
   store i64 1, ptr %at
   ret void
@@ -45,7 +45,7 @@ define void @write_with_tsan(ptr %at) sanitize_thread {
 }
 
 ; CHECK-LABEL: @own_memory(
-; CHECK-NOT:   will_write
+; CHECK-NOT:   __p3l
 ; CHECK:       ret void
 define void @own_memory() {
   %local = alloca i64
