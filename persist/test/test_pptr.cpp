@@ -1,33 +1,13 @@
 /*
- * The C++ door: what a pptr is and does, what is found of a class, what exceptions leave behind.
- * Compiled with clang++ as well, where there is one (examples/CMakeLists.txt).
+ * The C++ door: what a pptr is and does, what is found of a class, how changes are told. Compiled with
+ * clang++ as well, where there is one (examples/CMakeLists.txt).
  */
-#include <cstdlib>
-#include <cstring>
-#include <stdexcept>
-#include <string>
 #include <unordered_set>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "p3l.hpp"
-
-extern "C" { /* cmocka's header wants these first */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-}
+#include "pptr_fixture.hpp"
 
 namespace {
-
-struct node {
-  std::uint32_t id;
-  p3l::pptr<node> next;
-};
 
 struct animal {
   std::uint32_t legs = 4;
@@ -69,25 +49,8 @@ struct throws_at_7 {
   }
 };
 
-/* A folder that is gone at the end of its block, also by an exception. */
-class folder {
- public:
-  folder() {
-    if (!mkdtemp(name_)) throw std::runtime_error("mkdtemp");
-  }
-  ~folder() {
-    std::string command = std::string("rm -rf ") + name_;
-    if (system(command.c_str()) != 0) perror("rm");
-  }
-  std::string operator/(const char *file) const { return std::string(name_) + "/" + file; }
-
- private:
-  char name_[32] = "/tmp/p3l-pptr-XXXXXX";
-};
-
 }  // namespace
 
-P3L_CLASS(node, node, 1);
 P3L_CLASS(dog, dog, 3);
 P3L_CLASS(holder, holder, 1);
 P3L_CLASS(later, later, 1);
@@ -180,26 +143,6 @@ static void a_minus_one_is_no_surrogate_to_null_tests(void **) {
 }
 
 /* ---- pointers in a store ---- */
-
-enum { NODES = 1000 };
-
-static void make_list(p3l::store &store) {
-  store.transact([&] {
-    node *first = nullptr;
-    for (std::uint32_t i = NODES; i-- > 0;) first = store.make<node>(node{i, first});
-    store.set_root("list", first);
-  });
-}
-
-/* The ids in order, by plain pointers taken out of the slots. */
-static std::uint64_t walk(p3l::store &store) {
-  std::uint64_t count = 0;
-  for (node *n = store.root<node>("list"); n; n = n->next) {
-    if (n->id != count) throw std::logic_error("the list is out of order");
-    count++;
-  }
-  return count;
-}
 
 static void a_slot_is_swizzled_once(void **) {
   folder folder;
@@ -385,177 +328,6 @@ static void a_throwing_constructor_leaves_no_object(void **) {
   assert_int_equal(store.root<throws_at_7>("six")->x, 6);
 }
 
-/* ---- failures ---- */
-
-template <class F>
-static p3l_code code_of(F &&body) {
-  try {
-    body();
-  } catch (const p3l::error &failure) {
-    assert_true(strlen(failure.what()) > 10);
-    return failure.code();
-  }
-  return P3L_OK;
-}
-
-static void failures_are_exceptions_and_leave_the_store_usable(void **) {
-  folder folder;
-  assert_int_equal(code_of([&] { p3l::store(folder / "none"); }), P3L_IO);
-  p3l::store store(folder / "s", p3l::create());
-  make_list(store);
-  assert_int_equal(code_of([&] { p3l::store(folder / "s"); }), P3L_BUSY);
-  assert_int_equal(code_of([&] { store.make<node>(); }), P3L_MISUSE);
-  node *first = store.root<node>("list");
-  assert_int_equal(code_of([&] { first->next = nullptr; }), P3L_MISUSE); /* no transaction */
-  assert_int_equal(walk(store), NODES);
-
-  node elsewhere = {7, nullptr}; /* not in the store: the commit finds it */
-  assert_int_equal(code_of([&] { store.transact([&] { first->next = &elsewhere; }); }), P3L_MISUSE);
-  assert_int_equal(walk(store), NODES);
-}
-
-static void a_pointer_that_cannot_be_followed_throws(void **) {
-  folder folder;
-  {
-    p3l::store store(folder / "s", p3l::create());
-    make_list(store);
-    store.transact([&] { store.erase(store.root<node>("list")->next->next); });
-  }
-  p3l::store store(folder / "s");
-  node *second = store.root<node>("list")->next;
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(code_of([&] { assert_null(second->next.get()); }), P3L_DANGLING);
-  store.transact([&] { second->next = nullptr; });
-  std::uint64_t count = 0;
-  for (node *n = store.root<node>("list"); n; n = n->next) count++;
-  assert_int_equal(count, 2);
-}
-
-static void a_corrupt_page_throws(void **) {
-  folder folder;
-  std::uint64_t page;
-  {
-    p3l::store store(folder / "s", p3l::create());
-    make_list(store);
-    node *last = store.root<node>("list");
-    while (last->next) last = last->next;
-    page = (p3l::kept<node>(last).number() & ~P3L_SURROGATE_BIT) >> 12;
-    p3l::kept<node> first(store.root<node>("list"));
-    assert_true((first.number() & ~P3L_SURROGATE_BIT) >> 12 != page);
-  }
-  int file = open((folder / "s").c_str(), O_RDWR);
-  char byte;
-  assert_int_equal(pread(file, &byte, 1, static_cast<off_t>(page * 4096 + 2000)), 1);
-  byte = static_cast<char>(byte ^ 4);
-  assert_int_equal(pwrite(file, &byte, 1, static_cast<off_t>(page * 4096 + 2000)), 1);
-  close(file);
-  p3l::store store(folder / "s");
-  assert_int_equal(code_of([&] { walk(store); }), P3L_CORRUPT);
-  assert_int_equal(code_of([&] { walk(store); }), P3L_CORRUPT);
-  assert_int_equal(store.root<node>("list")->next->next->id, 2);
-}
-
-static void exceptions_end_scopes_and_transactions(void **) {
-  folder folder;
-  {
-    p3l::store store(folder / "s", p3l::create());
-    make_list(store);
-    store.transact([&] { store.erase(store.root<node>("list")->next->next); });
-  }
-  p3l::store store(folder / "s");
-  node *second = store.root<node>("list")->next;
-  assert_int_equal(code_of([&] {
-                     store.transact([&] {
-                       p3l::edit(second)->id = 99;
-                       second->next->id = 98; /* there is none */
-                     });
-                   }),
-                   P3L_DANGLING);
-  assert_int_equal(second->id, 1); /* aborted */
-  assert_int_equal(code_of([&] {
-                     p3l::scope reading(store);
-                     assert_int_equal(second->next->id, 2);
-                   }),
-                   P3L_DANGLING);
-  store.transact([&] { second->next = nullptr; }); /* would wait for a scope that was not left */
-  assert_true(second->next == nullptr);
-}
-
-static void stores_are_kept_apart(void **) {
-  folder folder;
-  {
-    p3l::store one(folder / "one", p3l::create()), two(folder / "two", p3l::create());
-    make_list(one);
-    make_list(two);
-  }
-  p3l::store one(folder / "one"), two(folder / "two");
-  node *first_of_one = one.root<node>("list"), *first_of_two = two.root<node>("list");
-  /* Copied as it is, the slot's surrogate would lead to an object of the other store. */
-  assert_int_equal(
-      code_of([&] { two.transact([&] { first_of_two->next = first_of_one->next->next; }); }),
-      P3L_MISUSE);
-  assert_int_equal(first_of_two->next->id, 1);
-
-  p3l_use(one.get());
-  p3l::kept<node> third(first_of_one->next->next);
-  assert_ptr_equal(third.get(), first_of_one->next->next.get());
-  p3l_use(two.get()); /* the same surrogate, another object */
-  assert_ptr_equal(third.get(), first_of_two->next->next.get());
-  p3l_use(nullptr);
-  assert_int_equal(code_of([&] { third.get(); }), P3L_MISUSE); /* of which store? */
-}
-
-static void an_evicted_slot_is_a_surrogate_again(void **) {
-  folder folder;
-  p3l::store store(folder / "s", p3l::create());
-  make_list(store);
-  assert_int_equal(walk(store), NODES);
-  p3l::kept<node> last(store.root<node>("list"));
-  while (last->next) last = p3l::kept<node>(last->next);
-  store.evict(0);
-  assert_true(store.statistics().objects_evicted > 0);
-  std::uint64_t before = store.statistics().swizzled;
-  assert_int_equal(walk(store), NODES);
-  assert_int_equal(store.statistics().swizzled - before, NODES - 1);
-  assert_int_equal(last->id, NODES - 1);
-}
-
-static void a_root_is_what_it_is(void **) {
-  folder folder;
-  p3l::store store(folder / "s", p3l::create());
-  store.transact([&] { store.set_root("dog", store.make<dog>()); });
-  assert_int_equal(code_of([&] { store.root<node>("dog"); }), P3L_WRONG_TYPE);
-  assert_non_null(store.root<const dog>("dog"));
-  assert_non_null(store.root<named>("dog")); /* its base, which has no P3L_CLASS */
-  assert_null(store.root<node>("cat"));
-  store.transact([&] { store.set_root("dog", nullptr); });
-  assert_null(store.root<dog>("dog"));
-  assert_int_equal(code_of([&] { store.set_root("cat", nullptr); }), P3L_MISUSE);
-}
-
-/* ---- scopes, pins ---- */
-
-static void scopes_and_pins_follow_their_blocks(void **) {
-  folder folder;
-  p3l::store store(folder / "s", p3l::create());
-  make_list(store);
-  {
-    p3l::scope reading(store);
-    p3l::scope nested(store);
-    assert_int_equal(walk(store), NODES);
-    assert_int_equal(code_of([&] { store.evict(0); }), P3L_MISUSE);
-  }
-  p3l::pin<node> second(store.root<node>("list")->next.get());
-  p3l::pin<node> copy = second, moved = std::move(copy);
-  assert_true(!copy && moved.get() == second.get());
-  const node *address = second.get();
-  store.evict(0);
-  assert_int_equal(second->id, 1);                        /* pinned: still there, */
-  assert_true(store.root<node>("list")->next == address); /* and not a second time */
-  assert_int_equal(walk(store), NODES);
-  assert_true(store.prefetch(store.root<node>("list"), 10) >= 10);
-}
-
 int main() {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slots_are_found_wherever_they_lie),
@@ -569,14 +341,6 @@ int main() {
       cmocka_unit_test(assigning_to_slots_is_a_change),
       cmocka_unit_test(arrays_are_constructed_and_grow_by_the_thousand),
       cmocka_unit_test(a_throwing_constructor_leaves_no_object),
-      cmocka_unit_test(failures_are_exceptions_and_leave_the_store_usable),
-      cmocka_unit_test(a_pointer_that_cannot_be_followed_throws),
-      cmocka_unit_test(a_corrupt_page_throws),
-      cmocka_unit_test(exceptions_end_scopes_and_transactions),
-      cmocka_unit_test(stores_are_kept_apart),
-      cmocka_unit_test(an_evicted_slot_is_a_surrogate_again),
-      cmocka_unit_test(a_root_is_what_it_is),
-      cmocka_unit_test(scopes_and_pins_follow_their_blocks),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,0 +1,117 @@
+/*
+ * The C++ door: how classes are made known to stores. Rules in p3l.hpp, which includes this.
+ */
+#ifndef P3L_CLASS_HPP
+#define P3L_CLASS_HPP
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "p3l_pptr.hpp"
+
+namespace p3l {
+
+/* What P3L_CLASS made known of T. If the compiler complains here of an incomplete type, T has none. */
+template <class T>
+struct class_of;
+
+namespace detail {
+
+/* A p3l_type with all that it points to; never destroyed, as the library keeps the address. */
+template <class T>
+class description {
+  static_assert(!std::is_polymorphic<T>::value,
+                "a class with virtual functions cannot be persistent: its objects hold the address "
+                "of a table of this run of the program (docs/persist.md, Virtual functions)");
+  static_assert(std::is_trivially_destructible<T>::value,
+                "a persistent class has no destructor to run and no members with one: they outlive "
+                "the program (in place of std::string: an array; of std::unique_ptr: p3l::pptr)");
+  static_assert(std::is_default_constructible<T>::value,
+                "a persistent class needs a default constructor: where its pointers are is found "
+                "by making one object");
+  static_assert(alignof(T) <= 16, "objects in a store begin at multiples of 16");
+  static_assert(sizeof(T) < UINT32_MAX, "a type has less than 4 GB");
+
+ public:
+  p3l_type type;
+
+  description(const char *name, std::uint32_t version, p3l_upgrade upgrade) {
+    std::vector<std::uint32_t> slots = slots_of_one();
+    for (std::size_t i = 0, n; i < slots.size(); i += n) {
+      for (n = 1; i + n < slots.size() && slots[i + n] == slots[i] + 8 * n;) n++;
+      names_.push_back("pptr at byte " + std::to_string(slots[i]));
+      fields_.push_back({nullptr, slots[i], static_cast<std::uint32_t>(n)});
+    }
+    for (std::size_t i = 0; i < fields_.size(); i++) fields_[i].name = names_[i].c_str();
+    fields_.push_back({nullptr, 0, 0});
+    type = {name, version, sizeof(T), fields_.data(), upgrade};
+    p3l_register_type(&type);
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<p3l_field> fields_;
+
+  static std::vector<std::uint32_t> slots_of_one() {
+    struct alignas(16) room {
+      unsigned char bytes[sizeof(T)];
+    };
+    auto one = std::make_unique<room>();
+    std::lock_guard<std::mutex> lock(the_probe.one_at_a_time);
+    the_probe.offsets.clear();
+    the_probe.base = reinterpret_cast<std::uintptr_t>(one.get());
+    the_probe.bytes = sizeof(T);
+    try {
+      ::new (static_cast<void *>(one.get())) T();
+    } catch (...) {
+      the_probe.bytes = 0;
+      throw;
+    }
+    the_probe.bytes = 0;
+    std::vector<std::uint32_t> slots = std::move(the_probe.offsets);
+    std::sort(slots.begin(), slots.end());
+    slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+    return slots;
+  }
+};
+
+}  // namespace detail
+
+/*
+ * For P3L_CLASS_UPGRADED, from one earlier version: Convert(const Old &, New &) fills in what is
+ * zeroed. In it slots are copied as they are, pptr to pptr; nothing can be followed.
+ *
+ *   P3L_CLASS_UPGRADED(part, part, 2, (p3l::upgrade<1, part_1, part, convert>));
+ */
+template <std::uint32_t version, class Old, class New, void (*Convert)(const Old &, New &)>
+bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_version,
+             void *new_object, std::size_t new_bytes) {
+  if (old_version != version || old_bytes < sizeof(Old) || new_bytes < sizeof(New)) return false;
+  try {
+    Convert(*static_cast<const Old *>(old_object), *static_cast<New *>(new_object));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/*
+ * Makes the class T known under the name `identifier`, the same in every program and language. At
+ * global scope, once in a program or in a header. Layouts of other versions are refused, or
+ * upgraded: see p3l_upgrade.
+ */
+#define P3L_CLASS(identifier, T, version) P3L_CLASS_UPGRADED(identifier, T, version, nullptr)
+#define P3L_CLASS_UPGRADED(identifier, T, version, upgrade)                                     \
+  template <>                                                                                   \
+  struct p3l::class_of<T> {                                                                     \
+    static const p3l_type *type() {                                                             \
+      static const auto *made = new p3l::detail::description<T>(#identifier, version, upgrade); \
+      return &made->type;                                                                       \
+    }                                                                                           \
+    static inline const p3l_type *const registered = type();                                    \
+  }
+
+}  // namespace p3l
+
+#endif
