@@ -229,7 +229,7 @@ bool Marker::emitRare(const Group &group) {
   Value *bit = builder.CreateAnd(builder.CreatePtrToInt(group.base, builder.getInt64Ty()),
                                  builder.getInt64(UINT64_C(1) << 46));
   Value *low = builder.CreateICmpEQ(bit, builder.getInt64(0), "may_be_persistent");
-  MDNode *weights = MDBuilder(where->getContext()).createBranchWeights(1, 1000);
+  MDNode *weights = MDBuilder(where->getContext()).createBranchWeights(1, 1 << 20);
   builder.SetInsertPoint(SplitBlockAndInsertIfThen(low, where, false, weights));
   builder.SetCurrentDebugLocation(where->getDebugLoc());
   Value *start = startOf(group, builder);

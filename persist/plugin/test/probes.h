@@ -38,15 +38,14 @@ struct part {
 #define PARTS 64
 
 /* Each takes a part and a small number, and returns something that depends on what it has seen. */
-#define EACH_PROBE(X)                                                                         \
-  X(loop)                                                                                     \
-  X(gather)                                                                                   \
-  X(pairs)                                                                                    \
-  X(unions) X(atomics) X(exchanges) X(struct_copy) X(struct_argument) X(varargs) X(recursion) \
-      X(switches) X(bitfields) X(volatiles) X(interior) X(selects) X(copies) X(compares)      \
-          X(escaping_local) X(static_variable) X(array_of_locals) X(nulls) X(store_fields)    \
-              X(store_loop) X(store_memory) X(store_copy) X(store_atomic) X(store_string)     \
-                  X(store_links) X(store_branches) X(store_conditional_vector)
+/* clang-format off */
+#define EACH_PROBE(X)                                                                             \
+  X(loop) X(gather) X(pairs) X(unions) X(atomics) X(exchanges) X(struct_copy) X(struct_argument)  \
+  X(varargs) X(recursion) X(switches) X(bitfields) X(volatiles) X(interior) X(selects) X(copies)  \
+  X(compares) X(escaping_local) X(static_variable) X(array_of_locals) X(nulls)                    \
+  X(store_fields) X(store_loop) X(store_memory) X(store_copy) X(store_atomic) X(store_string)     \
+  X(store_links) X(store_branches) X(store_conditional_vector)
+/* clang-format on */
 
 #ifndef PROBE
 #define PROBE(name) probe_##name
