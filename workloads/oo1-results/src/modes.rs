@@ -40,9 +40,10 @@ const STORE: &str = "the libraries of persist/ were not found when the programs 
 const STORE_CLANG: &str = "clang, or the libraries of persist/, were not found when the programs were built";
 
 /// All of them, in the order of tables.
-pub const MODES: [Mode; 16] = [
+pub const MODES: [Mode; 17] = [
     mode("plain", "C pointers in memory, gcc", Family::Plain, NOTHING),
     mode("plain-clang", "C pointers in memory, clang", Family::Plain, CLANG),
+    mode("plain-inline", "C pointers, recursion inlined, gcc", Family::Plain, NOTHING),
     mode(
         "p3l-plugin",
         "P3L, compiler plugin, clang",
