@@ -27,11 +27,19 @@ void p3l_pin(const void *object) {
   if (!there) refuse("p3l_pin()", object, "which is no persistent object in memory");
 }
 
+/* A large object that was deleted while it was pinned: its memory has waited for this. */
+static bool is_left_over(const p3l_segment *segment) {
+  return segment->kind == P3L_LARGE && segment->pins == 0 &&
+         (segment->large.object.flags & P3L_RESIDENT_DEAD) != 0;
+}
+
 /* A pinned object may have been deleted meanwhile: only its memory counts here. */
 void p3l_unpin(const void *object) {
   p3l_segment *segment = lock_segment(object);
+  p3l_store *store = segment != NULL ? segment->store : NULL;
   bool pinned = segment != NULL && segment->pins > 0;
   if (pinned) segment->pins--;
-  if (segment != NULL) pthread_mutex_unlock(&segment->store->slow);
+  if (pinned && is_left_over(segment)) p3l_segment_release(segment);
+  if (store != NULL) pthread_mutex_unlock(&store->slow);
   if (!pinned) refuse("p3l_unpin()", object, "which is not pinned");
 }

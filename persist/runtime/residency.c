@@ -27,14 +27,23 @@ static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
 }
 
 /* Byte `offset` of the page lies in an object that was copied: where? NULL: in none. */
-static uint8_t *copied_around(const p3l_page_state *state, uint32_t offset) {
+static uint8_t *copied_around(const p3l_page_state *state, uint32_t offset, bool *upgraded) {
   uint32_t granule;
   if (!p3l_bit_at_or_before(state->copied, offset / P3L_GRANULE, &granule)) return NULL;
   uint8_t *memory = p3l_copy_at(state, granule);
   uint64_t inside = offset - granule * P3L_GRANULE;
   p3l_place place;
   bool there = p3l_place_of(memory, &place) && inside < place.bytes;
+  *upgraded = there && (place.resident->flags & P3L_RESIDENT_UPGRADED) != 0;
   return there ? memory + inside : NULL;
+}
+
+/* The same without a look at the page. One that was upgraded is longer in memory than there: only the
+ * page says whether the byte is another object's. */
+static uint8_t *copied_surely(const p3l_page_state *state, uint32_t offset) {
+  bool upgraded;
+  uint8_t *copy = copied_around(state, offset, &upgraded);
+  return copy == NULL || upgraded ? NULL : copy;
 }
 
 static uint64_t forward_target(const p3l_object_page *page, const p3l_piece *piece) {
@@ -79,8 +88,10 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
   uint32_t inside = found ? offset - piece.offset : 0;
   if (!found || (inside != 0 && p3l_bit(state->copied, piece.offset / P3L_GRANULE))) {
     /* Copied, or made in the transaction under way, and then the page does not have it yet. */
-    uint8_t *copy = copied_around(state, offset);
-    if (copy == NULL) return dangling(store, *address, "where no object is", error);
+    bool upgraded;
+    uint8_t *copy = copied_around(state, offset, &upgraded);
+    if (copy == NULL || (!found && upgraded))
+      return dangling(store, *address, "where no object is", error);
     *memory = copy;
     return P3L_OK;
   }
@@ -119,7 +130,7 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
   uint32_t offset = address->byte % P3L_PAGE_SIZE;
   if (state->frame == NULL) {
     /* Before a page is read: into the middle of an object that was copied? */
-    uint8_t *copy = copied_around(state, offset);
+    uint8_t *copy = copied_surely(state, offset);
     if (copy != NULL) {
       *memory = copy;
       return P3L_OK;
@@ -145,7 +156,13 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
   p3l_piece piece;
   if (p3l_piece_at(state->frame, offset, &piece) && piece.type != P3L_HOLE &&
       piece.type != P3L_FORWARD && !p3l_is_in_place(state, piece.offset / P3L_GRANULE)) {
-    /* It was copied once and its copy evicted: the frame has it as it was before (invariant 1). */
+    /* It is copied; or was, and the copy evicted; or the page was freed and taken again by the
+     * transaction under way: the frame has it as it was before (invariant 1). */
+    uint8_t *copy = copied_surely(state, offset);
+    if (copy != NULL) {
+      *memory = copy;
+      return P3L_OK;
+    }
     p3l_page page;
     p3l_code code = p3l_pager_read(store->pager, number, &page, error);
     if (code != P3L_OK) return code;
@@ -201,7 +218,7 @@ bool p3l_residency_has(p3l_store *store, p3l_address address) {
     const p3l_page_state *head = p3l_page_state_known(store, (p3l_page_number){state->large.first});
     return head != NULL && head->known && head->use == P3L_USE_LARGE && head->large.memory != NULL;
   }
-  return copied_around(state, offset) != NULL;
+  return copied_surely(state, offset) != NULL;
 }
 
 p3l_code p3l_residency_offer(p3l_store *store, p3l_page_number number, const p3l_page *page,

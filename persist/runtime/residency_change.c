@@ -49,7 +49,14 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
                                p3l_error *error) {
   (void)error;
   p3l_page_state *state = p3l_page_state_known(store, number);
-  if (state == NULL || state->frame == NULL) return P3L_OK;
+  if (state == NULL) return P3L_OK;
+  /* Of a large object that goes, the first page is told by p3l_residency_remove(); what the others
+   * lie in may be looked up again at any time. Not left to that one, which knows them only as far
+   * as no eviction has forgotten some between. */
+  if (state->known && state->use == P3L_USE_LARGE && state->large.first != number.n &&
+      p3l_page_use_of(page) != P3L_USE_LARGE)
+    state->known = false;
+  if (state->frame == NULL) return P3L_OK;
   if (!state->adopted) {
     p3l_pool_drop(store, state);
     return P3L_OK;
@@ -65,15 +72,15 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
   return P3L_OK;
 }
 
-/* An object of its own segments goes with them; one in an arena stays, dead. */
+/* An object of its own segments goes with them, if need be when it is no longer pinned (p3l_unpin());
+ * one in an arena stays, dead. */
 static void bury(uint8_t *memory) {
   p3l_place place;
   if (!p3l_place_of(memory, &place)) return;
-  if (place.segment->kind == P3L_LARGE) {
+  if (place.segment->kind == P3L_LARGE && place.segment->pins == 0)
     p3l_segment_release(place.segment);
-    return;
-  }
-  place.resident->flags = P3L_RESIDENT_DEAD;
+  else
+    place.resident->flags = P3L_RESIDENT_DEAD;
 }
 
 /* The pages of a large object are nobody's. */

@@ -40,15 +40,19 @@ static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t 
   upgrade->from_type = p3l_types_of(store, type);
   upgrade->to_type = p3l_types_of(store, upgrade->to);
   /* An object has no count: what is left over by rounding is less than an instance, or zeros that
-   * are upgraded like any other. */
-  upgrade->count = bytes / upgrade->from_type->bytes;
+   * are upgraded like any other. An array has a byte behind its end, and keeps one. */
+  upgrade->count = (bytes - 1) / upgrade->from_type->bytes;
+  if (upgrade->count == 0 && bytes == upgrade->from_type->bytes) upgrade->count = 1;
   if (upgrade->count == 0)
     return p3l_fail(error, P3L_CORRUPT,
                     "%s: an object of type %s has %llu bytes, less than the type's %u; restore the "
                     "store from a copy",
                     store->path, upgrade->from_type->name, (unsigned long long)bytes,
                     upgrade->from_type->bytes);
-  upgrade->bytes = rounded(upgrade->count * upgrade->to_type->bytes);
+  if (__builtin_mul_overflow(upgrade->count, (uint64_t)upgrade->to_type->bytes, &upgrade->bytes) ||
+      upgrade->bytes > p3l_persistent_memory.bytes)
+    return no_memory(store, error);
+  upgrade->bytes = rounded(upgrade->bytes + (upgrade->count > 1));
   return P3L_OK;
 }
 

@@ -8,6 +8,8 @@
 
 #include "store.h"
 
+enum { ALL = P3L_PAGE_SIZE / P3L_GRANULE }; /* as many as a page can have */
+
 static uint32_t copies_of(const p3l_page_state *state) {
   return p3l_bits_before(state->copied, 255) + p3l_bit(state->copied, 255);
 }
@@ -34,8 +36,7 @@ bool p3l_copies_reserve(p3l_store *store, p3l_page_state *state) {
 }
 
 bool p3l_copies_reserve_all(p3l_store *store, p3l_page_state *state) {
-  const uint32_t all = P3L_PAGE_SIZE / P3L_GRANULE;
-  return state->copy_capacity == all || grow(store, state, copies_of(state), all);
+  return state->copy_capacity == ALL || grow(store, state, copies_of(state), ALL);
 }
 
 void p3l_copies_put(p3l_page_state *state, uint32_t granule, void *memory) {
@@ -49,7 +50,8 @@ void p3l_copies_take(p3l_store *store, p3l_page_state *state, uint32_t granule) 
   uint32_t rank = p3l_bits_before(state->copied, granule), count = copies_of(state);
   memmove(&state->copies[rank], &state->copies[rank + 1], (count - rank - 1) * sizeof(void *));
   state->copied[granule / 64] &= ~(UINT64_C(1) << granule % 64);
-  if (count > 1 || state->copy_capacity == 0) return;
+  /* Room for all was made for objects that are yet to move here: p3l_copies_reserve_all(). */
+  if (count > 1 || state->copy_capacity == 0 || state->copy_capacity == ALL) return;
   free(state->copies);
   p3l_memory_shrank(store, state->copy_capacity * sizeof(void *));
   state->copies = state->few;
