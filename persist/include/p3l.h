@@ -101,7 +101,9 @@ void p3l_register_type(const p3l_type *type);
 typedef struct p3l_options {
   bool create;               /* make the store if there is none */
   bool read_only;            /* shared with other readers; excludes writers */
-  uint64_t memory_bytes;     /* limit of resident objects and pages; 0: none. At least 4 MB */
+  uint64_t memory_bytes;     /* limit of resident objects and pages; 0: none. At least 4 MB. It is a
+                              * soft limit: a scope or transaction that needs more goes over it
+                              * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that makes a checkpoint; 0: 16 MB */
 } p3l_options;
 
@@ -180,11 +182,22 @@ void *p3l_surrogate(const void *address);
 
 /* ---- residency ---- */
 
-/* Makes resident what is reachable from `object` by at most `depth` pointers, reading many pages at
- * a time. Returns the number of objects on the way. */
+/*
+ * Makes resident what is reachable from `object` by at most `depth` pointers, reading many pages at
+ * a time. Returns the number of objects on the way. Ends early at the store's memory limit; what
+ * cannot be had (dangling, unreadable) is left out and told to whoever follows it.
+ */
 size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth);
+/* Whether a slot is followed: `field` is that one slot, count 1, with the name of its field (C++ makes
+ * one field of pptrs side by side). Must not use the store, nor leave by longjmp or throw. */
+typedef bool (*p3l_follow)(void *state, const p3l_type *type, const p3l_field *field);
+/* The same by chosen pointers only: `follow`, if not NULL, is asked once for each slot of each type
+ * that is met, not of each object. A type that the program does not know is followed wholly. */
+size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l_follow follow,
+                       void *state);
 
-/* The object is not evicted, nor moves, until as many p3l_unpin(). */
+/* The object is not evicted, nor moves, until as many p3l_unpin(). Pins the megabyte that it lies
+ * in. */
 void p3l_pin(const void *object);
 void p3l_unpin(const void *object);
 /* Evicts down to `bytes` of memory, as far as pins allow. Not within a scope or transaction

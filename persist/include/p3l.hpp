@@ -70,6 +70,29 @@ inline void check_type(const char *root, const void *object, const p3l_type *exp
   throw error(cause);
 }
 
+/* Bytes [from, to) of a class: a member that is followed. */
+struct member {
+  const p3l_type *type; /* nullptr ends a list */
+  std::size_t from, to;
+};
+
+template <class T, class M>
+member member_of(M T::*pointer) {
+  alignas(T) static unsigned char room[sizeof(T)]; /* no T is made; members have addresses there */
+  auto at =
+      reinterpret_cast<unsigned char *>(std::addressof(reinterpret_cast<T *>(room)->*pointer));
+  std::size_t from = static_cast<std::size_t>(at - room);
+  return {class_of<T>::type(), from, from + sizeof(M)};
+}
+
+inline bool is_chosen(void *list, const p3l_type *type, const p3l_field *slot) {
+  for (auto *at = static_cast<const member *>(list); at->type; at++)
+    if (slot->offset >= at->from && slot->offset < at->to &&
+        std::strcmp(type->name, at->type->name) == 0)
+      return true;
+  return false;
+}
+
 }  // namespace detail
 
 /* ---- stores ---- */
@@ -166,6 +189,13 @@ class store {
 
   std::size_t prefetch(const void *object, unsigned depth) {
     return p3l_prefetch(store_, object, depth);
+  }
+  /* Through these members alone: prefetch(first, 7, &part::to, &connection::to). */
+  template <class... T, class... M>
+  std::size_t prefetch(const void *object, unsigned depth, M T::*...members) {
+    const detail::member chosen[] = {detail::member_of(members)..., {nullptr, 0, 0}};
+    return p3l_prefetch_by(store_, object, depth, detail::is_chosen,
+                           const_cast<detail::member *>(chosen));
   }
   void evict(std::uint64_t bytes) {
     p3l_error cause;

@@ -3,12 +3,13 @@
  * are known before the first of them is read.
  *
  *   level 0   root
- *   level 1   targets of its slots      surrogates of a level ──> pages ──> p3l_read_many_by()
- *   level 2   targets of theirs, ...         │                                │
+ *   level 1   targets of its slots      surrogates of a level ──> pages ──> read, many at a time
+ *   level 2   targets of theirs, ...         │                                │   (prefetch_pages.c)
  *                                            └──> p3l_resolve(), in the order of the slots
  *
  * The order in which objects become resident is that in which a breadth-first search meets them, not
- * that in which their pages arrive: arenas lie in it afterwards.
+ * that in which their pages arrive: arenas lie in it afterwards. A small store is read and adopted
+ * whole; what is looked for there is in place already.
  *
  * It is a hint: what cannot be had (a dangling slot, a page that cannot be read, no memory for the
  * books kept here) is left out, and told to whoever comes for it. At the store's memory limit it
@@ -18,11 +19,14 @@
 #include <string.h>
 
 #include "pool.h"
-#include "read_many.h"
+#include "prefetch_pages.h"
 #include "residency_pages.h"
 #include "store.h"
 
-#define SMALL_STORE_PAGES 2048u /* 8 MB */
+/* So many pointers deep, or where so many of the pages are wanted at once, a small store is read
+ * whole: a request for each 16 pages is slower, and those few are wanted one after the other. */
+#define DEEP 4u
+#define WHOLE_PART 64u
 
 /* Which objects were met: a bit for each granule of each segment that one was met in. */
 typedef struct seen {
@@ -47,31 +51,31 @@ typedef struct wish {
   uint64_t surrogate;
 } wish;
 
+/* The slots of a type that are followed, where somebody chooses: a type with these alone. */
+typedef struct choice {
+  struct choice *next;
+  p3l_stored_type type;
+  struct p3l_stored_field fields[];
+} choice;
+
 typedef struct prefetch {
   p3l_store *store;
+  p3l_follow follow; /* NULL: everything is followed */
+  void *follow_state;
+  const p3l_stored_type **chosen; /* [type id]; NULL: not asked yet */
+  choice *choices;
+  unsigned depth; /* levels still to come */
   seen seen;
   size_t met; /* objects */
   object_list level, next;
   wish *wishes;
   size_t wish_count, wish_capacity;
-  p3l_page_number *pages; /* of a batch */
-  size_t page_count, page_capacity;
-  uint8_t *memory; /* of the object whose slots are looked at */
-  bool over;       /* no memory, or the store's limit */
+  p3l_page_list pages; /* of a batch */
+  uint8_t *memory;     /* of the object whose slots are looked at */
+  bool over;           /* no memory, or the store's limit */
 } prefetch;
 
 /* ---- books ---- */
-
-/* Room for one more; false: no memory. */
-static bool room(void **array, size_t count, size_t *capacity, size_t each) {
-  if (count < *capacity) return true;
-  size_t more = *capacity == 0 ? 256 : *capacity * 2;
-  void *grown = realloc(*array, more * each);
-  if (grown == NULL) return false;
-  *array = grown;
-  *capacity = more;
-  return true;
-}
 
 static bool grow_seen(seen *seen, size_t count) {
   uint64_t **grown = realloc(seen->bits, count * sizeof(*grown));
@@ -91,47 +95,94 @@ static uint64_t *word_of(const seen *seen, const uint8_t *memory, uint64_t *bit)
   return index < seen->count && seen->bits[index] != NULL ? &seen->bits[index][granule / 64] : NULL;
 }
 
-static bool is_seen(const seen *seen, const uint8_t *memory) {
-  uint64_t bit, *word = word_of(seen, memory, &bit);
-  return word != NULL && (*word & bit) != 0;
-}
-
-/* False: no memory. */
-static bool see(seen *seen, const uint8_t *memory) {
-  uint64_t bit, *word = word_of(seen, memory, &bit);
-  if (word == NULL) {
-    size_t index = ((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_SEGMENT_SHIFT;
-    if (index >= seen->count && !grow_seen(seen, index + 1)) return false;
+/* The same, made if there is none; NULL: no memory. */
+static uint64_t *make_word(seen *seen, const uint8_t *memory, uint64_t *bit) {
+  size_t index = ((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_SEGMENT_SHIFT;
+  if (index >= seen->count && !grow_seen(seen, index + 1)) return NULL;
+  if (seen->bits[index] == NULL)
     seen->bits[index] = calloc(P3L_SEGMENT_GRANULES / 64, sizeof(uint64_t));
-    if (seen->bits[index] == NULL) return false;
-    word = word_of(seen, memory, &bit);
-  }
-  *word |= bit;
-  return true;
+  return word_of(seen, memory, bit);
 }
 
 /* Notes the object that `memory` lies in for the next level, unless it was met before. Most pointers
  * lead to the beginning of an object, and many to one that was met: these are looked up first. */
 static void meet(prefetch *p, const uint8_t *memory) {
   p3l_place place;
-  if (((uintptr_t)memory & (P3L_GRANULE - 1)) == 0 && is_seen(&p->seen, memory)) return;
-  if (!p3l_place_of(memory, &place) || is_seen(&p->seen, place.memory)) return;
-  if (!room((void **)&p->next.objects, p->next.count, &p->next.capacity, sizeof(object)) ||
-      !see(&p->seen, place.memory)) {
+  uint64_t bit, *word = word_of(&p->seen, memory, &bit);
+  bool aligned = ((uintptr_t)memory & (P3L_GRANULE - 1)) == 0;
+  if (aligned && word != NULL && (*word & bit) != 0) return;
+  if (!p3l_place_of(memory, &place)) return;
+  if (place.memory != memory) {
+    word = word_of(&p->seen, place.memory, &bit);
+    if (word != NULL && (*word & bit) != 0) return;
+  }
+  if (word == NULL) word = make_word(&p->seen, place.memory, &bit);
+  if (word == NULL || !p3l_prefetch_room((void **)&p->next.objects, p->next.count,
+                                         &p->next.capacity, sizeof(object))) {
     p->over = true;
     return;
   }
+  *word |= bit;
   p->met++;
   p->next.objects[p->next.count++] = (object){place.memory, place.bytes, place.type};
 }
 
+/* ---- choices ---- */
+
+/* Adds a slot; slots side by side are one field. */
+static void choose(choice *choice, uint32_t offset) {
+  struct p3l_stored_field *last = &choice->fields[choice->type.field_count];
+  if (choice->type.field_count > 0 &&
+      last[-1].offset + last[-1].count * sizeof(uint64_t) == offset) {
+    last[-1].count++;
+    return;
+  }
+  *last = (struct p3l_stored_field){offset, 1};
+  choice->type.field_count++;
+}
+
+static const p3l_stored_type *ask(prefetch *p, const p3l_stored_type *stored,
+                                  const p3l_type *type) {
+  size_t slots = 0;
+  for (const p3l_field *field = type->pointers; field->name != NULL; field++) slots += field->count;
+  choice *made = malloc(sizeof(*made) + slots * sizeof(made->fields[0]));
+  if (made == NULL) return NULL;
+  made->type = *stored;
+  made->type.fields = made->fields;
+  made->type.field_count = 0;
+  for (const p3l_field *field = type->pointers; field->name != NULL; field++)
+    for (uint32_t at = 0; at < field->count; at++) {
+      p3l_field slot = {field->name, field->offset + at * (uint32_t)sizeof(uint64_t), 1};
+      if (p->follow(p->follow_state, type, &slot)) choose(made, slot.offset);
+    }
+  made->next = p->choices;
+  p->choices = made;
+  return &made->type;
+}
+
+/* The slots to look at in objects of a type; NULL: none, or no memory. */
+static const p3l_stored_type *slots_of(prefetch *p, p3l_type_id id) {
+  if (p->follow == NULL) return p3l_types_of(p->store, id);
+  if (p->chosen == NULL) p->chosen = calloc((size_t)P3L_FORWARD + 1, sizeof(*p->chosen));
+  if (p->chosen == NULL) {
+    p->over = true;
+    return NULL;
+  }
+  if (p->chosen[id] == NULL) {
+    const p3l_stored_type *stored = p3l_types_of(p->store, id);
+    const p3l_type *type = p3l_types_program(p->store, id);
+    p->chosen[id] = stored == NULL || type == NULL ? stored : ask(p, stored, type);
+    p->over |= p->chosen[id] == NULL && stored != NULL;
+  }
+  return p->chosen[id];
+}
+
 /* ---- slots ---- */
 
-/* As the first load of the slot would do it. */
+/* As p3l_swizzle() does it, and says why that is enough. */
 static void heal(const wish *wish, const void *memory) {
-  uint64_t expected = wish->surrogate;
-  __atomic_compare_exchange_n(wish->slot, &expected, (uint64_t)(uintptr_t)memory, false,
-                              __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  if (__atomic_load_n(wish->slot, __ATOMIC_RELAXED) == wish->surrogate)
+    __atomic_store_n(wish->slot, (uint64_t)(uintptr_t)memory, __ATOMIC_RELEASE);
 }
 
 static p3l_address address_of(const wish *wish) {
@@ -160,7 +211,8 @@ static void look_at_slot(void *state, uint64_t offset) {
   if (memory != NULL) {
     heal(&wish, memory);
     meet(p, memory);
-  } else if (room((void **)&p->wishes, p->wish_count, &p->wish_capacity, sizeof(wish))) {
+  } else if (p3l_prefetch_room((void **)&p->wishes, p->wish_count, &p->wish_capacity,
+                               sizeof(wish))) {
     p->wishes[p->wish_count++] = wish;
   } else {
     p->over = true;
@@ -171,7 +223,7 @@ static void look_at_level(prefetch *p) {
   p->wish_count = 0;
   for (size_t i = 0; i < p->level.count && !p->over; i++) {
     const object *object = &p->level.objects[i];
-    const p3l_stored_type *type = p3l_types_of(p->store, object->type);
+    const p3l_stored_type *type = slots_of(p, object->type);
     p->memory = object->memory;
     if (type != NULL && type->field_count > 0)
       p3l_type_slots(type, 0, object->bytes, look_at_slot, p);
@@ -180,94 +232,42 @@ static void look_at_level(prefetch *p) {
 
 /* ---- pages ---- */
 
-static int by_number(const void *a, const void *b) {
-  uint64_t left = ((const p3l_page_number *)a)->n, right = ((const p3l_page_number *)b)->n;
-  return left < right ? -1 : left > right;
-}
-
 /* The pages of wishes from `first` on that have to be read, as many as the pool takes well. Returns
  * the end of the batch. */
 static size_t gather_batch(prefetch *p, size_t first, size_t frames) {
+  p3l_page_list *list = &p->pages;
   size_t at = first;
-  p->page_count = 0;
+  p->pages.count = 0;
   pthread_mutex_lock(&p->store->slow);
-  for (; at < p->wish_count && p->page_count < frames; at++) {
+  for (; at < p->wish_count && list->count < frames; at++) {
     p3l_address address = address_of(&p->wishes[at]);
     if (p3l_residency_has(p->store, address)) continue;
     p3l_page_number number = {address.byte / P3L_PAGE_SIZE};
-    if (p->page_count > 0 && p->pages[p->page_count - 1].n == number.n) continue;
-    if (!room((void **)&p->pages, p->page_count, &p->page_capacity, sizeof(*p->pages))) {
+    if (list->count > 0 && list->pages[list->count - 1].n == number.n) continue;
+    if (!p3l_prefetch_room((void **)&list->pages, list->count, &list->capacity,
+                           sizeof(*list->pages))) {
       p->over = true;
       break;
     }
-    p->pages[p->page_count++] = number;
+    list->pages[list->count++] = number;
   }
   pthread_mutex_unlock(&p->store->slow);
   return at;
 }
 
-static p3l_code offer_page(void *state, size_t index, const p3l_page *page, p3l_error *error) {
-  prefetch *p = state;
-  pthread_mutex_lock(&p->store->slow);
-  p3l_code code = p3l_residency_offer(p->store, p->pages[index], page, error);
-  p->store->statistics.pages_read++;
-  pthread_mutex_unlock(&p->store->slow);
-  return code;
+/* Whether the rest of the way is worth the whole store; asked when pages are missing. */
+static bool wants_whole(const prefetch *p) {
+  return (p->depth >= DEEP ||
+          p->pages.count * WHOLE_PART >= p3l_pager_page_count(p->store->pager)) &&
+         p3l_prefetch_is_small(p->store);
 }
 
-/* Sorts the batch's pages; each is there once. */
-static void sort_batch(prefetch *p) {
-  qsort(p->pages, p->page_count, sizeof(*p->pages), by_number);
-  size_t unique = 0;
-  for (size_t i = 0; i < p->page_count; i++)
-    if (unique == 0 || p->pages[i].n != p->pages[unique - 1].n) p->pages[unique++] = p->pages[i];
-  p->page_count = unique;
-}
-
-/*
- * How many pages that nobody asked for are read rather than begin another request behind them. A
- * store of a few megabytes is wanted whole soon, and so is a part of one in which every eighth page
- * is wanted; in a large store pages that are wanted stand alone.
- */
-static uint64_t gap_to_bridge(const prefetch *p) {
-  uint64_t span = p->pages[p->page_count - 1].n - p->pages[0].n + 1;
-  if (p3l_pool_store_pages(p->store) <= SMALL_STORE_PAGES) return SMALL_STORE_PAGES;
-  return p->page_count * 8 >= span ? 16 : 1;
-}
-
-/* Adds the pages of short gaps, while the pool has room for them. */
-static void bridge_gaps(prefetch *p) {
-  size_t wanted = p->page_count, frames = p3l_pool_frames(p->store);
-  uint64_t most = gap_to_bridge(p);
-  for (size_t i = 1; i < wanted; i++) {
-    uint64_t from = p->pages[i - 1].n + 1, to = p->pages[i].n;
-    if (to - from > most || p->page_count + (to - from) > frames) continue;
-    for (uint64_t n = from; n < to; n++) {
-      const p3l_page_state *state = p3l_page_state_find(p->store->pages, n);
-      if (state != NULL && state->known) continue; /* it was read before */
-      if (!room((void **)&p->pages, p->page_count, &p->page_capacity, sizeof(*p->pages))) return;
-      p->pages[p->page_count++].n = n;
-    }
-  }
-  if (p->page_count > wanted) sort_batch(p);
-}
-
-/* What fails here is read again, and told, by p3l_resolve(). */
 static void read_batch(prefetch *p) {
-  if (p->page_count == 0) return;
-  sort_batch(p);
-  pthread_mutex_lock(&p->store->slow);
-  bridge_gaps(p);
-  pthread_mutex_unlock(&p->store->slow);
-  /* Side by side they are read one after the other: the kernel reads ahead by itself then, and what it
-   * has costs no change of threads. */
-  uint64_t span = p->pages[p->page_count - 1].n - p->pages[0].n + 1;
-  p3l_read_engine engine = p->page_count * 4 >= span * 3 ? P3L_READ_PLAIN : P3L_READ_BEST;
-  p3l_read_counts counts;
-  p3l_read_many_by(engine, p->store->pager, p->pages, p->page_count, offer_page, p, &counts, NULL);
-  pthread_mutex_lock(&p->store->slow);
-  p->store->statistics.reads += counts.requests;
-  pthread_mutex_unlock(&p->store->slow);
+  if (p->pages.count == 0) return;
+  if (wants_whole(p))
+    p3l_prefetch_whole(p->store);
+  else
+    p3l_prefetch_pages(p->store, &p->pages);
 }
 
 /* ---- objects ---- */
@@ -300,7 +300,22 @@ static void grant_level(prefetch *p) {
   }
 }
 
-size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth) {
+static void end(prefetch *p) {
+  for (size_t i = 0; i < p->seen.count; i++) free(p->seen.bits[i]);
+  free(p->seen.bits);
+  free(p->level.objects);
+  free(p->next.objects);
+  free(p->wishes);
+  free(p->pages.pages);
+  free(p->chosen);
+  for (choice *at = p->choices, *next; at != NULL; at = next) {
+    next = at->next;
+    free(at);
+  }
+}
+
+size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l_follow follow,
+                       void *state) {
   p3l_place place;
   if (object == NULL) return 0;
   if (!p3l_place_of(object, &place) || place.segment->store != store) {
@@ -309,9 +324,9 @@ size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth) {
              store->path, object);
     p3l_raise(&error);
   }
-  prefetch p = {.store = store};
+  prefetch p = {.store = store, .follow = follow, .follow_state = state};
   meet(&p, place.memory);
-  for (unsigned level = 0; level < depth && p.next.count > 0 && !p.over; level++) {
+  for (p.depth = depth; p.depth > 0 && p.next.count > 0 && !p.over; p.depth--) {
     object_list done = p.level;
     p.level = p.next;
     p.next = done;
@@ -319,11 +334,10 @@ size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth) {
     look_at_level(&p);
     grant_level(&p);
   }
-  for (size_t i = 0; i < p.seen.count; i++) free(p.seen.bits[i]);
-  free(p.seen.bits);
-  free(p.level.objects);
-  free(p.next.objects);
-  free(p.wishes);
-  free(p.pages);
+  end(&p);
   return p.met;
+}
+
+size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth) {
+  return p3l_prefetch_by(store, object, depth, NULL, NULL);
 }

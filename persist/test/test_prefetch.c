@@ -254,8 +254,128 @@ static void dangling_slots_are_left_to_whoever_follows_them(void **state) {
   fixture_drop(&f);
 }
 
+/* ---- chosen pointers ---- */
+
+typedef struct chooser {
+  const char *field; /* NULL: any */
+  uint32_t slot;     /* of it; 3: any */
+  unsigned asked;
+} chooser;
+
+static bool choose(void *state, const p3l_type *type, const p3l_field *field) {
+  chooser *chooser = state;
+  chooser->asked++;
+  assert_string_equal(type->name, "node");
+  assert_int_equal(field->count, 1);
+  if (chooser->field != NULL && strcmp(field->name, chooser->field) != 0) return false;
+  return chooser->slot == 3 || field->offset == offsetof(node, to) + chooser->slot * sizeof(node *);
+}
+
+/* The graph of it_counts_what_is_there(). */
+static void only_chosen_pointers_are_followed(void **state) {
+  (void)state;
+  fixture f;
+  fixture_make(&f, 0);
+  MUST(&f, p3l_begin(f.store, &f.error));
+  node *n[7];
+  for (uint64_t i = 0; i < 7; i++) n[i] = new_node(&f, i);
+  n[0]->to[0] = n[1], n[0]->to[1] = n[2];
+  n[1]->to[0] = n[3], n[1]->to[2] = n[4];
+  n[2]->to[1] = n[4], n[2]->inside = &n[5]->id + 1;
+  n[3]->to[0] = n[5];
+  n[4]->to[0] = n[0];
+  n[5]->to[0] = n[6];
+  MUST(&f, p3l_set_root(f.store, "graph", n[0]));
+  MUST(&f, p3l_commit(f.store, &f.error));
+  const struct {
+    chooser chooser;
+    size_t reached[5]; /* by depth */
+    bool second;       /* to[1] is followed */
+  } cases[] = {
+      {{NULL, 3, 0}, {1, 3, 6, 7, 7}, true},
+      {{"to", 3, 0}, {1, 3, 5, 6, 7}, true},      /* without 2 -> 5 */
+      {{NULL, 0, 0}, {1, 2, 3, 4, 5}, false},     /* 0 1 3 5 6 */
+      {{NULL, 1, 0}, {1, 2, 3, 3, 3}, true},      /* 0 2 4 */
+      {{"inside", 3, 0}, {1, 1, 1, 1, 1}, false}, /* 0 has none */
+      {{"nobody", 3, 0}, {1, 1, 1, 1, 1}, false},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (unsigned depth = 0; depth < 5; depth++) {
+      fixture_reopen(&f, 0);
+      node *root = p3l_root(f.store, "graph");
+      chooser chooser = cases[i].chooser;
+      assert_int_equal(p3l_prefetch_by(f.store, root, depth, choose, &chooser),
+                       cases[i].reached[depth]);
+      assert_int_equal(chooser.asked, depth == 0 ? 0 : 4); /* a node's slots, of no object */
+      /* A slot that is not followed is left as it was. */
+      assert_int_equal(p3l_is_surrogate(root->to[1]), depth == 0 || !cases[i].second);
+    }
+  fixture_drop(&f);
+}
+
+/* Objects that are copied are counted one by one: the chain's, and no other. */
+static void nothing_else_becomes_resident(void **state) {
+  (void)state;
+  enum {
+    LIMIT = 4 << 20,
+    DEPTH = 20
+  }; /* the store has 7 MB: nothing is adopted. No cycle is shorter */
+  fixture f;
+  make_random_graph(&f);
+  for (uint32_t slot = 0; slot < 3; slot++) {
+    fixture_reopen(&f, LIMIT);
+    p3l_enter(f.store);
+    node *at = p3l_root(f.store, "graph");
+    chooser chooser = {NULL, slot, 0};
+    assert_int_equal(fixture_statistics(&f).objects_copied, 1);
+    assert_int_equal(p3l_prefetch_by(f.store, at, DEPTH, choose, &chooser), DEPTH + 1);
+    p3l_statistics after = fixture_statistics(&f);
+    assert_int_equal(after.objects_copied, DEPTH + 1);
+    assert_int_equal(after.pages_adopted, 0);
+    for (int step = 0; step < DEPTH; step++) {
+      for (uint32_t other = 0; other < 3; other++)
+        assert_int_equal(p3l_is_surrogate(at->to[other]), other != slot);
+      assert_int_equal(at->to[slot]->id, target_of(at->id, slot));
+      at = at->to[slot];
+    }
+    assert_int_equal(fixture_statistics(&f).swizzled, after.swizzled);
+    p3l_leave(f.store);
+  }
+  fixture_drop(&f);
+}
+
+/* Never registered: after the store is opened again, nobody knows it. */
+typedef struct stranger {
+  node *left, *right;
+} stranger;
+static const p3l_field stranger_fields[] = {{"left", 0, 1}, {"right", 8, 1}, {NULL, 0, 0}};
+static const p3l_type stranger_type = {"stranger", 1, sizeof(stranger), stranger_fields, NULL};
+
+static void unknown_types_are_followed_wholly(void **state) {
+  (void)state;
+  fixture f;
+  fixture_make(&f, 0);
+  MUST(&f, p3l_begin(f.store, &f.error));
+  stranger *made = p3l_allocate(f.store, &stranger_type, 1, NULL);
+  made->left = new_node(&f, 1), made->right = new_node(&f, 2);
+  made->left->to[0] = new_node(&f, 3);
+  MUST(&f, p3l_set_root(f.store, "stranger", made));
+  MUST(&f, p3l_commit(f.store, &f.error));
+  fixture_reopen(&f, 0);
+  chooser chooser = {"nobody", 3, 0};
+  stranger *there = p3l_root(f.store, "stranger");
+  assert_null(p3l_type_of(there));
+  assert_int_equal(p3l_prefetch_by(f.store, there, 5, choose, &chooser), 3);
+  assert_int_equal(chooser.asked, 4);
+  assert_true(p3l_is_surrogate(there->left->to[0]));
+  fixture_drop(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(only_chosen_pointers_are_followed),
+      cmocka_unit_test(nothing_else_becomes_resident),
+      cmocka_unit_test(unknown_types_are_followed_wholly),
       cmocka_unit_test(it_counts_what_is_there),
       cmocka_unit_test(what_was_prefetched_is_walked_without_reading),
       cmocka_unit_test(each_page_is_read_once),

@@ -2,6 +2,7 @@
  * Opening, transactions and figures of a P3L store, for P3L's modes in C and C++, included before
  * database.h. The mode has defined OO1_PTR.
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "die.h"
@@ -11,12 +12,7 @@
 #define OO1_COMMIT() commit()
 #define OO1_ENTER() p3l_enter(the_store)
 #define OO1_LEAVE() p3l_leave(the_store)
-/* Two pointers lead to the next part where connections are objects. */
-#ifdef OO1_PAPER
-#define OO1_PREFETCH(part, hops) p3l_prefetch(the_store, part, hops)
-#else
-#define OO1_PREFETCH(part, hops) p3l_prefetch(the_store, part, 2 * (hops))
-#endif
+#define OO1_PREFETCH(part, hops) prefetch_forward((const void *)(part), hops)
 #define OO1_ROOT() the_root
 #define OO1_SET_ROOT(p) set_root(p)
 #define OO1_FLAGS true, true, true, true
@@ -43,6 +39,26 @@ static void *made(void *object) {
   if (object == NULL) oo1_die("%s", p3l_failure(the_store)->message);
   return object;
 }
+
+#ifdef OO1_PAPER
+static void prefetch_forward(const void *part, unsigned hops) {
+  p3l_prefetch(the_store, part, hops);
+}
+#else
+/* What a forward traversal follows: from a part to its connections, from these to where they lead;
+ * not the way back, which takes in the whole database. The index is not on the way. */
+static bool leads_forward(void *state, const p3l_type *type, const p3l_field *slot) {
+  (void)state;
+  if (strcmp(type->name, "oo1_part") == 0) return slot->offset < offsetof(struct oo1_part, from);
+  return strcmp(type->name, "oo1_connection") == 0 &&
+         slot->offset == offsetof(struct oo1_connection, to);
+}
+
+/* Two pointers lead to the next part, for connections are objects. */
+static void prefetch_forward(const void *part, unsigned hops) {
+  p3l_prefetch_by(the_store, part, 2 * hops, leads_forward, NULL);
+}
+#endif
 
 static void set_root(OO1_PTR(oo1_root) root) {
   if (p3l_set_root(the_store, "oo1", root) != P3L_OK)
