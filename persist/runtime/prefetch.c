@@ -104,27 +104,43 @@ static uint64_t *make_word(seen *seen, const uint8_t *memory, uint64_t *bit) {
   return word_of(seen, memory, bit);
 }
 
-/* Notes the object that `memory` lies in for the next level, unless it was met before. Most pointers
- * lead to the beginning of an object, and many to one that was met: these are looked up first. */
-static void meet(prefetch *p, const uint8_t *memory) {
-  p3l_place place;
-  uint64_t bit, *word = word_of(&p->seen, memory, &bit);
-  bool aligned = ((uintptr_t)memory & (P3L_GRANULE - 1)) == 0;
-  if (aligned && word != NULL && (*word & bit) != 0) return;
-  if (!p3l_place_of(memory, &place)) return;
-  if (place.memory != memory) {
-    word = word_of(&p->seen, place.memory, &bit);
-    if (word != NULL && (*word & bit) != 0) return;
-  }
-  if (word == NULL) word = make_word(&p->seen, place.memory, &bit);
+/* Notes an object for the next level, unless it was met before. */
+static void note(prefetch *p, const object *object) {
+  uint64_t bit, *word = word_of(&p->seen, object->memory, &bit);
+  if (word == NULL) word = make_word(&p->seen, object->memory, &bit);
   if (word == NULL || !p3l_prefetch_room((void **)&p->next.objects, p->next.count,
-                                         &p->next.capacity, sizeof(object))) {
+                                         &p->next.capacity, sizeof(*object))) {
     p->over = true;
     return;
   }
+  if ((*word & bit) != 0) return;
   *word |= bit;
   p->met++;
-  p->next.objects[p->next.count++] = (object){place.memory, place.bytes, place.type};
+  p->next.objects[p->next.count++] = *object;
+}
+
+/* Whether an object begins at `memory` that was met. Most pointers lead to the beginning of one, and
+ * many to one that was met: that is looked up first. */
+static bool is_seen(const seen *seen, const uint8_t *memory) {
+  uint64_t bit, *word = word_of(seen, memory, &bit);
+  return ((uintptr_t)memory & (P3L_GRANULE - 1)) == 0 && word != NULL && (*word & bit) != 0;
+}
+
+/* Meets the object that `memory` lies in. */
+static void meet(prefetch *p, const uint8_t *memory) {
+  p3l_place place;
+  if (is_seen(&p->seen, memory) || !p3l_place_of(memory, &place)) return;
+  note(p, &(object){place.memory, place.bytes, place.type});
+}
+
+/* The same of one that is in place and begins at the granule: half of the way. */
+static void meet_in_place(prefetch *p, const p3l_page_state *state, uint32_t granule) {
+  const p3l_object_page *page = state->frame;
+  uint8_t *memory = (uint8_t *)state->frame + granule * P3L_GRANULE;
+  if (is_seen(&p->seen, memory)) return;
+  uint32_t next = p3l_bit_behind(page->starts, granule, page->end / P3L_GRANULE);
+  p3l_type_id type = p3l_piece_type(page, p3l_bits_before(page->starts, granule));
+  note(p, &(object){memory, (next - granule) * P3L_GRANULE, type});
 }
 
 /* ---- choices ---- */
@@ -189,12 +205,16 @@ static p3l_address address_of(const wish *wish) {
   return (p3l_address){wish->surrogate & ~P3L_SURROGATE_BIT};
 }
 
-/* Where the target is used in place, if it is; without a lock, as p3l_swizzle() does it. */
-static uint8_t *in_place(const prefetch *p, p3l_address address) {
-  uint64_t offset = address.byte % P3L_PAGE_SIZE;
+/* If the target is used in place, the slot is healed, and the object met; without a lock, as
+ * p3l_swizzle() does it. */
+static bool follow_in_place(prefetch *p, const wish *wish) {
+  p3l_address address = address_of(wish);
+  uint32_t offset = address.byte % P3L_PAGE_SIZE;
   const p3l_page_state *state = p3l_page_state_find(p->store->pages, address.byte / P3L_PAGE_SIZE);
-  bool there = state != NULL && p3l_is_in_place(state, (uint32_t)(offset / P3L_GRANULE));
-  return there ? (uint8_t *)state->frame + offset : NULL;
+  if (state == NULL || !p3l_is_in_place(state, offset / P3L_GRANULE)) return false;
+  heal(wish, (uint8_t *)state->frame + offset);
+  meet_in_place(p, state, offset / P3L_GRANULE);
+  return true;
 }
 
 static void look_at_slot(void *state, uint64_t offset) {
@@ -207,12 +227,8 @@ static void look_at_slot(void *state, uint64_t offset) {
     return;
   }
   if ((wish.surrogate & P3L_SURROGATE_ZEROS) != 0) return; /* (void *)-1 and the like */
-  const uint8_t *memory = in_place(p, address_of(&wish));
-  if (memory != NULL) {
-    heal(&wish, memory);
-    meet(p, memory);
-  } else if (p3l_prefetch_room((void **)&p->wishes, p->wish_count, &p->wish_capacity,
-                               sizeof(wish))) {
+  if (follow_in_place(p, &wish)) return;
+  if (p3l_prefetch_room((void **)&p->wishes, p->wish_count, &p->wish_capacity, sizeof(wish))) {
     p->wishes[p->wish_count++] = wish;
   } else {
     p->over = true;
@@ -274,15 +290,13 @@ static void read_batch(prefetch *p) {
 
 /* Makes the target resident. */
 static void grant(prefetch *p, const wish *wish) {
-  void *memory = in_place(p, address_of(wish));
-  bool there = memory != NULL;
-  if (!there) {
-    uint64_t limit = p->store->options.memory_bytes;
-    pthread_mutex_lock(&p->store->slow);
-    there = p3l_resolve(p->store, address_of(wish), &memory, NULL) == P3L_OK;
-    if (limit != 0 && p->store->statistics.memory_bytes > limit) p->over = true;
-    pthread_mutex_unlock(&p->store->slow);
-  }
+  if (follow_in_place(p, wish)) return;
+  void *memory;
+  uint64_t limit = p->store->options.memory_bytes;
+  pthread_mutex_lock(&p->store->slow);
+  bool there = p3l_resolve(p->store, address_of(wish), &memory, NULL) == P3L_OK;
+  if (limit != 0 && p->store->statistics.memory_bytes > limit) p->over = true;
+  pthread_mutex_unlock(&p->store->slow);
   if (!there) return;
   heal(wish, memory);
   meet(p, memory);
