@@ -1,10 +1,19 @@
 #include "images.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 p3l_image *p3l_image_find(p3l_pager *pager, p3l_page_number number) {
   p3l_image *image;
   HASH_FIND(hh, pager->images, &number.n, sizeof(number.n), image);
+  return image;
+}
+
+p3l_image *p3l_image_of(p3l_pager_transaction *transaction, p3l_page_number number) {
+  p3l_image **recent = &transaction->recent[number.n % P3L_RECENT];
+  if (*recent != NULL && (*recent)->number == number.n) return *recent;
+  p3l_image *image = p3l_image_find(transaction->pager, number);
+  if (image != NULL) *recent = image;
   return image;
 }
 
@@ -32,6 +41,7 @@ static void drop_if_empty(p3l_pager *pager, p3l_image *image) {
 
 void p3l_images_publish(p3l_pager_transaction *transaction) {
   p3l_pager *pager = transaction->pager;
+  memset(transaction->recent, 0, sizeof(transaction->recent));
   pthread_rwlock_wrlock(&pager->readers);
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
@@ -55,6 +65,7 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
 
 void p3l_images_discard(p3l_pager_transaction *transaction) {
   p3l_pager *pager = transaction->pager;
+  memset(transaction->recent, 0, sizeof(transaction->recent));
   if (transaction->pages == NULL) return;
   pthread_rwlock_wrlock(&pager->readers);
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {

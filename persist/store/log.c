@@ -144,8 +144,10 @@ static p3l_code add(p3l_frames *frames, const p3l_log *log, p3l_frame frame, con
   frame.checksum = frame_checksum(&frame, bytes);
   uint8_t *at = frames->bytes + frames->length;
   memcpy(at, &frame, sizeof(frame));
-  if (frame.length > 0) memcpy(at + sizeof(frame), bytes, frame.length);
-  memset(at + sizeof(frame) + frame.length, 0, body - frame.length);
+  if (bytes != NULL && frame.length > 0) {
+    memset(at + sizeof(frame) + body - 8, 0, 8); /* what fills it up, and more */
+    memcpy(at + sizeof(frame), bytes, frame.length);
+  }
   frames->length += sizeof(frame) + body;
   frames->last = frame.checksum;
   return P3L_OK;

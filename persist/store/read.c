@@ -117,13 +117,13 @@ const char *p3l_pager_path(const p3l_pager *pager) { return pager->path; }
 p3l_pager *p3l_pager_of(p3l_pager_transaction *transaction) { return transaction->pager; }
 
 p3l_page *p3l_page_private(p3l_pager_transaction *transaction, p3l_page_number number) {
-  const p3l_image *image = p3l_image_find(transaction->pager, number);
+  const p3l_image *image = p3l_image_of(transaction, number);
   return image == NULL ? NULL : image->private_copy;
 }
 
 p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number number,
                        const p3l_page **page, p3l_error *error) {
-  const p3l_image *image = p3l_image_find(transaction->pager, number);
+  const p3l_image *image = p3l_image_of(transaction, number);
   if (image != NULL && image->private_copy != NULL) {
     *page = image->private_copy;
   } else if (image != NULL && image->committed != NULL) {

@@ -23,7 +23,7 @@ p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, 
 p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_number number,
                               p3l_page **page, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
-  p3l_image *image = p3l_image_find(pager, number);
+  p3l_image *image = p3l_image_of(transaction, number);
   if (image != NULL && image->private_copy != NULL) {
     *page = image->private_copy;
     return P3L_OK;
@@ -68,7 +68,7 @@ static p3l_code new_page(p3l_pager_transaction *transaction, p3l_page_number num
 
 void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32_t offset,
                       uint32_t length) {
-  p3l_image *image = p3l_image_find(transaction->pager, (p3l_page_number){page->number});
+  p3l_image *image = p3l_image_of(transaction, (p3l_page_number){page->number});
   if (length == 0 || image == NULL || image->private_copy != page) return;
   uint32_t first = offset / P3L_UNIT, last = (offset + length - 1) / P3L_UNIT;
   image->changed |= (~UINT64_C(0) << first) & (~UINT64_C(0) >> (63 - last));
