@@ -22,7 +22,9 @@ static void changes_free(p3l_changes *changes) {
 }
 
 p3l_code p3l_begin(p3l_store *store, p3l_error *error) {
-  p3l_code code = p3l_scope_begin_writing(store, error);
+  /* Before the locks: a thread that did not come along when the process forked may hold one. */
+  p3l_code code = p3l_pager_inherited(store->pager, error);
+  if (code == P3L_OK) code = p3l_scope_begin_writing(store, error);
   if (code != P3L_OK) return code;
   p3l_changes *changes = calloc(1, sizeof(*changes));
   code = changes == NULL
@@ -43,7 +45,6 @@ p3l_code p3l_begin(p3l_store *store, p3l_error *error) {
 /* Memory no longer has a transaction. The caller lets others in. */
 static void end(p3l_store *store, bool committed) {
   p3l_changes *changes = store->changes;
-  p3l_changes_unmark(changes);
   pthread_mutex_lock(&store->slow);
   store->statistics.cards_written += changes->card_count;
   store->statistics.commits += committed;
@@ -57,6 +58,9 @@ static void end(p3l_store *store, bool committed) {
 static void roll_back(p3l_store *store) {
   p3l_changes *changes = store->changes;
   p3l_changes_put_back(changes);
+  /* Before the segments of large objects go: the next who takes them may be another store, whose
+   * marks the cards have then. */
+  p3l_changes_unmark(changes);
   pthread_mutex_lock(&store->slow);
   for (size_t i = 0; i < changes->made.count; i++)
     p3l_residency_remove(store, changes->made.places[i].address);
@@ -120,6 +124,7 @@ static void refresh_back(p3l_store *store) {
 /* What was committed becomes what is in memory: objects are no longer new, or no longer there. */
 static void settle(p3l_store *store) {
   p3l_changes *changes = store->changes;
+  p3l_changes_unmark(changes); /* see roll_back() */
   pthread_mutex_lock(&store->slow);
   for (size_t i = 0; i < changes->made.count; i++)
     changes->made.places[i].resident->flags &= ~P3L_RESIDENT_NEW;
@@ -144,7 +149,8 @@ p3l_code p3l_commit(p3l_store *store, p3l_error *error) {
     p3l_abort(store);
     return code;
   }
-  p3l_code code = p3l_changes_write(store, error);
+  p3l_code code = p3l_pager_inherited(store->pager, error);
+  if (code == P3L_OK) code = p3l_changes_write(store, error);
   if (code != P3L_OK) {
     p3l_abort(store);
     return code;

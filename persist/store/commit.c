@@ -101,8 +101,12 @@ static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error
 p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   *position = (p3l_lsn){0};
-  p3l_code code = make_frames(transaction, error);
-  size_t length = pager->frames.length;
+  p3l_code code = p3l_pager_inherited(pager, error);
+  size_t length = 0;
+  if (code == P3L_OK) {
+    code = make_frames(transaction, error);
+    length = pager->frames.length;
+  }
   if (code == P3L_OK && length > 0) code = p3l_log_append(&pager->log, &pager->frames, error);
   if (code != P3L_OK || length == 0) {
     p3l_pager_abort(transaction);

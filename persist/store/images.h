@@ -47,6 +47,7 @@ struct p3l_pager {
   p3l_device *file;
   struct p3l_readers *many; /* read_many.c: rings and buffers kept for the next call */
   bool read_only;
+  unsigned forks; /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;
 
   /* One writer: from begin until its frames are appended. Guards log (but see durable), frames,
@@ -93,6 +94,8 @@ p3l_code p3l_log_make_durable(p3l_pager *pager, p3l_lsn position, p3l_error *err
 /* A checkpoint by whoever holds the writer's lock. `last`: nothing is going to be committed any more
  * (log.h, invariant 5). */
 p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error);
+/* How often this process, or one before it, was forked. */
+unsigned p3l_forks(void);
 /* P3L_BROKEN if a sync failed. */
 p3l_code p3l_pager_usable(p3l_pager *pager, p3l_error *error);
 

@@ -102,8 +102,10 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
 p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {
   if (pager->read_only)
     return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
+  p3l_code code = p3l_pager_inherited(pager, error);
+  if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->writer);
-  p3l_code code = p3l_checkpoint_locked(pager, false, error);
+  code = p3l_checkpoint_locked(pager, false, error);
   pthread_mutex_unlock(&pager->writer);
   return code;
 }
@@ -222,7 +224,8 @@ static p3l_code read_store_id(p3l_device *file, const char *path, uint8_t store_
 static void pager_free(p3l_pager *pager) {
   forget_images(pager);
   p3l_frames_free(&pager->frames);
-  p3l_read_many_end(pager);
+  /* Threads stay in the parent, and the ring is its, too: left. */
+  if (!p3l_pager_is_inherited(pager)) p3l_read_many_end(pager);
   if (pager->file != NULL) pager->file->close(pager->file);
   if (pager->log.device != NULL) pager->log.device->close(pager->log.device);
   pthread_mutex_destroy(&pager->writer);
@@ -254,6 +257,7 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
   pager->checkpoint_bytes =
       options->checkpoint_bytes ? options->checkpoint_bytes : DEFAULT_CHECKPOINT_BYTES;
   pager->transaction.pager = pager;
+  pager->forks = p3l_forks();
   pthread_mutex_init(&pager->writer, NULL);
   pthread_mutex_init(&pager->sync, NULL);
   pthread_cond_init(&pager->synced, NULL);
@@ -315,6 +319,10 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
 }
 
 p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
+  if (p3l_pager_is_inherited(pager)) {
+    pager_free(pager);
+    return P3L_OK;
+  }
   pthread_mutex_lock(&pager->writer);
   p3l_code code = pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, true, error);
   pthread_mutex_unlock(&pager->writer);

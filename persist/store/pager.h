@@ -65,6 +65,16 @@ p3l_code p3l_store_format(struct p3l_device *file, struct p3l_device *log, p3l_e
 /* Checkpoints (if it can) and closes. The pager is gone whatever this returns. */
 p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error);
 
+/*
+ * A process that forks with a store open keeps it. In the child, nothing of a store that is open for
+ * writing can be read from the file or written (P3L_MISUSE): the parent changes it, and the lock is on
+ * the open file, which both have. It goes when both have closed it. There p3l_pager_close() frees
+ * memory, and touches nothing of the parent's. One that is open for reading can be read on.
+ */
+bool p3l_pager_is_inherited(const p3l_pager *pager);
+/* P3L_MISUSE if it is. */
+p3l_code p3l_pager_inherited(const p3l_pager *pager, p3l_error *error);
+
 /* Pages that exist: numbers 0 to this - 1. */
 uint64_t p3l_pager_page_count(p3l_pager *pager);
 /* For messages. */

@@ -25,6 +25,7 @@ bool p3l_image_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bo
 p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page,
                         p3l_error *error) {
   const char *fault = NULL;
+  if (!pager->read_only && p3l_pager_is_inherited(pager)) return p3l_pager_inherited(pager, error);
   /*
    * Between the look at the images and the read, the page may be committed and a checkpoint write
    * it: then the read is torn, and the second look finds the image, or the file is whole again.
@@ -75,6 +76,7 @@ static void copy_images(p3l_pager *pager, p3l_page_number first, size_t count, p
 p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
                             p3l_error *error) {
   size_t from, to;
+  if (!pager->read_only && p3l_pager_is_inherited(pager)) return p3l_pager_inherited(pager, error);
   uint64_t page_count = p3l_pager_page_count(pager);
   if (first.n >= page_count || count > page_count - first.n)
     return p3l_fail(error, P3L_MISUSE, "%s has no page %llu", pager->path,

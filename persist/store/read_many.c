@@ -88,6 +88,18 @@ void p3l_read_many_end(p3l_pager *pager) {
 
 /* ---- a call ---- */
 
+/* In a child of the process that opened the store: what reads many at a time stayed there. */
+static p3l_code read_one_by_one(p3l_pager *pager, const p3l_page_number *numbers, size_t count,
+                                p3l_page_visitor visit, void *state, p3l_error *error) {
+  p3l_code code = P3L_OK;
+  for (size_t i = 0; i < count && code == P3L_OK; i++) {
+    p3l_page page;
+    code = p3l_pager_read(pager, numbers[i], &page, error);
+    if (code == P3L_OK) code = visit(state, i, &page, error);
+  }
+  return code;
+}
+
 /* A page that is wanted from the file. */
 typedef struct wanted {
   uint64_t number;
@@ -218,6 +230,10 @@ static p3l_code read_all(const call *call, reader *reader, const wanted *list, s
 p3l_code p3l_read_many_by(p3l_read_engine engine, p3l_pager *pager, const p3l_page_number *numbers,
                           size_t count, p3l_page_visitor visit, void *state,
                           p3l_read_counts *counts, p3l_error *error) {
+  if (p3l_pager_is_inherited(pager)) {
+    if (counts != NULL) *counts = (p3l_read_counts){.requests = count, .used = P3L_READ_PLAIN};
+    return read_one_by_one(pager, numbers, count, visit, state, error);
+  }
   if (p3l_file_descriptor(pager->file) < 0) {
     if (engine == P3L_READ_BEST || engine == P3L_READ_RING) engine = P3L_READ_PLAIN;
   } else if (engine == P3L_READ_BEST) {

@@ -10,8 +10,10 @@
 p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, p3l_error *error) {
   if (pager->read_only)
     return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
+  p3l_code code = p3l_pager_inherited(pager, error);
+  if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->writer);
-  p3l_code code = p3l_pager_usable(pager, error);
+  code = p3l_pager_usable(pager, error);
   if (code != P3L_OK) {
     pthread_mutex_unlock(&pager->writer);
     return code;
