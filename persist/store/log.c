@@ -187,7 +187,9 @@ enum { KEPT_BYTES = 1 << 20 };
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
   uint64_t size;
   p3l_code code = write_header(log, log->round + 1, log->end, clean, error);
-  if (code == P3L_OK) code = sync_header(log, error);
+  /* One copy may be there, and then frames that follow in this round would not be looked for. */
+  if (code != P3L_OK) return P3L_BROKEN;
+  code = sync_header(log, error);
   if (code != P3L_OK || !clean || log->device->shorten == NULL) return code;
   /* If this fails, the file is longer than it need be. */
   if (log->device->size(log->device, &size) == 0 && size > KEPT_BYTES)

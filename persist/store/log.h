@@ -19,7 +19,8 @@
  *  4. The log is reset only after the checkpoint's pages are synced; nothing is written over its
  *     frames before the reset is synced. Of the two headers the valid one with the higher round
  *     counts, and a reset writes the other one. Each is there twice: a damaged header must not
- *     bring the round before it back, for that would lose this one's frames.
+ *     bring the round before it back, for that would lose this one's frames. A reset that fails in
+ *     between, nobody knows how far, is the last thing that is written (P3L_BROKEN).
  *  5. A log that was closed in peace says so (`clean`): no frame of its round was written, so nobody
  *     looks for any. The first append begins a round that does not say so, and is durable with it:
  *     until that sync returns, nobody was told of a commit.

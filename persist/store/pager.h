@@ -14,7 +14,7 @@
  *  3. When commit returns P3L_OK, the transaction is on stable storage. When it returns anything
  *     else, nothing of it is in the store, now or after a crash, with one exception: P3L_BROKEN,
  *     where the disk refused to say.
- *  4. After a failed sync nothing is written any more (P3L_BROKEN): the kernel may have dropped
+ *  4. After a failed sync, or a failed write of the log's header, nothing is written any more (P3L_BROKEN): the kernel may have dropped
  *     what it could not write, and a second sync would succeed without it.
  *  5. What a reader sees was committed, but a crash in the same instant may still undo it; the
  *     committer is told only after the sync.
