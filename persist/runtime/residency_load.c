@@ -219,7 +219,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
   p3l_resident object = {.address = first.n * P3L_PAGE_SIZE,
                          .type = upgrade.to,
                          .flags = upgraded ? P3L_RESIDENT_UPGRADED : 0};
-  uint8_t *object_memory, *old_bytes = NULL, *new_bytes = NULL;
+  uint8_t *object_memory = NULL, *old_bytes = NULL, *new_bytes = NULL;
   code = p3l_large_take(store, object, upgrade.bytes, &object_memory, error);
   if (code != P3L_OK) return code;
   if (upgraded) {
