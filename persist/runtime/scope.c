@@ -92,6 +92,13 @@ void p3l_leave(p3l_store *store) {
   p3l_evict_if_needed(store);
 }
 
+void p3l_scope_forget(p3l_store *store) {
+  visit *at = find(store);
+  if (at == NULL) return;
+  drop(at);
+  pthread_rwlock_unlock(&store->scopes);
+}
+
 p3l_code p3l_scope_begin_writing(p3l_store *store, p3l_error *error) {
   visit *at = find(store);
   if (at != NULL)

@@ -114,6 +114,8 @@ p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **stor
 
 p3l_code p3l_close(p3l_store *store, p3l_error *error) {
   if (store->changes != NULL) p3l_abort(store);
+  p3l_scope_forget(store);
+  p3l_failure_forget(store);
   unlink_store(store);
   p3l_use_no_longer(store);
   p3l_code code = p3l_pager_close(store->pager, error);

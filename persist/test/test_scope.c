@@ -19,6 +19,20 @@ typedef struct block {
 } block;
 P3L_TYPE(block, block, 1, P3L_POINTERS(block, next));
 
+/* A store closed within a scope is left: the next one may lie where it was. */
+static void a_closed_store_has_nobody_in_it(void **state) {
+  (void)state;
+  fixture f;
+  fixture_make(&f, 0);
+  p3l_enter(f.store);
+  p3l_enter(f.store);
+  fixture_close(&f);
+  assert_false(p3l_scope_anywhere());
+  fixture_open(&f, 0);
+  MUST(&f, p3l_begin(f.store, &f.error));
+  fixture_drop(&f);
+}
+
 static void scopes_nest(void **state) {
   (void)state;
   fixture f;
@@ -243,6 +257,7 @@ static void the_end_of_a_transaction_is_a_safe_point(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(scopes_nest),
+                                     cmocka_unit_test(a_closed_store_has_nobody_in_it),
                                      cmocka_unit_test(each_store_has_scopes_of_its_own),
                                      cmocka_unit_test(misuse_is_told),
                                      cmocka_unit_test(writers_and_sweeps_exclude_readers),
