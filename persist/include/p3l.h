@@ -108,7 +108,9 @@ typedef struct p3l_options {
 } p3l_options;
 
 /* Opens a store, recovers it if need be, checks its types against those registered. One process may
- * have a store open for writing, or any number for reading (P3L_BUSY). `options` may be NULL. */
+ * have a store open for writing, or any number for reading (P3L_BUSY). Fork before a store is opened:
+ * in a child, one that the parent has open for writing can be read no more, nor written (P3L_MISUSE);
+ * p3l_close() there frees memory and touches nothing. `options` may be NULL. */
 p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **store,
                   p3l_error *error);
 /* Aborts a transaction under way, checkpoints, closes. The store is gone whatever this returns. No

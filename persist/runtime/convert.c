@@ -8,6 +8,23 @@
 #include "scope.h"
 #include "store.h"
 
+/*
+ * An object that was upgraded in memory may be longer there than what the store has of it, and where
+ * the store will have the rest is decided when it is written. Until then a pointer to that rest has
+ * no surrogate: from + inside would be a neighbour's.
+ */
+static bool not_stored_yet(const p3l_store *store, const void *pointer) {
+  p3l_place place;
+  if (!store->upgrades || !p3l_place_of(pointer, &place) || place.resident == NULL ||
+      (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0)
+    return false;
+  uint64_t inside = (uint64_t)((const uint8_t *)pointer - place.memory);
+  uint64_t stored = place.segment->kind == P3L_LARGE
+                        ? place.segment->large.stored
+                        : (uint64_t)place.resident->stored * P3L_GRANULE;
+  return inside >= stored;
+}
+
 p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t *surrogate,
                           p3l_error *error) {
   uint64_t value = (uintptr_t)pointer;
@@ -24,6 +41,12 @@ p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t 
     return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
   if (owner != store)
     return p3l_fail(error, P3L_MISUSE, "%p is an object of %s", pointer, owner->path);
+  if (not_stored_yet(store, pointer))
+    return p3l_fail(
+        error, P3L_MISUSE,
+        "%p lies in the part by which an upgrade made an object longer, and the store does "
+        "not have it yet: change that object in a transaction of its own first",
+        pointer);
   *surrogate = P3L_SURROGATE_BIT | address.byte;
   return P3L_OK;
 }

@@ -25,7 +25,7 @@ p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id ty
   p3l_resident object = {.address = address.byte, .type = type, .flags = flags};
   if (bytes > P3L_SMALL_BYTES) {
     uint8_t *large;
-    p3l_code code = p3l_large_take(store, object, bytes, &large, error);
+    p3l_code code = p3l_large_take(store, object, bytes, bytes, &large, error);
     if (code != P3L_OK) return code;
     if (!p3l_large_note(store, page_of(address).n, bytes, large)) {
       p3l_segment_release(p3l_segment_of(large));

@@ -98,6 +98,7 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
   if (upgraded) {
     /* Made beside, so that a failure leaves nothing in the arena. */
     resident.flags = P3L_RESIDENT_UPGRADED;
+    resident.stored = piece->bytes / P3L_GRANULE;
     scratch = calloc(1, upgrade.bytes);
     if (scratch == NULL) return no_memory(store, error);
     code = run_upgrade(store, &upgrade, bytes, scratch, error);
@@ -105,7 +106,7 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
   }
   p3l_place place = {0};
   if (code == P3L_OK && upgrade.bytes > ARENA_BYTES)
-    code = p3l_large_take(store, resident, upgrade.bytes, &place.memory, error);
+    code = p3l_large_take(store, resident, upgrade.bytes, piece->bytes, &place.memory, error);
   else if (code == P3L_OK) {
     resident.granules = (uint16_t)(upgrade.bytes / P3L_GRANULE);
     code = p3l_arena_add(store, resident, &place, error);
@@ -124,8 +125,8 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
 
 /* ---- large objects ---- */
 
-p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint8_t **memory,
-                        p3l_error *error) {
+p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
+                        uint8_t **memory, p3l_error *error) {
   /* One byte more, so that its end is still an address of its own. */
   uint64_t segments = bytes / P3L_SEGMENT_BYTES + 1;
   p3l_segment *segment;
@@ -134,6 +135,7 @@ p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, u
   if (code != P3L_OK) return code;
   segment->large.object = object;
   segment->large.bytes = bytes;
+  segment->large.stored = stored;
   p3l_segment_grew(segment, bytes);
   *memory = segment->memory;
   return P3L_OK;
@@ -220,7 +222,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
                          .type = upgrade.to,
                          .flags = upgraded ? P3L_RESIDENT_UPGRADED : 0};
   uint8_t *object_memory = NULL, *old_bytes = NULL, *new_bytes = NULL;
-  code = p3l_large_take(store, object, upgrade.bytes, &object_memory, error);
+  code = p3l_large_take(store, object, upgrade.bytes, bytes, &object_memory, error);
   if (code != P3L_OK) return code;
   if (upgraded) {
     /* Both in ordinary memory: see p3l_upgrade in p3l.h. */

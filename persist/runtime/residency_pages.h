@@ -149,9 +149,10 @@ p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memor
 /* Every page of it knows where it begins, for pointers into its middle. False: no memory for the
  * first of them; the others may be read again. */
 bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *memory);
-/* Memory for a large object of the transaction, or one that is being loaded. */
-p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint8_t **memory,
-                        p3l_error *error);
+/* Memory for a large object of the transaction, or one that is being loaded, of which the store has
+ * `stored` bytes. */
+p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
+                        uint8_t **memory, p3l_error *error);
 
 /* ---- residency_policy.c ---- */
 

@@ -38,10 +38,10 @@ typedef enum p3l_segment_kind { P3L_FRAMES, P3L_ARENA, P3L_LARGE } p3l_segment_k
 /* An object in an arena: what `objects` has of it. */
 typedef struct p3l_resident {
   uint64_t address : 56; /* in the store */
-  uint64_t unused : 8;
-  p3l_type_id type;  /* the store's id, of the layout that it has in memory */
-  uint16_t granules; /* length, in the store and here alike unless it was upgraded */
-  uint32_t flags;    /* P3L_RESIDENT_... */
+  uint64_t stored : 8;   /* upgraded: granules that the store has of it */
+  p3l_type_id type;      /* the store's id, of the layout that it has in memory */
+  uint16_t granules;     /* length, in the store and here alike unless it was upgraded */
+  uint32_t flags;        /* P3L_RESIDENT_... */
 } p3l_resident;
 /* Upgraded in memory: its bytes in the store are of an older type; a change writes it whole. */
 #define P3L_RESIDENT_UPGRADED 1u
@@ -90,8 +90,9 @@ typedef struct p3l_segment {
       p3l_resident *objects; /* [count]; P3L_SEGMENT_GRANULES reserved, touched as they come */
     } arena;
     struct {
-      p3l_resident object; /* granules: not used */
+      p3l_resident object; /* granules, stored: not used */
       uint64_t bytes;
+      uint64_t stored; /* bytes that the store has of it; others than `bytes` if it was upgraded */
     } large;
   };
 } p3l_segment;
