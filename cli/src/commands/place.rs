@@ -30,10 +30,17 @@ pub(super) struct Workload {
     pub(super) title: &'static str,
 }
 
+impl Workload {
+    /// What its sessions are called in the server.
+    fn application(&self) -> String {
+        format!("hardmeter {}", self.name)
+    }
+}
+
 impl Place {
     /// Where data are that were loaded before. A server of Hardmeter that stands still is started.
     pub(super) fn find(&self, workload: &Workload, globals: &Globals) -> Result<Target, CommandError> {
-        match self.connected()? {
+        match self.connected(workload)? {
             Some(target) => Ok(target),
             None => {
                 let folder = self.folder(workload);
@@ -66,7 +73,7 @@ impl Place {
         settings: &[(&str, String)],
         globals: &Globals,
     ) -> Result<Target, CommandError> {
-        if let Some(target) = self.connected()? {
+        if let Some(target) = self.connected(workload)? {
             return Ok(target);
         }
         let folder = self.folder(workload);
@@ -88,9 +95,9 @@ impl Place {
         self.serving(cluster, workload, globals)
     }
 
-    fn connected(&self) -> Result<Option<Target>, CommandError> {
+    fn connected(&self, workload: &Workload) -> Result<Option<Target>, CommandError> {
         let Some(text) = &self.connection else { return Ok(None) };
-        let target = Target::parse(text)?;
+        let target = Target::parse(text)?.named(&workload.application());
         Ok(Some(match &self.database {
             Some(name) => target.with_database(name),
             None => target,
@@ -126,7 +133,8 @@ impl Place {
         }
         let state = cluster.state();
         let database = self.database.as_deref().unwrap_or(workload.name);
-        Ok(Target::socket(&state.socket_folder, state.port, &state.user, database))
+        let target = Target::socket(&state.socket_folder, state.port, &state.user, database);
+        Ok(target.named(&workload.application()))
     }
 }
 

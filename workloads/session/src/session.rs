@@ -59,6 +59,12 @@ impl Target {
         target
     }
 
+    /// The same, its sessions known to the server by a name: pg_stat_activity.application_name.
+    pub fn named(mut self, application: &str) -> Target {
+        self.config.application_name(application);
+        self
+    }
+
     /// The database's name.
     pub fn database(&self) -> &str {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")
@@ -131,7 +137,10 @@ impl Session {
     pub fn open(target: &Target, stop: &Stop) -> Result<Session, SessionError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let mut config = target.config.clone();
-        config.application_name("hardmeter").connect_timeout(Duration::from_secs(20));
+        config.connect_timeout(Duration::from_secs(20));
+        if config.get_application_name().is_none() {
+            config.application_name("hardmeter");
+        }
         let client = config.connect(NoTls).map_err(|error| connect_error(&target.described, &error))?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let mut session =
