@@ -34,7 +34,11 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-softpmu build-planner build-persist build-objects ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7
+build: build-command build-planner build-persist build-objects ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7
+
+# All that `make demo` needs.
+.PHONY: build-command
+build-command: build-softpmu
 	$(call say,building the hardmeter command)
 	@$(CARGO) build --release --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
@@ -53,7 +57,7 @@ build-planner:
 build-persist:
 	$(call say,building the persistent store)
 	@cmake -S persist -B build/persist >/dev/null
-	@cmake --build build/persist --parallel $(JOBS) -- --no-print-directory -s
+	@cmake --build build/persist --parallel $(JOBS) -- --no-print-directory -s >/dev/null # warnings and errors are on stderr
 
 # The benchmarks of persistent objects: a program for each mode, each with its own compiler and library.
 .PHONY: build-objects
@@ -61,7 +65,7 @@ build-objects: build-persist
 	$(call say,building the programs of OO1 and OO7)
 	@for name in oo1 oo7; do \
 	  cmake -S workloads/$$name -B build/$$name >/dev/null; \
-	  cmake --build build/$$name --parallel $(JOBS) -- --no-print-directory -s; \
+	  cmake --build build/$$name --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
 	done
 
 .PHONY: test
@@ -87,7 +91,7 @@ test-persist-sanitized:
 	  printf '==> testing the persistent store under %s sanitizers\n' "$$sanitizers"; \
 	  folder=build/persist-$${sanitizers%%,*}; \
 	  cmake -S persist -B "$$folder" -DSANITIZE="$$sanitizers" >/dev/null; \
-	  cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s; \
+	  cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
 	  [ $$sanitizers = thread ] && chosen=(--tests-regex '$(THREADED)') || chosen=(--exclude-regex '^(torture|plugin_)'); \
 	  ctest --test-dir "$$folder" --output-on-failure --parallel $(JOBS) "$${chosen[@]}"; \
 	done
