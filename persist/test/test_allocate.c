@@ -9,43 +9,7 @@
 #include <cmocka.h>
 
 #include "allocate.h"
-#include "memory_device.h"
-
-typedef struct fixture {
-  memory_device *file, *log;
-  p3l_pager *pager;
-  p3l_error error;
-} fixture;
-
-static void open_again(fixture *f) {
-  p3l_pager_options options = {.checkpoint_bytes = 1 << 18};
-  if (p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &f->pager, NULL,
-                             &f->error) != P3L_OK)
-    fail_msg("%s", f->error.message);
-}
-
-static fixture fresh(void) {
-  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
-  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
-  open_again(&f);
-  return f;
-}
-
-static void drop(fixture *f) {
-  p3l_pager_close(f->pager, NULL);
-  memory_device_free(f->file);
-  memory_device_free(f->log);
-}
-
-static p3l_pager_transaction *begin(fixture *f) {
-  p3l_pager_transaction *transaction;
-  assert_int_equal(p3l_pager_begin(f->pager, &transaction, &f->error), P3L_OK);
-  return transaction;
-}
-
-static void must(fixture *f, p3l_code code) {
-  if (code != P3L_OK) fail_msg("%s", f->error.message);
-}
+#include "pager_fixture.h"
 
 static uint64_t take(fixture *f, p3l_pager_transaction *transaction, uint64_t bytes,
                      uint64_t near) {
@@ -58,7 +22,7 @@ static uint64_t take(fixture *f, p3l_pager_transaction *transaction, uint64_t by
 
 static void objects_go_where_the_header_says(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(1 << 18);
   p3l_pager_transaction *transaction = begin(&f);
   assert_int_equal(take(&f, transaction, 100, 0), 4096 + 80);
   assert_int_equal(take(&f, transaction, 16, 0), 4096 + 80 + 112);
@@ -84,7 +48,7 @@ static void objects_go_where_the_header_says(void **state) {
 
 static void what_is_no_object_is_dangling(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(1 << 18);
   p3l_pager_transaction *transaction = begin(&f);
   uint64_t one = take(&f, transaction, 100, 0), large = take(&f, transaction, 9000, 0);
   uint64_t two = take(&f, transaction, 100, 0);
@@ -109,7 +73,7 @@ static void what_is_no_object_is_dangling(void **state) {
 
 static void a_forward_goes_with_its_object(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(1 << 18);
   p3l_pager_transaction *transaction = begin(&f);
   uint64_t one = take(&f, transaction, 40, 0), two = take(&f, transaction, 400, 0);
   uint64_t large = take(&f, transaction, 9000, 0), larger = take(&f, transaction, 19000, 0);
@@ -240,7 +204,7 @@ static uint64_t random_bytes(void) {
 static void room_does_what_the_model_does(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= 4; seed++) {
-    fixture f = fresh();
+    fixture f = fresh(1 << 18);
     static model m, before;
     m.count = 0;
     random_state = seed * UINT64_C(0x9e3779b97f4a7c15);
@@ -272,7 +236,7 @@ static void room_does_what_the_model_does(void **state) {
       if (round % 10 == 9) compare(&f, &m);
       if (round % 30 == 29) {
         p3l_pager_close(f.pager, NULL);
-        open_again(&f);
+        open_again(&f, 1 << 18);
         compare(&f, &m);
       }
     }
@@ -288,7 +252,7 @@ static void room_does_what_the_model_does(void **state) {
 /* What is deleted is filled again: the store does not grow for ever. */
 static void a_store_in_balance_does_not_grow(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(1 << 18);
   static model m;
   m.count = 0;
   random_state = 7;
@@ -316,7 +280,7 @@ static void a_store_in_balance_does_not_grow(void **state) {
 
 static void a_broken_list_of_holes_is_told(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(1 << 18);
   p3l_pager_transaction *transaction = begin(&f);
   uint64_t objects[4], other[4];
   for (int i = 0; i < 4; i++) {

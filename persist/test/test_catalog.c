@@ -10,43 +10,7 @@
 #include <cmocka.h>
 
 #include "catalog.h"
-#include "memory_device.h"
-
-typedef struct fixture {
-  memory_device *file, *log;
-  p3l_pager *pager;
-  p3l_error error;
-} fixture;
-
-static void open_again(fixture *f) {
-  p3l_pager_options options = {0};
-  if (p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &f->pager, NULL,
-                             &f->error) != P3L_OK)
-    fail_msg("%s", f->error.message);
-}
-
-static fixture fresh(void) {
-  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
-  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
-  open_again(&f);
-  return f;
-}
-
-static void drop(fixture *f) {
-  p3l_pager_close(f->pager, NULL);
-  memory_device_free(f->file);
-  memory_device_free(f->log);
-}
-
-static p3l_pager_transaction *begin(fixture *f) {
-  p3l_pager_transaction *transaction;
-  assert_int_equal(p3l_pager_begin(f->pager, &transaction, &f->error), P3L_OK);
-  return transaction;
-}
-
-static void must(fixture *f, p3l_code code) {
-  if (code != P3L_OK) fail_msg("%s", f->error.message);
-}
+#include "pager_fixture.h"
 
 /* ---- types ---- */
 
@@ -59,7 +23,7 @@ static p3l_stored_type named(const char *name, uint32_t version) {
 
 static void types_outlive_the_process(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_type_table table;
   p3l_type_id id;
   must(&f, p3l_type_table_read(f.pager, &table, &f.error));
@@ -75,7 +39,7 @@ static void types_outlive_the_process(void **state) {
   must(&f, p3l_pager_commit(transaction, &f.error));
   p3l_type_table_free(&table);
   p3l_pager_close(f.pager, NULL);
-  open_again(&f);
+  open_again(&f, 0);
   must(&f, p3l_type_table_read(f.pager, &table, &f.error));
   assert_int_equal(table.limit, 4);
   assert_null(table.types[0]);
@@ -104,7 +68,7 @@ static void the_hash_is_fnv(void **state) {
 
 static void an_aborted_type_is_forgotten(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_type_table table = {0};
   p3l_type_id id;
   p3l_pager_transaction *transaction = begin(&f);
@@ -131,7 +95,7 @@ static void an_aborted_type_is_forgotten(void **state) {
 
 static void many_types_go_over_many_pages(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_type_table table = {0};
   p3l_type_id id;
   enum { TYPES = 1000 };
@@ -160,7 +124,7 @@ static void many_types_go_over_many_pages(void **state) {
 
 static void types_that_cannot_be_are_refused(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_type_table table = {0};
   p3l_type_id id;
   static const struct p3l_stored_field odd[] = {{4, 1}}, back[] = {{16, 1}, {8, 1}},
@@ -250,7 +214,7 @@ static p3l_code count_roots(void *state, const p3l_root_entry *entry, p3l_error 
 
 static void roots_do_what_an_array_does(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   enum { NAMES = 200 };
   uint64_t expected[NAMES] = {0};
   uint64_t random = 99;
@@ -278,7 +242,7 @@ static void roots_do_what_an_array_does(void **state) {
     }
   }
   p3l_pager_close(f.pager, NULL);
-  open_again(&f);
+  open_again(&f, 0);
   int count = 0, seen = 0;
   for (int i = 0; i < NAMES; i++) {
     char name[64];
@@ -296,7 +260,7 @@ static void roots_do_what_an_array_does(void **state) {
 
 static void names_of_roots_have_1_to_55_bytes(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   char name[57];
   p3l_address found;
   memset(name, 'x', 56);
@@ -327,7 +291,7 @@ static void change_page(fixture *f, uint64_t number, size_t offset, const void *
 
 static void lists_that_go_round_end(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_type_table table = {0};
   p3l_type_id id;
   p3l_address found;
@@ -363,7 +327,7 @@ static void lists_that_go_round_end(void **state) {
 
 static void every_flipped_bit_of_a_table_is_told_or_harmless(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_type_table table = {0};
   p3l_type_id id;
   p3l_stored_type part = named("part", 1), plain = {.name = "p", .version = 1, .bytes = 1};

@@ -11,44 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "memory_device.h"
-#include "pager.h"
-
-typedef struct fixture {
-  memory_device *file, *log;
-  p3l_pager *pager;
-  p3l_error error;
-} fixture;
-
-static void open_again(fixture *f, uint64_t checkpoint_bytes) {
-  p3l_pager_options options = {.checkpoint_bytes = checkpoint_bytes};
-  if (p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &f->pager, NULL,
-                             &f->error) != P3L_OK)
-    fail_msg("%s", f->error.message);
-}
-
-static fixture fresh(void) {
-  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
-  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
-  open_again(&f, 0);
-  return f;
-}
-
-static void drop(fixture *f) {
-  if (f->pager != NULL) p3l_pager_close(f->pager, NULL);
-  memory_device_free(f->file);
-  memory_device_free(f->log);
-}
-
-static void must(fixture *f, p3l_code code) {
-  if (code != P3L_OK) fail_msg("%s", f->error.message);
-}
-
-static p3l_pager_transaction *begin(fixture *f) {
-  p3l_pager_transaction *transaction;
-  must(f, p3l_pager_begin(f->pager, &transaction, &f->error));
-  return transaction;
-}
+#include "pager_fixture.h"
 
 static p3l_page *page_of(fixture *f, p3l_pager_transaction *transaction, uint64_t number) {
   p3l_page *page;
@@ -97,7 +60,7 @@ static int counted_read(p3l_device *device, void *bytes, size_t length, p3l_file
 
 static void a_run_is_one_read_and_the_newest_pages(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page pages[20];
   make_pages(&f, 20);
   set_byte(&f, 5, 105);
@@ -134,7 +97,7 @@ static void a_run_is_one_read_and_the_newest_pages(void **state) {
 
 static void runs_of_free_pages_are_taken_again(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 6);
   p3l_page_number first;
   p3l_pager_transaction *transaction = begin(&f);
@@ -161,7 +124,7 @@ static void runs_of_free_pages_are_taken_again(void **state) {
 
 static void a_transaction_sees_its_own_pages(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 3);
   set_byte(&f, 2, 102);
   p3l_pager_transaction *transaction = begin(&f);
@@ -182,7 +145,7 @@ static void a_transaction_sees_its_own_pages(void **state) {
 
 static void the_log_carries_what_differs(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 3);
   uint64_t before = p3l_pager_bytes_logged(f.pager);
   set_byte(&f, 1, 101);
@@ -212,7 +175,7 @@ static void the_log_carries_what_differs(void **state) {
 /* A page that was only asked for has no image in the log; its next change must bring it. */
 static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 2);
   p3l_pager_transaction *transaction = begin(&f);
   page_of(&f, transaction, 2);
@@ -236,7 +199,7 @@ static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
  * written to since is. */
 static void a_clean_log_is_not_searched(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 100);
   must(&f, p3l_pager_close(f.pager, &f.error));
   real_read = f.log->device.read;
@@ -261,7 +224,7 @@ static void a_clean_log_is_not_searched(void **state) {
 
 static void appended_is_seen_and_waited_for_is_durable(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 2);
   p3l_lsn first, second;
   uint64_t stable = f.log->stable_size;
@@ -298,7 +261,7 @@ static void appended_is_seen_and_waited_for_is_durable(void **state) {
 
 static void a_failed_append_leaves_nothing_a_failed_wait_breaks(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 1);
   p3l_lsn position;
   p3l_pager_transaction *transaction = begin(&f);
@@ -327,7 +290,7 @@ static uint64_t log_room(const fixture *f) { return f->log->size; }
 /* A long log: not while another transaction is under way, but not for ever. */
 static void the_checkpoint_waits_for_the_writer_only_if_it_must(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   make_pages(&f, 3);
   p3l_pager_close(f.pager, NULL);
   open_again(&f, 5000);
@@ -387,7 +350,7 @@ static void *append_and_wait(void *argument) {
 static void threads_append_in_turn_and_wait_together(void **state) {
   (void)state;
   enum { THREADS = 4, COMMITS = 500 };
-  fixture f = fresh();
+  fixture f = fresh(0);
   pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER;
   shared shared = {&f, &outer, COMMITS};
   pthread_t threads[THREADS];

@@ -14,34 +14,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "memory_device.h"
-#include "pager.h"
-
-typedef struct fixture {
-  memory_device *file, *log;
-  p3l_pager *pager;
-  p3l_error error;
-} fixture;
-
-static void open_again(fixture *f, uint64_t checkpoint_bytes) {
-  p3l_pager_options options = {.checkpoint_bytes = checkpoint_bytes};
-  if (p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &f->pager, NULL,
-                             &f->error) != P3L_OK)
-    fail_msg("%s", f->error.message);
-}
-
-static fixture fresh(void) {
-  fixture f = {.file = memory_device_new(), .log = memory_device_new()};
-  assert_int_equal(p3l_store_format(&f.file->device, &f.log->device, &f.error), P3L_OK);
-  open_again(&f, 0);
-  return f;
-}
-
-static void drop(fixture *f) {
-  if (f->pager != NULL) p3l_pager_close(f->pager, NULL);
-  memory_device_free(f->file);
-  memory_device_free(f->log);
-}
+#include "pager_fixture.h"
 
 static p3l_page_number add_page(fixture *f, uint64_t value) {
   p3l_pager_transaction *transaction;
@@ -80,7 +53,7 @@ static uint64_t value_of(fixture *f, p3l_page_number number) {
 
 static void committed_pages_outlive_the_process(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number one = add_page(&f, 11), two = add_page(&f, 22);
   assert_int_equal(one.n, 1);
   assert_int_equal(two.n, 2);
@@ -96,7 +69,7 @@ static void committed_pages_outlive_the_process(void **state) {
 
 static void an_aborted_transaction_leaves_nothing(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number one = add_page(&f, 11), other;
   p3l_pager_transaction *transaction;
   p3l_page *page;
@@ -115,7 +88,7 @@ static void an_aborted_transaction_leaves_nothing(void **state) {
 
 static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number one = add_page(&f, 1);
   uint64_t before = f.log->size;
   assert_int_equal(write_value(&f, one, 2), P3L_OK);
@@ -133,7 +106,7 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
 
 static void released_pages_are_given_again(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number pages[4];
   p3l_pager_transaction *transaction;
   p3l_verification verification;
@@ -154,7 +127,7 @@ static void released_pages_are_given_again(void **state) {
 
 static void a_full_disk_costs_the_transaction_and_nothing_else(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number one = add_page(&f, 11);
   f.log->fail_in = 1;
   f.log->fail_with = ENOSPC;
@@ -170,7 +143,7 @@ static void a_full_disk_costs_the_transaction_and_nothing_else(void **state) {
 
 static void a_checkpoint_without_space_is_made_later(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number one = add_page(&f, 11);
   f.file->fail_in = 1;
   f.file->fail_with = ENOSPC;
@@ -184,7 +157,7 @@ static void a_checkpoint_without_space_is_made_later(void **state) {
 
 static void after_a_failed_sync_nothing_is_written(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page_number one = add_page(&f, 11);
   f.log->fail_in = 2; /* the write, then the sync */
   f.log->fail_with = EIO;
@@ -204,7 +177,7 @@ static int failing_read(p3l_device *device, void *bytes, size_t length, p3l_file
 
 static void a_disk_that_cannot_be_read_is_told_with_the_page(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   p3l_page pages[2];
   add_page(&f, 11);
   add_page(&f, 22);
@@ -371,7 +344,7 @@ static void *read_often(void *argument) {
 
 static void threads_commit_one_after_the_other(void **state) {
   (void)state;
-  fixture f = fresh();
+  fixture f = fresh(0);
   shared shared = {.f = &f, .left = add_page(&f, 0), .right = add_page(&f, 0)};
   pthread_t writers[THREADS], reader;
   void *failure;

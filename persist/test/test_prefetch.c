@@ -32,21 +32,25 @@ static uint64_t pages_read(const fixture *f) { return fixture_statistics(f).page
  *   └───> 2 ──> 4                met twice
  *         └┄┄┄> 5 + 8            by a pointer to its middle
  */
-static void it_counts_what_is_there(void **state) {
-  (void)state;
-  fixture f;
-  fixture_make(&f, 0);
-  MUST(&f, p3l_begin(f.store, &f.error));
+static void make_graph(fixture *f) {
+  MUST(f, p3l_begin(f->store, &f->error));
   node *n[7];
-  for (uint64_t i = 0; i < 7; i++) n[i] = new_node(&f, i);
+  for (uint64_t i = 0; i < 7; i++) n[i] = new_node(f, i);
   n[0]->to[0] = n[1], n[0]->to[1] = n[2];
   n[1]->to[0] = n[3], n[1]->to[2] = n[4];
   n[2]->to[1] = n[4], n[2]->inside = &n[5]->id + 1;
   n[3]->to[0] = n[5];
   n[4]->to[0] = n[0];
   n[5]->to[0] = n[6];
-  MUST(&f, p3l_set_root(f.store, "graph", n[0]));
-  MUST(&f, p3l_commit(f.store, &f.error));
+  MUST(f, p3l_set_root(f->store, "graph", n[0]));
+  MUST(f, p3l_commit(f->store, &f->error));
+}
+
+static void it_counts_what_is_there(void **state) {
+  (void)state;
+  fixture f;
+  fixture_make(&f, 0);
+  make_graph(&f);
   const size_t reached[] = {1, 3, 6, 7, 7, 7};
   for (unsigned depth = 0; depth < 6; depth++) {
     fixture_reopen(&f, 0);
@@ -271,22 +275,11 @@ static bool choose(void *state, const p3l_type *type, const p3l_field *field) {
   return chooser->slot == 3 || field->offset == offsetof(node, to) + chooser->slot * sizeof(node *);
 }
 
-/* The graph of it_counts_what_is_there(). */
 static void only_chosen_pointers_are_followed(void **state) {
   (void)state;
   fixture f;
   fixture_make(&f, 0);
-  MUST(&f, p3l_begin(f.store, &f.error));
-  node *n[7];
-  for (uint64_t i = 0; i < 7; i++) n[i] = new_node(&f, i);
-  n[0]->to[0] = n[1], n[0]->to[1] = n[2];
-  n[1]->to[0] = n[3], n[1]->to[2] = n[4];
-  n[2]->to[1] = n[4], n[2]->inside = &n[5]->id + 1;
-  n[3]->to[0] = n[5];
-  n[4]->to[0] = n[0];
-  n[5]->to[0] = n[6];
-  MUST(&f, p3l_set_root(f.store, "graph", n[0]));
-  MUST(&f, p3l_commit(f.store, &f.error));
+  make_graph(&f);
   const struct {
     chooser chooser;
     size_t reached[5]; /* by depth */
