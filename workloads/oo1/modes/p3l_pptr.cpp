@@ -1,7 +1,5 @@
 /* P3L in C++: p3l::pptr<T>, any compiler. Compiled for both layouts into one program, so the classes
  * have other names in each (schema.h). */
-#include <cstring>
-
 #include <p3l.hpp>
 
 #define OO1_REF(T) p3l::pptr<T>
@@ -13,10 +11,6 @@
 #define OO1_SET(slot, p) ((slot) = (p))
 #define OO1_EMPTY(slot) (!(slot))
 #define OO1_DIRTY(T, p) p3l::edit(p)
-/* As it is, surrogate or not: it is not followed, so its object need not come. */
-#define OO1_COPY(to, from)       \
-  (p3l_dirty(&(to), sizeof(to)), \
-   std::memcpy(static_cast<void *>(&(to)), static_cast<const void *>(&(from)), sizeof(to)))
 #define OO1_NEW(T, near, from) \
   static_cast<T *>(made(p3l_allocate(the_store, p3l::class_of<T>::type(), 1, near)))
 
