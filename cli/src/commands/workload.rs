@@ -52,6 +52,15 @@ impl Bar {
     }
 }
 
+impl Bar {
+    /// So many of so many steps are done; this one begins.
+    pub(super) fn stands_at(&self, done: usize, of: usize, what: &str) {
+        self.0.set_length(of as u64);
+        self.0.set_position(done as u64);
+        self.0.set_message(what.to_owned());
+    }
+}
+
 impl Progress for Bar {
     fn phase(&self, what: &str, units: u64) {
         self.0.reset();

@@ -84,9 +84,7 @@ enum Locality {
 
 impl Progress for Bar {
     fn step(&self, done: usize, of: usize, what: &str) {
-        self.0.set_length(of as u64);
-        self.0.set_position(done as u64);
-        self.0.set_message(what.to_owned());
+        self.stands_at(done, of, what);
     }
 }
 

@@ -86,9 +86,7 @@ enum ClockName {
 
 impl RunProgress for Bar {
     fn step(&self, done: usize, of: usize, what: &str) {
-        self.0.set_length(of as u64);
-        self.0.set_position(done as u64);
-        self.0.set_message(what.to_owned());
+        self.stands_at(done, of, what);
     }
 }
 
