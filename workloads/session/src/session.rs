@@ -65,6 +65,11 @@ impl Target {
         self
     }
 
+    /// How it is reached, for those who speak the protocol themselves. It holds the password: never print it.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The database's name.
     pub fn database(&self) -> &str {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")

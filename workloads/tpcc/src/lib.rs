@@ -15,15 +15,29 @@
 //! * *An audit reads.* One snapshot for all conditions, so that it may run beside a workload.
 //! * What is derived from TPC-C here is not comparable to published TPC-C results, and is not called tpmC.
 //!
-//! The terminals, the transaction monitor and the report of a run are not built yet.
+//! A run goes through the rooms as [`work`] draws it: [`terminals`], [`monitor`], a [`backend`] ([`wire`] with
+//! [`transactions`], [`mariadb`], [`stub`]), [`measure`], [`report`]; [`acid`] tries clause 3.
 
+pub mod acid;
 pub mod audit;
+pub mod backend;
 pub mod copy;
 mod error;
 pub mod load;
+pub mod mariadb;
+pub mod measure;
+pub mod monitor;
+pub mod order;
 pub mod population;
 pub mod random;
+pub mod report;
 pub mod schema;
+pub mod stub;
+pub mod terminals;
 pub mod text;
+pub mod time;
+pub mod transactions;
+pub mod wire;
+pub mod work;
 
 pub use error::TpccError;

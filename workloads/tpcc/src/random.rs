@@ -94,7 +94,7 @@ pub const A_CUSTOMER: u32 = 1023;
 pub const A_ITEM: u32 = 8191;
 
 /// The constants C of NURand, one for each field (clause 2.1.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Constants {
     /// Of C_LAST.
     pub last: u32,

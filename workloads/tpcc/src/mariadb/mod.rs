@@ -1,0 +1,1 @@
+//! MariaDB, alone or with Spider over several servers: load, the five transactions, the consistency conditions.

@@ -1,0 +1,116 @@
+//! A histogram of times, 1 us to 1 h with three digits, that grows as it needs and is never clipped.
+
+use crate::time::Micros;
+use base64::Engine as _;
+use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2Serializer};
+use hdrhistogram::Histogram;
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Times, counted. What is longer than an hour makes the histogram grow: a run that hangs must not look better than it
+/// is (go-tpc clips at 16 s, research/prove.md).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times(Histogram<u32>);
+
+impl Default for Times {
+    fn default() -> Times {
+        Times::new()
+    }
+}
+
+impl Times {
+    /// None yet. It takes memory as larger times come: 10 KiB at 10 ms, 100 KiB at an hour.
+    pub fn new() -> Times {
+        let mut histogram = Histogram::new(3).expect("three digits are valid");
+        histogram.auto(true);
+        Times(histogram)
+    }
+
+    /// One more. Times below a microsecond count as one.
+    pub fn record(&mut self, time: Micros) {
+        // It grows by itself; only a bucket beyond 2^32 counts can fail, which saturates instead.
+        self.0.saturating_record(time.0.max(1));
+    }
+
+    /// Those of another driver, or thread, too.
+    pub fn add(&mut self, other: &Times) {
+        self.0.add(&other.0).expect("a histogram that grows takes everything");
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time that this share of all do not exceed; nothing if there are none.
+    pub fn quantile(&self, share: f64) -> Option<Micros> {
+        (self.count() > 0).then(|| Micros(self.0.value_at_quantile(share)))
+    }
+
+    /// Their mean in seconds; nothing if there are none.
+    pub fn mean_seconds(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.mean() / 1e6)
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Option<Micros> {
+        (self.count() > 0).then(|| Micros(self.0.max()))
+    }
+
+    /// How many are at most this long, as exactly as the histogram knows it.
+    pub fn count_up_to(&self, time: Micros) -> u64 {
+        self.0.count_between(0, time.0)
+    }
+
+    /// The buckets that hold something, in order: the longest time of each, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (Micros, u64)> + '_ {
+        self.0
+            .iter_recorded()
+            .map(|bucket| (Micros(bucket.value_iterated_to()), bucket.count_since_last_iteration()))
+    }
+}
+
+impl Serialize for Times {
+    /// HdrHistogram's own V2 format in base 64, which other tools read too.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&self.0, &mut bytes).map_err(S::Error::custom)?;
+        serializer.serialize_str(&base64::engine::general_purpose::STANDARD.encode(bytes))
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Times, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(D::Error::custom)?;
+        let mut histogram: Histogram<u32> = HdrDeserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| D::Error::custom(format!("no histogram: {error:?}")))?;
+        histogram.auto(true);
+        Ok(Times(histogram))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_kept_unclipped_and_come_back_from_a_file() {
+        let mut times = Times::new();
+        for seconds in [1u64, 2, 3, 4, 7200] {
+            times.record(Micros::seconds(seconds));
+        }
+        times.record(Micros::ZERO);
+        let again: Times = serde_json::from_str(&serde_json::to_string(&times).unwrap()).unwrap();
+        assert_eq!(again, times);
+        assert_eq!(again.count(), 6);
+        assert!(again.max().unwrap() >= Micros::seconds(7200));
+        assert_eq!(again.count_up_to(Micros::seconds(3)), 4);
+        let mut twice = again.clone();
+        twice.add(&times);
+        assert_eq!(twice.count(), 12);
+        assert!(serde_json::from_str::<Times>("\"AAAA\"").is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! What to run.
+
+use crate::backend::Style;
+use crate::random::Constants;
+use serde::{Deserialize, Serialize};
+
+/// What to run. It is part of the result, so that a number never goes without what it was measured by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// Warehouses in the database.
+    pub all_warehouses: u32,
+    /// The first warehouse of this driver, from 1.
+    pub first_warehouse: u32,
+    /// How many warehouses are this driver's, from the first one.
+    pub warehouses: u32,
+    /// Who asks, and when.
+    pub mode: Mode,
+    /// How the transactions are written.
+    pub style: Style,
+    /// P: database connections of this driver, over all its threads.
+    pub connections: u32,
+    /// Threads of this driver; each has its own terminals, timer wheel, queues and connections.
+    pub threads: u32,
+    /// Which of the waiting transactions goes first.
+    pub queueing: Queueing,
+    /// Whether a warehouse's transactions go over its own connection (w mod P) even if another one is free.
+    pub affinity: bool,
+    /// How often the same transaction is tried again after a failure that may pass, at most.
+    pub retries: u32,
+    /// Seconds until the measurement interval begins.
+    pub ramp_seconds: f64,
+    /// Seconds of the measurement interval.
+    pub interval_seconds: f64,
+    /// What decides over everything that is drawn.
+    pub seed: u64,
+    /// C of NURand of this run (clause 2.1.6.1).
+    pub constants: Constants,
+    /// C-Load: what last names were drawn with when the database was loaded, if it says so.
+    pub load_last: Option<u32>,
+    /// Seconds between checkpoints that the driver asks for; `None`: the server's own.
+    pub checkpoint_seconds: Option<f64>,
+    /// When the run begins by the calendar, microseconds since 1970: several drivers begin together. `None`: now.
+    pub start_at: Option<u64>,
+}
+
+/// Who asks, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Mode {
+    /// The specification: ten terminals a warehouse, keying and think times.
+    Terminals {
+        /// What keying and think times are multiplied with: 1 is the specification.
+        time_factor: f64,
+    },
+    /// So many clients, each asks again as soon as it has its answer.
+    Closed {
+        /// How many.
+        clients: u32,
+    },
+    /// Transactions come by a Poisson process, whatever became of those before.
+    Open {
+        /// So many a second, on average.
+        rate: f64,
+    },
+}
+
+/// Which of the waiting transactions goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queueing {
+    /// Who came first. Deferred deliveries go behind all others.
+    Fifo,
+    /// By kind: New-Order, Payment, Order-Status, Stock-Level, then deferred deliveries; within one, who came first. A
+    /// delivery that waits for 40 s goes first, so that none starves (clause 2.7.2.2 wants 90 % within 80 s).
+    Priority,
+}

@@ -1,0 +1,104 @@
+//! Time of a run: microseconds since its beginning.
+
+use std::ops::{Add, AddAssign, Sub};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Microseconds: a moment since the beginning of a run, or the time between two.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// None at all.
+    pub const ZERO: Micros = Micros(0);
+
+    /// So many seconds.
+    pub const fn seconds(seconds: u64) -> Micros {
+        Micros(seconds * 1_000_000)
+    }
+
+    /// So many seconds, and parts of one.
+    pub fn of_seconds(seconds: f64) -> Micros {
+        Micros((seconds * 1e6).max(0.0).round() as u64)
+    }
+
+    /// In seconds.
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// What is left of it; nothing if the other is longer.
+    pub fn saturating_sub(self, other: Micros) -> Micros {
+        Micros(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Micros {
+    type Output = Micros;
+    fn add(self, other: Micros) -> Micros {
+        Micros(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Micros {
+    fn add_assign(&mut self, other: Micros) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Micros {
+    type Output = Micros;
+    /// Panics in debug builds if the other is longer: times of one piece of work are in order by construction.
+    fn sub(self, other: Micros) -> Micros {
+        Micros(self.0 - other.0)
+    }
+}
+
+impl From<Duration> for Micros {
+    fn from(duration: Duration) -> Micros {
+        Micros(duration.as_micros() as u64)
+    }
+}
+
+impl From<Micros> for Duration {
+    fn from(micros: Micros) -> Duration {
+        Duration::from_micros(micros.0)
+    }
+}
+
+/// The one clock of a run: monotonic, so that somebody who sets the machine's clock changes no response time. What the
+/// calendar said at its beginning is kept beside it, and a step of the calendar's clock can be told afterwards.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    begun: Instant,
+    calendar: SystemTime,
+}
+
+impl Clock {
+    /// It begins now.
+    pub fn start() -> Clock {
+        Clock { begun: Instant::now(), calendar: SystemTime::now() }
+    }
+
+    /// Since its beginning.
+    pub fn now(&self) -> Micros {
+        self.begun.elapsed().into()
+    }
+
+    /// The calendar's time at its beginning, in microseconds since 1970.
+    pub fn calendar_at_start(&self) -> u64 {
+        self.calendar.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+    }
+
+    /// The calendar's time of a moment of the run by this clock: what a log file shows.
+    pub fn calendar_at(&self, moment: Micros) -> u64 {
+        self.calendar_at_start() + moment.0
+    }
+
+    /// By how much the calendar's clock was stepped since: seconds, positive is ahead.
+    pub fn stepped_by(&self) -> f64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
+        (now - self.calendar_at(self.now()) as i64) as f64 / 1e6
+    }
+}
