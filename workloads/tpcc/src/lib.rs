@@ -27,6 +27,7 @@ pub mod load;
 pub mod mariadb;
 pub mod measure;
 pub mod monitor;
+pub mod observe;
 pub mod order;
 pub mod population;
 pub mod random;

@@ -216,6 +216,12 @@ pub struct Environment {
     pub settings: BTreeMap<String, String>,
     /// Bytes of the database before the run, and after it.
     pub database_bytes: (u64, u64),
+    /// Which processes ran on which CPUs, if somebody said so: "daemons=0 backends=1-7 driver=0".
+    #[serde(default)]
+    pub cpu_plan: Option<String>,
+    /// What else is to be said of the server and the machines: a restart, what could not be seen.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 /// A consistency condition after the run.
