@@ -20,6 +20,14 @@ pub enum TpccError {
     NoData { table: String },
     #[error("the data of TPC-C in this database are incomplete: {missing} of {all} warehouses are missing")]
     Incomplete { missing: u32, all: u32 },
+    #[error("cannot {action} {file}: {error}")]
+    File { action: &'static str, file: String, error: std::io::Error },
+    #[error("{file} is no result of a TPC-C run of hardmeter: {reason}")]
+    ForeignResult { file: String, reason: String },
+    #[error("{file} is a result of another version, {found}; this one knows version {known}")]
+    OtherResultVersion { file: String, found: u64, known: u32 },
+    #[error("{file} is a damaged result: {reason}")]
+    DamagedResult { file: String, reason: String },
 }
 
 impl TpccError {
@@ -47,6 +55,17 @@ impl TpccError {
             TpccError::Incomplete { .. } => {
                 "go on with the load: the same hardmeter tpcc load again".into()
             }
+            TpccError::File { action, .. } => format!("see that the file can be {}", match *action {
+                "read" => "read: its name, its folder, its permissions",
+                _ => "written: its folder, its permissions, room on the disk",
+            }),
+            TpccError::ForeignResult { .. } => {
+                "name a file that hardmeter tpcc run --output wrote".into()
+            }
+            TpccError::OtherResultVersion { .. } => {
+                "use the version of hardmeter that wrote it, or run again".into()
+            }
+            TpccError::DamagedResult { .. } => "use another copy of it, or run again".into(),
         }
     }
 }

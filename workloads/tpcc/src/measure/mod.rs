@@ -3,16 +3,24 @@
 //! The recorder stands on the driver's hot path: no locks, no allocation per transaction. A result holds everything that
 //! the report says, and results of several drivers add up without loss: histograms are kept as such.
 
+mod assemble;
+pub mod files;
 mod histogram;
 mod recorder;
 mod result;
+mod sums;
+#[cfg(test)]
+pub(crate) mod testing;
 
+pub use assemble::{interval, Run};
 pub use histogram::Times;
 pub use recorder::Recorder;
 pub use result::{
     Checkpoint, Condition, Draws, DriverPart, Ending, Environment, Errors, KindResult, RunResult, Second,
     ServerCost, RESULT_VERSION,
 };
+
+pub use sums::{add_errors, add_series};
 
 use crate::time::Micros;
 use crate::work::Kind;

@@ -5,6 +5,9 @@ use crate::time::Micros;
 use crate::work::{Customer, Failure, Input, Kind};
 use std::ops::Range;
 
+/// Seconds of the series that memory is taken for beforehand, at most: of a longer run it grows.
+const DAY_SECONDS: u64 = 86_400;
+
 /// What one thread of the driver counts. Who belongs to the measurement interval is decided by when it ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorder {
@@ -20,11 +23,13 @@ pub struct Recorder {
 impl Recorder {
     /// Nothing yet; the measurement interval is known beforehand.
     pub fn new(interval: Range<Micros>) -> Recorder {
+        // A second more than the run: what is under way at its end is answered after it.
+        let seconds = (interval.end.0 / 1_000_000 + 2).min(DAY_SECONDS) as usize;
         Recorder {
             interval,
             kinds: Kind::ALL.map(KindResult::new),
             draws: Draws::default(),
-            series: Vec::new(),
+            series: Vec::with_capacity(seconds),
             delivery: Times::new(),
             delivery_districts: (0, 0),
             errors: Vec::new(),
@@ -43,6 +48,7 @@ impl Recorder {
         let second = self.second(answered);
         second.completed[kind.index()] += 1;
         if kind == Kind::NewOrder {
+            second.response_total += response.0;
             second.longest = second.longest.max(response.0);
         }
         let in_interval = self.interval.contains(&answered);
@@ -162,5 +168,116 @@ impl Draws {
             }
             Input::Delivery(_) | Input::StockLevel(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{customer_payment, failure, measured, new_order};
+    use super::*;
+    use crate::work::{OrderStatus, StockLevel};
+
+    const BEGIN: Micros = Micros::seconds(10);
+    const END: Micros = Micros::seconds(20);
+
+    /// Ended at a moment, 300 us after it was due.
+    fn ended(recorder: &mut Recorder, at: Micros) {
+        let times = measured(Kind::NewOrder, at - Micros(300), Micros(100), Micros(100), Micros(100));
+        recorder.completed(&times, &new_order(10));
+    }
+
+    #[test]
+    fn who_ends_in_the_interval_belongs_to_it_however_early_it_was_due() {
+        let mut recorder = Recorder::new(BEGIN..END);
+        let orders = |recorder: &Recorder| {
+            let result = &recorder.kinds[Kind::NewOrder.index()];
+            (result.completed, result.ramp_response.count())
+        };
+        ended(&mut recorder, BEGIN - Micros(1));
+        assert_eq!(orders(&recorder), (0, 1));
+        // Due before the interval, ended at its first microsecond.
+        ended(&mut recorder, BEGIN);
+        assert_eq!(orders(&recorder), (1, 1));
+        ended(&mut recorder, END - Micros(1));
+        assert_eq!(orders(&recorder), (2, 1));
+        // The interval's end does not belong to it, and what comes after is nobody's but the series'.
+        ended(&mut recorder, END);
+        ended(&mut recorder, END + Micros::seconds(5));
+        assert_eq!(orders(&recorder), (2, 1));
+        assert_eq!(recorder.draws.lines, 20);
+        let seconds: Vec<u64> = recorder.series.iter().map(|second| second.completed[0]).collect();
+        assert_eq!(seconds.len(), 26);
+        assert_eq!((seconds[9], seconds[10], seconds[19], seconds[20], seconds[25]), (1, 1, 1, 1, 1));
+        assert_eq!((recorder.series[10].response_total, recorder.series[10].longest), (300, 300));
+    }
+
+    #[test]
+    fn response_is_lag_and_queue_and_service() {
+        let mut recorder = Recorder::new(BEGIN..END);
+        let times = measured(Kind::Payment, BEGIN, Micros(1_000), Micros(200), Micros(30));
+        recorder.completed(&times, &customer_payment(1));
+        let result = &recorder.kinds[Kind::Payment.index()];
+        let only = |times: &Times| times.max().unwrap();
+        assert_eq!(only(&result.response), Micros(1_230));
+        assert_eq!(only(&result.lag), Micros(1_000));
+        assert_eq!(only(&result.queued), Micros(200));
+        assert_eq!(only(&result.service), Micros(30));
+        // Only New-Orders stand in the series' response times.
+        assert_eq!(recorder.series[10].response_total, 0);
+    }
+
+    #[test]
+    fn draws_are_counted_as_they_were_entered() {
+        let mut recorder = Recorder::new(BEGIN..END);
+        let mut complete = |input: Input| {
+            let times = measured(input.kind(), BEGIN, Micros(1), Micros(1), Micros(1));
+            recorder.completed(&times, &input);
+        };
+        complete(new_order(5));
+        complete(new_order(15));
+        complete(customer_payment(1));
+        complete(customer_payment(2));
+        complete(Input::OrderStatus(OrderStatus { warehouse: 1, district: 1, customer: Customer::Id(1) }));
+        complete(Input::StockLevel(StockLevel { warehouse: 1, district: 1, threshold: 10 }));
+        let draws = &recorder.draws;
+        assert_eq!((draws.orders_by_lines[0], draws.orders_by_lines[10]), (1, 1));
+        assert_eq!(draws.orders_by_district[1], 2);
+        assert_eq!((draws.lines, draws.remote_lines), (20, 2));
+        assert_eq!((draws.payments, draws.remote_payments, draws.payments_by_name), (2, 1, 2));
+        assert_eq!((draws.order_statuses, draws.order_statuses_by_name), (1, 0));
+    }
+
+    #[test]
+    fn failures_are_told_apart_by_transaction_and_code_and_count_in_the_interval_alone() {
+        let mut recorder = Recorder::new(BEGIN..END);
+        recorder.failed(Kind::Payment, &failure("40001"), BEGIN - Micros(1), true);
+        recorder.failed(Kind::Payment, &failure("40001"), BEGIN, true);
+        recorder.failed(Kind::Payment, &failure("40001"), BEGIN, false);
+        recorder.failed(Kind::NewOrder, &failure("40001"), END, false);
+        let payments = &recorder.kinds[Kind::Payment.index()];
+        assert_eq!((payments.retried, payments.failed), (1, 1));
+        assert_eq!(recorder.kinds[Kind::NewOrder.index()].failed, 0);
+        assert_eq!(recorder.errors.len(), 2);
+        assert_eq!((recorder.errors[0].count, recorder.errors[0].retried), (3, 2));
+        assert_eq!((recorder.series[9].failures, recorder.series[10].failures), (1, 2));
+    }
+
+    #[test]
+    fn deliveries_and_pauses_belong_to_the_interval_by_their_end() {
+        let mut recorder = Recorder::new(BEGIN..END);
+        let orders = [7, 0, 9, 1, 1, 1, 1, 1, 1, 1];
+        recorder.delivered(BEGIN - Micros(5), BEGIN - Micros(1), &orders);
+        recorder.delivered(BEGIN - Micros::seconds(3), BEGIN + Micros::seconds(1), &orders);
+        assert_eq!((recorder.delivery.count(), recorder.delivery_districts), (1, (1, 9)));
+        // Three digits: 4 s within a thousandth.
+        assert!(recorder.delivery.max().unwrap().0.abs_diff(4_000_000) <= 4_000);
+        recorder.paused(BEGIN - Micros(1), (Kind::Payment, Micros::seconds(3)), None);
+        let think = Some((Kind::NewOrder, Micros::seconds(11)));
+        recorder.paused(BEGIN, (Kind::Payment, Micros::seconds(3)), think);
+        assert_eq!(recorder.kinds[Kind::Payment.index()].keying.count(), 1);
+        assert_eq!(recorder.kinds[Kind::NewOrder.index()].think.count(), 1);
+        recorder.waiting(BEGIN, 5);
+        recorder.waiting(BEGIN, 3);
+        assert_eq!(recorder.series[10].waiting, 5);
     }
 }

@@ -55,13 +55,22 @@ impl RunResult {
     /// New-Orders a minute that ended in the measurement interval, rolled back ones too (clause 5.4.1): what the
     /// specification calls MQTh, not truncated.
     pub fn throughput(&self) -> f64 {
-        self.of(Kind::NewOrder).completed as f64 * 60.0 / self.measured_seconds
+        self.a_minute(self.of(Kind::NewOrder).completed)
     }
 
     /// NOPM: New-Orders a minute that are in the database, without those rolled back.
     pub fn new_orders_per_minute(&self) -> f64 {
         let orders = self.of(Kind::NewOrder);
-        (orders.completed - orders.rolled_back) as f64 * 60.0 / self.measured_seconds
+        self.a_minute(orders.completed - orders.rolled_back)
+    }
+
+    /// So many in the measurement interval, by the minute; 0 if the run was cut off before it.
+    fn a_minute(&self, number: u64) -> f64 {
+        if self.measured_seconds > 0.0 {
+            number as f64 * 60.0 / self.measured_seconds
+        } else {
+            0.0
+        }
     }
 }
 
@@ -137,6 +146,9 @@ pub struct Draws {
 pub struct Second {
     /// Transactions that ended in it, in the order of [`Kind::ALL`].
     pub completed: [u64; 5],
+    /// The response times of New-Order together, in microseconds: their mean is a division away.
+    #[serde(default)]
+    pub response_total: u64,
     /// The longest response time of New-Order, in microseconds; 0 if there was none.
     pub longest: u64,
     /// The most that waited in the monitor for a connection.
