@@ -3,7 +3,6 @@
 use super::{DriverPart, Ending, Environment, KindResult, Recorder, RunResult, Times, RESULT_VERSION};
 use crate::order::RunOrder;
 use crate::time::Micros;
-use crate::work::Kind;
 use std::ops::Range;
 
 /// What the monitor knows of a run beside what it recorded.
@@ -119,6 +118,7 @@ impl KindResult {
 mod tests {
     use super::super::testing::{self, customer_payment, measured, new_order};
     use super::*;
+    use crate::work::Kind;
 
     #[test]
     fn threads_add_up_to_what_one_would_have_counted() {
@@ -128,7 +128,8 @@ mod tests {
         let mut two = [Recorder::new(span.clone()), Recorder::new(span)];
         for number in 0..40u64 {
             let due = Micros(number * 100_000);
-            let input = if number % 2 == 0 { new_order(5 + (number % 11) as u8) } else { customer_payment(2) };
+            let input =
+                if number % 2 == 0 { new_order(5 + (number % 11) as u8) } else { customer_payment(2) };
             let measured = measured(input.kind(), due, Micros(10 + number), Micros(20), Micros(300 * number));
             one.completed(&measured, &input);
             two[(number % 3 == 0) as usize].completed(&measured, &input);

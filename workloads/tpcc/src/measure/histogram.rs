@@ -29,8 +29,8 @@ impl Times {
 
     /// One more. Times below a microsecond count as one.
     pub fn record(&mut self, time: Micros) {
-        // It grows by itself; only a bucket beyond 2^32 counts can fail, which saturates instead.
-        self.0.saturating_record(time.0.max(1));
+        // Not saturating_record, which clips to the largest time so far instead of growing.
+        self.0.record(time.0.max(1)).expect("a histogram that grows takes everything");
     }
 
     /// Those of another driver, or thread, too.
@@ -56,6 +56,11 @@ impl Times {
     /// The longest.
     pub fn max(&self) -> Option<Micros> {
         (self.count() > 0).then(|| Micros(self.0.max()))
+    }
+
+    /// Their standard deviation in seconds; nothing if there are none.
+    pub fn deviation_seconds(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.stdev() / 1e6)
     }
 
     /// How many are at most this long, as exactly as the histogram knows it.
@@ -106,7 +111,7 @@ mod tests {
         let again: Times = serde_json::from_str(&serde_json::to_string(&times).unwrap()).unwrap();
         assert_eq!(again, times);
         assert_eq!(again.count(), 6);
-        assert!(again.max().unwrap() >= Micros::seconds(7200));
+        assert!((7200.0..7208.0).contains(&again.max().unwrap().as_seconds()));
         assert_eq!(again.count_up_to(Micros::seconds(3)), 4);
         let mut twice = again.clone();
         twice.add(&times);
