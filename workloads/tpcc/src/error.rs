@@ -28,6 +28,8 @@ pub enum TpccError {
     OtherResultVersion { file: String, found: u64, known: u32 },
     #[error("{file} is a damaged result: {reason}")]
     DamagedResult { file: String, reason: String },
+    #[error("the CPU plan cannot be followed: {cause}")]
+    CpuPlan { cause: String, remedy: String },
 }
 
 impl TpccError {
@@ -66,6 +68,7 @@ impl TpccError {
                 "use the version of hardmeter that wrote it, or run again".into()
             }
             TpccError::DamagedResult { .. } => "use another copy of it, or run again".into(),
+            TpccError::CpuPlan { remedy, .. } => remedy.clone(),
         }
     }
 }
