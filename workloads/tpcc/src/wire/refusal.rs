@@ -1,0 +1,69 @@
+//! ErrorResponse: what the server refused, why, and what may be done about it.
+
+use crate::work::{Failure, FailureKind};
+
+/// What the server said instead of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// SQLSTATE, five characters.
+    pub code: String,
+    /// The message, in one line.
+    pub message: String,
+    /// How many statements of the round trip had been answered, or begun to be, when it came.
+    pub answered: usize,
+    /// ERROR, FATAL or PANIC, not translated.
+    severity: String,
+}
+
+/// What is kept of a field at most: a message may quote a whole statement.
+const LONGEST: usize = 500;
+
+impl Refusal {
+    /// Of the body of an ErrorResponse: fields, each a letter and a text that ends with 0.
+    pub(super) fn parse(body: &[u8], answered: usize) -> Refusal {
+        let mut refusal = Refusal { answered, ..Refusal::default() };
+        let mut rest = body;
+        // A 0 instead of a letter ends them.
+        while let Some((kind, after)) = rest.split_first().filter(|(kind, _)| **kind != 0) {
+            let end = after.iter().position(|byte| *byte == 0).unwrap_or(after.len());
+            let field = match kind {
+                b'V' => Some(&mut refusal.severity),
+                b'C' => Some(&mut refusal.code),
+                b'M' => Some(&mut refusal.message),
+                _ => None,
+            };
+            if let Some(field) = field {
+                *field = one_line(&after[..end]);
+            }
+            rest = after.get(end + 1..).unwrap_or(&[]);
+        }
+        refusal
+    }
+
+    /// Whether the server ends the session with it.
+    pub fn ends_session(&self) -> bool {
+        matches!(self.severity.as_str(), "FATAL" | "PANIC")
+            || self.code.starts_with("08")
+            || self.code.starts_with("57P")
+    }
+
+    /// The same as a failure of a transaction.
+    pub fn failure(&self) -> Failure {
+        let kind = if self.ends_session() {
+            FailureKind::ConnectionLost
+        } else {
+            match self.code.as_str() {
+                // serialization_failure, deadlock_detected, lock_not_available (somebody set lock_timeout)
+                "40001" | "40P01" | "55P03" => FailureKind::Retriable,
+                _ => FailureKind::Lasting,
+            }
+        };
+        Failure { kind, code: self.code.clone(), message: self.message.clone() }
+    }
+}
+
+/// The text in one line, and not longer than anybody reads.
+pub(super) fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
+    text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
+}
