@@ -1,0 +1,92 @@
+"""A throwaway PostgreSQL with TPC-C in it, and runs of the kit on it."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+from processes import Trouble, Used, run, run_measured
+from servers import HARDMETER, Playground, undisturbed
+
+# fsync stays on: a commit waits for the disk, as it does for a user.
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "max_connections": "200"}
+
+
+class Database:
+    """One server; it serves until the playground is left."""
+
+    def __init__(self, playground: Playground, name: str = "tpcc"):
+        self.folder = playground.folder / name
+        self._playground = playground
+        playground.adopt(self)
+        settings = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
+        self.server("start", "postgres", *settings)
+        self._description = json.loads(self.server("status", "--format", "json"))
+
+    def server(self, action: str, *words) -> str:
+        return run([HARDMETER, "--quiet", "server", action, *words, "--dir", self.folder])
+
+    def remove(self) -> None:
+        if (self.folder / "state.json").exists():
+            self.server("remove")
+
+    def command(self, *words) -> list:
+        """The command line of a subcommand on this server."""
+        return [HARDMETER, "--quiet", "tpcc", *words, "--server", self.folder]
+
+    def tpcc(self, *words) -> dict:
+        """What a subcommand says, as JSON."""
+        return json.loads(run(self.command(*words, "--format", "json")))
+
+    def environment(self) -> dict:
+        """By which PostgreSQL's own programs find it."""
+        return dict(
+            os.environ,
+            PGHOST=self._description["socket_folder"],
+            PGPORT=str(self._description["port"]),
+            PGUSER=self._description["user"],
+            PGDATABASE="tpcc",
+        )
+
+    def program(self, name: str) -> str:
+        """One of PostgreSQL's own programs."""
+        return str(Path(self._description["programs"]) / name)
+
+    def sql(self, statement: str) -> str:
+        words = [self.program("psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement]
+        return run(words, env=self.environment()).strip()
+
+    def new_orders(self) -> int:
+        """How many New-Orders are in the database, by the districts' counters: nobody's driver has a say in it."""
+        return int(self.sql("SELECT sum(d_next_o_id) FROM district"))
+
+
+@dataclass
+class Run:
+    """A run of the kit."""
+
+    result: dict
+    used: Used
+    new_orders: int
+
+    def driver_cpu(self) -> float:
+        """CPU seconds of the drivers per 1000 New-Orders in the measurement interval, rolled back ones too."""
+        return 1000 * sum(part["cpu_seconds"] for part in self.result["drivers"]) / self.completed()
+
+    def completed(self) -> int:
+        """New-Orders of the measurement interval, rolled back ones too."""
+        return self.result["kinds"][0]["completed"]
+
+
+def run_tpcc(database: Database, *words) -> Run:
+    """Runs the kit without its own check afterwards, and reads the file that it leaves."""
+    result = database.folder.parent / "run.json"
+    for leftover in (result, result.with_suffix(".html")):
+        leftover.unlink(missing_ok=True)
+    before = database.new_orders()
+    used = run_measured(database.command("run", "--no-check", *words, "--output", result.with_suffix("")))
+    after = database.new_orders()
+    if not result.exists():
+        raise Trouble(f"hardmeter tpcc run left no {result}")
+    return Run(json.loads(result.read_text()), used, after - before)
