@@ -30,6 +30,12 @@ pub enum TpccError {
     DamagedResult { file: String, reason: String },
     #[error("the CPU plan cannot be followed: {cause}")]
     CpuPlan { cause: String, remedy: String },
+    #[error("such a run cannot be: {reason}")]
+    BadOrder { reason: String, remedy: String },
+    #[error(
+        "the run was to begin {late_seconds:.0} s ago, and its measurement interval has begun without it"
+    )]
+    TooLate { late_seconds: f64 },
 }
 
 impl TpccError {
@@ -69,6 +75,12 @@ impl TpccError {
             }
             TpccError::DamagedResult { .. } => "use another copy of it, or run again".into(),
             TpccError::CpuPlan { remedy, .. } => remedy.clone(),
+            TpccError::BadOrder { remedy, .. } => remedy.clone(),
+            TpccError::TooLate { .. } => {
+                "give all drivers a time to begin at that lies ahead far enough for them to connect, and set the \
+                 machines' clocks alike"
+                    .into()
+            }
         }
     }
 }

@@ -68,9 +68,11 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queueing {
-    /// Who came first. Deferred deliveries go behind all others.
+    /// Who came first. Deferred deliveries go behind all others, but for those that wait for 40 s.
     Fifo,
     /// By kind: New-Order, Payment, Order-Status, Stock-Level, then deferred deliveries; within one, who came first. A
-    /// delivery that waits for 40 s goes first, so that none starves (clause 2.7.2.2 wants 90 % within 80 s).
+    /// delivery that waits for 40 s goes first, so that none starves (clause 2.7.2.2 wants 90 % within 80 s). Without
+    /// terminals ([`Mode::Closed`], [`Mode::Open`]) deliveries go first by either policy: something always waits there,
+    /// and behind all others they would never be done.
     Priority,
 }

@@ -81,6 +81,25 @@ impl Clock {
         Clock { begun: Instant::now(), calendar: SystemTime::now() }
     }
 
+    /// It begins, or began, when the calendar says so (microseconds since 1970): several drivers begin together. Until
+    /// then it stands at 0.
+    pub fn beginning_at(calendar: u64) -> Clock {
+        let (now, today) = (Instant::now(), SystemTime::now());
+        let calendar = UNIX_EPOCH + Duration::from_micros(calendar);
+        let begun = match calendar.duration_since(today) {
+            Ok(ahead) => now + ahead,
+            // A machine that has not run for so long knows no such moment.
+            Err(past) => now.checked_sub(past.duration()).unwrap_or(now),
+        };
+        Clock { begun, calendar }
+    }
+
+    /// A clock that begins at a moment of this one.
+    pub fn begun_at(&self, moment: Micros) -> Clock {
+        let since = Duration::from(moment);
+        Clock { begun: self.begun + since, calendar: self.calendar + since }
+    }
+
     /// Since its beginning.
     pub fn now(&self) -> Micros {
         self.begun.elapsed().into()
@@ -100,5 +119,23 @@ impl Clock {
     pub fn stepped_by(&self) -> f64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
         (now - self.calendar_at(self.now()) as i64) as f64 / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_may_begin_earlier_or_later_and_keeps_to_the_calendar() {
+        let now = Clock::start();
+        let ahead = Clock::beginning_at(now.calendar_at_start() + 3_600_000_000);
+        assert_eq!(ahead.now(), Micros::ZERO);
+        let past = Clock::beginning_at(now.calendar_at_start() - 5_000_000);
+        assert!(past.now() >= Micros::seconds(5));
+        let later = past.begun_at(Micros::seconds(2));
+        assert_eq!(later.calendar_at_start(), now.calendar_at_start() - 3_000_000);
+        let both = (past.now(), later.now());
+        assert!(both.0 - both.1 <= Micros::seconds(2) && both.1 >= Micros::seconds(3), "{both:?}");
     }
 }

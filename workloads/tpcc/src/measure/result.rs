@@ -207,6 +207,10 @@ pub struct DriverPart {
     pub cpu_seconds: f64,
     /// Its largest resident memory, in bytes.
     pub resident_bytes: u64,
+    /// Work that still waited, or was under way for too long, when the run was over: of an overloaded system this is what
+    /// its response times do not tell of.
+    #[serde(default)]
+    pub abandoned: u64,
     /// CPUs that it could use.
     pub cpus: u32,
 }

@@ -41,6 +41,7 @@ pub fn driver(first_warehouse: u32, warehouses: u32) -> DriverPart {
         clock_step_seconds: 0.0,
         cpu_seconds: 1.0,
         resident_bytes: 20 << 20,
+        abandoned: 0,
         cpus: 2,
     }
 }
