@@ -1,1 +1,70 @@
-//! The five transactions in SQL: as stored procedures, and as statements of the client.
+//! The five transactions for PostgreSQL (clauses 2.4 to 2.8), in two styles that leave the same database: one call of a stored
+//! procedure each ([`Procedures`], installed by [`install`]), and statements of the client ([`ClientSql`]).
+//!
+//! ```text
+//!               round trips                                      why not fewer
+//!   New-Order   2   all that locks; then the inserts and COMMIT  what has no item is rolled back (clause 2.4.2.3)
+//!   Payment     1   all and COMMIT
+//!   Order-Status 1  one statement
+//!   Delivery    2   the oldest orders; all else and COMMIT       3 if a district has none
+//!   Stock-Level 1   one statement
+//! ```
+//!
+//! # Isolation (clause 3.4)
+//!
+//! New-Order, Payment, Order-Status and Delivery have to be serializable against each other (level 3, no phantoms). They are,
+//! at READ COMMITTED, and so no transaction is ever refused with a serialization failure:
+//!
+//! * *What they read is either locked or does not change.* D_NEXT_O_ID, the YTDs, balances, counters, C_DATA and S_QUANTITY are
+//!   read by the very UPDATE that changes them, which waits for whoever changed the row before and then sees what that one
+//!   committed. All else that an updating transaction reads (taxes, discounts, names, prices, S_DIST, an order's customer, its
+//!   lines and their amounts) does not change in the mix once it is committed. Locks are held up to the commit: strict
+//!   two-phase locking, so the order of commits is an order in which everything could have run one after the other.
+//! * *The one predicate is Delivery's*: the oldest NEW-ORDER of a district. If there is one it is locked (FOR UPDATE), and
+//!   no older one can come, because numbers are given out under the lock of the district's row. If there is none, Delivery locks
+//!   the district's row, looks again, and keeps the lock: a New-Order of that district waits for it, and no phantom appears
+//!   (test 8 of clause 3.4.2).
+//! * *Two Deliveries of one warehouse*: the second waits at the first district that the first one holds, then finds that row
+//!   deleted and takes the next oldest. SKIP LOCKED would let it deliver a younger order before an older one that may yet
+//!   stay undelivered, which is not what clause 2.7.4.2 asks for.
+//! * *Order-Status and Stock-Level write nothing and see one snapshot*: one statement, or a STABLE function, which sees that of
+//!   the statement that calls it. A snapshot is a prefix of the order of commits, which is a serial order by the above.
+//!   Whoever holds them open to look twice (tests 1, 2, 9) begins REPEATABLE READ, READ ONLY.
+//!
+//! # No deadlocks
+//!
+//! Rows are locked in one order of tables: WAREHOUSE, NEW-ORDER, DISTRICT, STOCK, CUSTOMER; within a table by key: New-Order
+//! updates STOCK by supplying warehouse and item ([`lines`]), Delivery takes districts 1 to 10. Two Deliveries of a warehouse
+//! never reach its customers together; a Payment locks one customer, last. Orders and their lines are touched by the one
+//! Delivery that holds their NEW-ORDER.
+//!
+//! # Verified, and not
+//!
+//! That level 3 is wanted and what test 8 does: verified against the text of revision 5.11. From memory, and not verified against
+//! the official text: the rule of +91 for stock, the layout of C_DATA and H_DATA, what exactly each screen shows.
+
+mod client;
+mod install;
+mod lines;
+mod procedures;
+
+pub use client::{statements, ClientSql};
+pub use install::{install, Installed};
+pub use procedures::{calls, Procedures, ITEM_NOT_VALID};
+
+use crate::backend::Style;
+use crate::wire::Scripts;
+
+/// The scripts of a style. Procedures have to be installed ([`install`]).
+pub fn scripts(style: Style) -> Box<dyn Scripts> {
+    match style {
+        Style::Procedures => Box::new(Procedures::new()),
+        Style::Client => Box::new(ClientSql::new()),
+    }
+}
+
+/// What each session sets: every access of the mix is by a key, and a plan made once is the best for all. Small tables would
+/// else be read whole, which costs more with each dead row version in them, and a plan is kept for long.
+const SETTINGS: &str =
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
+     SET enable_mergejoin = off; SET jit = off";

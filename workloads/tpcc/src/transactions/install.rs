@@ -1,0 +1,59 @@
+//! Installing the stored procedures, once for a database and version.
+
+use super::procedures::FUNCTIONS;
+use crate::error::TpccError;
+use hardmeter_session::{Session, Stop, Target};
+
+/// What [`install`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// They were not there, or were another version's.
+    Now,
+    /// They were there.
+    Before,
+}
+
+/// Puts the stored procedures into the database, if they are not there; those of another version give way. Several drivers
+/// may do so at the same time.
+///
+/// They go into the schema `public`. A user who may not create anything there is told so.
+pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
+    let mut session = Session::open(target, stop)?;
+    for table in crate::schema::Table::ALL {
+        let sql = format!("SELECT to_regclass('{table}')");
+        if session.query("looking for tables", &sql)?.single().is_none() {
+            return Err(TpccError::NoData { table: table.name().into() });
+        }
+    }
+    // Whoever comes second waits here, and finds them installed.
+    session.execute(WHAT, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
+    let there = session.query("looking for stored procedures", SAME_MARK)?;
+    let installed = if there.single() == Some(&mark()) { Installed::Before } else { Installed::Now };
+    if installed == Installed::Now {
+        let mark = format!("COMMENT ON FUNCTION hardmeter_tpcc_stock_level IS '{}'", mark());
+        session.execute(WHAT, &format!("{DROP_ALL}; {FUNCTIONS}; {mark}"))?;
+    }
+    session.execute(WHAT, "COMMIT")?;
+    Ok(installed)
+}
+
+const WHAT: &str = "installing stored procedures";
+/// A number that nobody else is likely to lock: the letters "hmtpcc".
+const LOCK: u64 = 0x686d_7470_6363;
+
+/// The mark is on the function that is made last, so that it says that all are there.
+const SAME_MARK: &str = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
+     WHERE proname = 'hardmeter_tpcc_stock_level' AND pronamespace = 'public'::regnamespace";
+
+const DROP_ALL: &str = "DO $drop$ DECLARE old regprocedure; BEGIN \
+     FOR old IN SELECT oid FROM pg_proc WHERE starts_with(proname, 'hardmeter_tpcc_') \
+         AND pronamespace = 'public'::regnamespace \
+     LOOP EXECUTE format('DROP FUNCTION %s', old); END LOOP; END $drop$";
+
+/// What says which version they are: FNV-1a of their text, so that nobody has to count.
+fn mark() -> String {
+    let hash = FUNCTIONS
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("stored procedures of hardmeter tpcc, version {hash:016x}")
+}
