@@ -107,7 +107,7 @@ fn remedy_of(told: &DbError) -> String {
         (&SqlState::DISK_FULL, "free some space on the disk of the server's data"),
         (&SqlState::INVALID_CATALOG_NAME, "make the database (createdb), or name another with --database"),
         (&SqlState::INVALID_AUTHORIZATION_SPECIFICATION, "name a user whom the server lets in: user=NAME"),
-        (&SqlState::INVALID_PASSWORD, "give the password in PGPASSWORD or in the connection string"),
+        (&SqlState::INVALID_PASSWORD, "give the password in PGPASSWORD or in ~/.pgpass"),
         (
             &SqlState::UNDEFINED_FILE,
             "install the library for this server's version, or name its folder in the server's \

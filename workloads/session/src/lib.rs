@@ -4,6 +4,7 @@
 //! It is not for what a workload says to the server: statements and tables are theirs.
 
 mod error;
+mod password;
 mod progress;
 mod session;
 mod side_by_side;

@@ -1,6 +1,7 @@
 //! One connection to a server, one backend.
 
 use crate::error::{connect_error, statement_error, SessionError};
+use crate::password::{from_file, without_password, Wanted};
 use crate::stop::Stop;
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 pub struct Target {
     config: Config,
     described: String,
+    /// By the connection string or the environment; only else the password file is asked.
+    password_given: bool,
 }
 
 impl Target {
@@ -24,9 +27,10 @@ impl Target {
         let config: Config = text.parse().map_err(|error: postgres::Error| {
             use std::error::Error as _;
             let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            SessionError::BadTarget { target: text.to_owned(), reason }
+            SessionError::BadTarget { target: without_password(text), reason }
         })?;
-        let mut target = Target { config, described: String::new() };
+        let password_given = config.get_password().is_some();
+        let mut target = Target { config, described: String::new(), password_given };
         if target.config.get_hosts().is_empty() && target.config.get_hostaddrs().is_empty() {
             target.config.host_path("/var/run/postgresql");
         }
@@ -35,10 +39,11 @@ impl Target {
                 target.config.user(&user);
             }
         }
-        if let (None, Ok(password)) = (target.config.get_password(), std::env::var("PGPASSWORD")) {
+        if let (false, Ok(password)) = (target.password_given, std::env::var("PGPASSWORD")) {
             target.config.password(password);
+            target.password_given = true;
         }
-        target.describe();
+        target.complete();
         Ok(target)
     }
 
@@ -46,8 +51,9 @@ impl Target {
     pub fn socket(folder: &Path, port: u16, user: &str, database: &str) -> Target {
         let mut config = Config::new();
         config.host_path(folder).port(port).user(user).dbname(database);
-        let mut target = Target { config, described: String::new() };
-        target.describe();
+        // Servers of ours let their owner in.
+        let mut target = Target { config, described: String::new(), password_given: true };
+        target.complete();
         target
     }
 
@@ -55,7 +61,7 @@ impl Target {
     pub fn with_database(&self, database: &str) -> Target {
         let mut target = self.clone();
         target.config.dbname(database);
-        target.describe();
+        target.complete();
         target
     }
 
@@ -80,7 +86,8 @@ impl Target {
         &self.described
     }
 
-    fn describe(&mut self) {
+    /// What follows from the rest: its description, and a password of the password file.
+    fn complete(&mut self) {
         use postgres::config::Host;
         let host = match self.config.get_hosts().first() {
             Some(Host::Unix(path)) => path.display().to_string(),
@@ -88,6 +95,14 @@ impl Target {
             None => "the server".into(),
         };
         self.described = format!("{} at {host}", self.database());
+        if !self.password_given {
+            let port = self.config.get_ports().first().copied().unwrap_or(5432);
+            let user = self.config.get_user().unwrap_or("postgres");
+            let wanted = Wanted { host: &host, port, database: self.database(), user };
+            if let Some(password) = from_file(wanted) {
+                self.config.password(password);
+            }
+        }
     }
 }
 

@@ -93,6 +93,18 @@ impl Mark {
         }
     }
 
+    /// The order that goes on with this load.
+    pub fn order(&self) -> LoadOrder {
+        let layout = Layout { hash_partitions: self.partitions, fill: (self.fill > 0).then_some(self.fill) };
+        LoadOrder {
+            warehouses: self.warehouses,
+            seed: self.seed,
+            layout,
+            replace: false,
+            jobs: hardmeter_session::usual_jobs(),
+        }
+    }
+
     fn is_of(&self, order: &LoadOrder) -> bool {
         let Mark { loaded_at, complete, .. } = *self;
         *self == Mark { loaded_at, complete, ..Mark::new(order) }

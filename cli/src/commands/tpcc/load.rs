@@ -49,11 +49,11 @@ impl Load {
         let stop = cancelled_by_signals();
         ensure_database(&target, &stop)?;
         let order = LoadOrder {
-            warehouses: self.warehouses,
             seed: self.seed,
             layout: Layout { hash_partitions: self.partitions, fill: self.fill },
             replace: self.replace,
             jobs: self.jobs.map_or_else(usual_jobs, usize::from),
+            ..order_for(self.warehouses)
         };
         let bar = Bar::new(globals);
         let loaded = load(&target, &order, &stop, &bar)?;
@@ -61,6 +61,12 @@ impl Load {
         self.output.print(|| in_words(&loaded, target.description()), || json!(loaded))?;
         Ok(Outcome::Complete)
     }
+}
+
+/// What a load does where nobody says more than how many warehouses.
+pub(super) fn order_for(warehouses: u32) -> LoadOrder {
+    let layout = Layout { hash_partitions: 0, fill: None };
+    LoadOrder { warehouses, seed: 1, layout, replace: false, jobs: usual_jobs() }
 }
 
 fn in_words(loaded: &Loaded, place: &str) -> String {
@@ -84,7 +90,7 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
 
 /// Settings of a throwaway server: a workload of transactions on it shall wait for the disk as on a real one, but not for
 /// checkpoints of a small log.
-fn settings_for(warehouses: u32) -> Vec<(&'static str, String)> {
+pub(super) fn settings_for(warehouses: u32) -> Vec<(&'static str, String)> {
     let wanted = 256 + 120 * u64::from(warehouses);
     vec![
         ("shared_buffers", format!("{}MB", wanted.min(memory_mb() / 4).max(128))),

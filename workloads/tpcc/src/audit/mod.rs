@@ -89,9 +89,34 @@ impl Audit {
     }
 }
 
+/// Checks the twelve conditions only.
+pub fn check_conditions(
+    target: &Target,
+    tool: Tool,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Vec<Condition>, TpccError> {
+    let mut session = begin(target, tool, stop)?;
+    let conditions = conditions::check(&mut session, tool, progress)?;
+    session.execute("ending the audit", "COMMIT")?;
+    Ok(conditions)
+}
+
 /// Audits a database.
 pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
-    let begin = Instant::now();
+    let started = Instant::now();
+    let mut session = begin(target, tool, stop)?;
+    let count = tool.fill("SELECT count(*) FROM {warehouse}");
+    let count = session.query("counting warehouses", &count)?;
+    let warehouses = count.single().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let conditions = conditions::check(&mut session, tool, progress)?;
+    let findings = driver::examine(&mut session, tool, warehouses, progress)?;
+    session.execute("ending the audit", "COMMIT")?;
+    Ok(Audit { tool, warehouses, conditions, findings, seconds: started.elapsed().as_secs_f64() })
+}
+
+/// A session with a snapshot of the tables, which are there.
+fn begin(target: &Target, tool: Tool, stop: &Stop) -> Result<Session, TpccError> {
     let mut session = Session::open(target, stop)?;
     for table in crate::schema::Table::ALL {
         let name = tool.table(table);
@@ -105,11 +130,5 @@ pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) 
         "beginning the audit",
         "SET jit = off; SET work_mem = '256MB'; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     )?;
-    let count = tool.fill("SELECT count(*) FROM {warehouse}");
-    let count = session.query("counting warehouses", &count)?;
-    let warehouses = count.single().and_then(|count| count.parse().ok()).unwrap_or(0);
-    let conditions = conditions::check(&mut session, tool, progress)?;
-    let findings = driver::examine(&mut session, tool, warehouses, progress)?;
-    session.execute("ending the audit", "COMMIT")?;
-    Ok(Audit { tool, warehouses, conditions, findings, seconds: begin.elapsed().as_secs_f64() })
+    Ok(session)
 }

@@ -5,6 +5,7 @@ use super::processes::Process;
 use super::server::{Look, Server};
 use crate::measure::{Checkpoint, ServerCost};
 use crate::time::{Clock, Micros};
+use hardmeter_session::Stop;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,6 +17,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Looks on until it is told to end.
 pub struct Watch {
     clock: Clock,
+    stop: Stop,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -55,9 +57,11 @@ struct Notes {
 }
 
 impl Watch {
-    /// Begins to look; asks for a checkpoint each so many seconds, if that is wanted.
+    /// Begins to look; asks for a checkpoint each so many seconds, if that is wanted. `stop` cancels what the server is
+    /// asked, and nothing else.
     pub fn start(
         server: Box<dyn Server>,
+        stop: Stop,
         checkpoint_every: Option<Duration>,
         pins: Option<Arc<Pins>>,
     ) -> Watch {
@@ -69,7 +73,7 @@ impl Watch {
             std::thread::spawn(move || watch_processes(&one, clock, pins.as_deref())),
             std::thread::spawn(move || watch_server(&other, clock, server, checkpoint_every)),
         ];
-        Watch { clock, shared, threads }
+        Watch { clock, stop, shared, threads }
     }
 
     /// Ends it. `run_began` is when the run began by the calendar, in microseconds since 1970; `interval` is the
@@ -77,6 +81,7 @@ impl Watch {
     pub fn end(self, run_began: u64, interval: Range<Micros>) -> Seen {
         *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.told.notify_all();
+        self.stop.ask();
         for thread in self.threads {
             // A panic in there is a fault of ours; the run's own figures are right all the same.
             let _ = thread.join();
@@ -89,6 +94,10 @@ impl Watch {
 impl Shared {
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_ended(&self) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a while; tells whether to go on.
@@ -136,12 +145,15 @@ fn watch_server(
                 note_look(&mut shared.notes(), last.as_ref(), &look, clock.now());
                 last = Some(look);
             }
+            // Cancelled by ourselves.
+            Err(_) if shared.has_ended() => return,
             Err(_) => note_absence(shared, clock, server.as_mut()),
         }
         if let (Some(due), Some(every)) = (next_checkpoint, checkpoint_every) {
             if clock.now() >= due {
                 next_checkpoint = Some(due + every.into());
-                if let Err(error) = server.checkpoint() {
+                let asked = server.checkpoint();
+                if let (Err(error), false) = (asked, shared.has_ended()) {
                     shared.notes().refused_checkpoint.get_or_insert(error.to_string());
                 }
                 continue; // it is done now: see it
@@ -293,7 +305,7 @@ mod tests {
         let look = Look { last_checkpoint: "0/1".into(), requested: 3, start: "today".into() };
         let asked = Arc::new(Mutex::new(0));
         let server = Scripted([Some(look.clone()), None].into(), look, asked.clone());
-        let watch = Watch::start(Box::new(server), Some(Duration::from_millis(10)), None);
+        let watch = Watch::start(Box::new(server), Stop::new(), Some(Duration::from_millis(10)), None);
         let began = watch.clock.calendar_at_start();
         let limit = std::time::Instant::now();
         while *asked.lock().unwrap() < 3 {
