@@ -213,3 +213,194 @@ fn affected(body: &[u8]) -> u64 {
         .iter()
         .fold(0, |number: u64, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::replies::{Replies, Value};
+    use super::*;
+    use rand_core::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        [&[kind], &length[..], body].concat()
+    }
+
+    /// An answer to three statements: two rows, the first of 7, NULL and "BAR"; an INSERT; one that is refused.
+    fn whole() -> Vec<u8> {
+        let row = [&[0, 3, 0, 0, 0, 4, 0, 0, 0, 7][..], &[0xff; 4], &[0, 0, 0, 3], b"BAR"].concat();
+        let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mby the way\0\0");
+        [
+            message(b'S', b"TimeZone\0UTC\0"),
+            message(b'2', &[]),
+            message(b'D', &row),
+            notice,
+            message(b'D', &[0, 1, 0, 0, 0, 0]),
+            message(b'C', b"SELECT 2\0"),
+            message(b'2', &[]),
+            message(b'C', b"INSERT 0 5\0"),
+            message(b'2', &[]),
+            message(b'E', b"SFEHLER\0VERROR\0C40001\0Mcould not\nserialize\0\0"),
+            message(b'Z', b"E"),
+        ]
+        .concat()
+    }
+
+    fn came(answer: &mut Answer, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = answer.space();
+            let count = space.len().min(bytes.len());
+            space[..count].copy_from_slice(&bytes[..count]);
+            answer.came(count);
+            bytes = &bytes[count..];
+        }
+    }
+
+    fn check(answer: &Answer) {
+        let replies = Replies::new(answer);
+        assert_eq!(replies.len(), 3);
+        let first = replies.reply(0).unwrap();
+        assert_eq!((first.row_count(), first.affected(), first.rows().count()), (2, 2, 2));
+        let row = first.row().unwrap();
+        assert_eq!(row.get(0).unwrap().i32(), Ok(7));
+        assert!(row.get(1).unwrap().is_null());
+        assert_eq!(row.get(2).unwrap().text(), Ok("BAR"));
+        assert!(row.get(3).is_err());
+        let second = replies.reply(1).unwrap();
+        assert_eq!((second.row_count(), second.affected()), (0, 5));
+        let refusal = answer.refusal().unwrap();
+        assert_eq!(
+            (refusal.code.as_str(), refusal.message.as_str(), refusal.answered),
+            ("40001", "could not serialize", 3)
+        );
+        assert!(!refusal.ends_session());
+    }
+
+    #[test]
+    fn an_answer_may_come_in_pieces_cut_anywhere() {
+        let bytes = whole();
+        for cut in 0..bytes.len() {
+            let mut answer = Answer::new();
+            // Something is left of an earlier one.
+            came(&mut answer, &message(b'Z', b"I"));
+            assert_eq!(answer.scan(), Ok(Some(Status::Idle)));
+            answer.next();
+            came(&mut answer, &bytes[..cut]);
+            assert_eq!(answer.scan(), Ok(None), "cut at {cut}");
+            came(&mut answer, &bytes[cut..]);
+            assert_eq!(answer.scan(), Ok(Some(Status::InFailedTransaction)), "cut at {cut}");
+            check(&answer);
+        }
+    }
+
+    #[test]
+    fn what_comes_behind_an_answer_is_kept_for_the_next() {
+        let mut answer = Answer::new();
+        came(&mut answer, &[whole(), whole()].concat());
+        for _ in 0..2 {
+            assert_eq!(answer.scan(), Ok(Some(Status::InFailedTransaction)));
+            check(&answer);
+            answer.next();
+        }
+        assert_eq!(answer.scan(), Ok(None));
+    }
+
+    #[test]
+    fn large_answers_are_held_and_their_room_is_given_back() {
+        let mut answer = Answer::new();
+        let large = message(b'D', &[&[0, 1, 0, 0x4c, 0x4b, 0x40][..], &vec![b'x'; 5_000_000]].concat());
+        came(&mut answer, &message(b'2', &[]));
+        came(&mut answer, &large);
+        came(&mut answer, &[message(b'C', b"SELECT 1\0"), message(b'Z', b"I")].concat());
+        assert_eq!(answer.scan(), Ok(Some(Status::Idle)));
+        let text = Replies::new(&answer).row(0).unwrap().get(0).unwrap().text().unwrap().len();
+        assert_eq!(text, 5_000_000);
+        answer.next();
+        assert_eq!(answer.buffer.len(), USUAL);
+    }
+
+    #[test]
+    fn lengths_that_no_server_sends_are_refused_before_anything_is_allocated() {
+        let refused = |bytes: &[u8]| {
+            let mut answer = Answer::new();
+            came(&mut answer, bytes);
+            let error = answer.scan().unwrap_err();
+            assert_eq!(answer.buffer.len(), USUAL);
+            error
+        };
+        assert_eq!(refused(&[b'D', 0, 0, 0, 3]), BadAnswer::Length(b'D', 3));
+        assert_eq!(refused(&[b'D', 0xff, 0xff, 0xff, 0xff]), BadAnswer::Length(b'D', u32::MAX));
+        assert_eq!(refused(&[b'D', 0x7f, 0, 0, 0]), BadAnswer::TooLong);
+        assert_eq!(refused(&message(b'G', &[0, 0, 0])), BadAnswer::Message(b'G'));
+        assert_eq!(refused(&message(b'Z', b"?")), BadAnswer::Length(b'Z', 5));
+        assert_eq!(refused(b"HTTP/1.1 400 Bad Request\r\n"), BadAnswer::TooLong);
+    }
+
+    /// Reads a value by every getter.
+    fn read(value: Value<'_>) {
+        let _ = (value.bool(), value.i16(), value.i32(), value.i64(), value.integer(), value.text());
+        let _ = (value.numeric(2), value.timestamp());
+        if let Ok(elements) = value.array() {
+            assert!(elements.len() <= LIMIT / 4);
+            for element in elements {
+                let _ = element.map(|element| element.i32());
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic_or_go_on_for_ever() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(6);
+        let mut below = |bound: usize| random.next_u64() as usize % bound;
+        for _ in 0..30_000 {
+            // Half of them noise, half of them an answer with a few bytes changed.
+            let mut bytes = whole();
+            if below(2) == 0 {
+                bytes = (0..below(80)).map(|_| below(256) as u8).collect();
+                // Most bytes are no message's: so that some come further.
+                if let Some(first) = bytes.first_mut() {
+                    *first = b"2DCEZNSIsn13"[below(12)];
+                }
+            }
+            for _ in 0..below(4) {
+                let place = below(bytes.len().max(1));
+                if let Some(byte) = bytes.get_mut(place) {
+                    *byte = below(256) as u8;
+                }
+            }
+            let mut answer = Answer::new();
+            while !bytes.is_empty() {
+                let count = (1 + below(40)).min(bytes.len());
+                came(&mut answer, &bytes[..count]);
+                bytes.drain(..count);
+                let Ok(status) = answer.scan() else { break };
+                let replies = Replies::new(&answer);
+                for place in 0..=replies.len() {
+                    let Ok(reply) = replies.reply(place) else { continue };
+                    for row in reply.rows() {
+                        let mut columns = row.columns();
+                        while let Ok(value) = columns.value() {
+                            read(value);
+                        }
+                    }
+                }
+                if status.is_some() {
+                    answer.next();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_tag_counts_is_its_last_number() {
+        for (tag, count) in [
+            (&b"INSERT 0 5\0"[..], 5),
+            (b"SELECT 120\0", 120),
+            (b"BEGIN\0", 0),
+            (b"UPDATE 99999999999999999999999\0", u64::MAX),
+            (b"", 0),
+        ] {
+            assert_eq!(affected(tag), count, "{tag:?}");
+        }
+    }
+}

@@ -9,15 +9,20 @@
 //! the driver's hot path: requests are written into the connection's buffer and sent by one write, answers are read where
 //! they lie, and nothing is allocated for a transaction.
 
-#![allow(dead_code)] // until the connections land, in an hour
-
 mod answer;
+mod backend;
+mod connect;
+mod connection;
+mod failure;
 mod numeric;
+mod poll;
 mod refusal;
 mod replies;
 mod requests;
 mod script;
+mod socket;
 
+pub use backend::PostgresBackends;
 pub use refusal::Refusal;
 pub use replies::{Columns, Elements, Replies, Reply, Row, Rows, Unexpected, Value};
 pub use requests::{Parameters, Requests};

@@ -1,0 +1,232 @@
+//! P connections of one thread of the driver.
+
+use super::connect::open;
+use super::connection::{lost, Connection};
+use super::poll::Poll;
+use super::script::{Script, Scripts};
+use super::socket::cancel;
+use crate::backend::{Backend, Backends};
+use crate::error::TpccError;
+use crate::time::{Clock, Micros};
+use crate::work::{Completion, ConnectionId, Failure, Outcome, Work};
+use hardmeter_session::{SessionError, Target};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How long opening a connection may take: at first, and when it was lost, when others wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE_AGAIN: Duration = Duration::from_secs(5);
+
+/// A PostgreSQL, and how its transactions are written.
+pub struct PostgresBackends {
+    target: Target,
+    scripts: Arc<dyn Scripts>,
+    /// server_version, once a connection was open.
+    version: Arc<OnceLock<String>>,
+}
+
+impl PostgresBackends {
+    /// Nothing is opened yet.
+    pub fn new(target: Target, scripts: impl Scripts + 'static) -> PostgresBackends {
+        PostgresBackends { target, scripts: Arc::new(scripts), version: Arc::default() }
+    }
+}
+
+impl Backends for PostgresBackends {
+    fn open(&self, connections: u32, clock: Clock) -> Result<Box<dyn Backend>, TpccError> {
+        let mut backend = PostgresBackend {
+            target: self.target.clone(),
+            scripts: self.scripts.clone(),
+            poll: Poll::new().map_err(|error| cannot_wait(&self.target, error))?,
+            slots: Vec::with_capacity(connections as usize),
+            early: Vec::new(),
+            clock,
+        };
+        for _ in 0..connections {
+            let version = backend.add()?;
+            self.version.get_or_init(|| version);
+        }
+        Ok(Box::new(backend))
+    }
+
+    fn description(&self) -> String {
+        let host = self.target.description();
+        let host = host.split_once(" at ").map_or(host, |(_, host)| host);
+        // "15.20 (Debian 15.20-0+deb12u1)"
+        let version = self.version.get().and_then(|version| version.split_whitespace().next());
+        let version = version.map_or_else(String::new, |version| format!(" {version}"));
+        format!("PostgreSQL{version} at {host}, {}", self.scripts.description())
+    }
+}
+
+/// A connection, or why it is none any more, and the script that goes with its place.
+struct Slot {
+    connection: Result<Connection, Failure>,
+    script: Box<dyn Script>,
+    /// The server's process: of the last connection here.
+    process: i32,
+    /// Whether the poll tells when it takes bytes.
+    watched: bool,
+}
+
+/// See [`PostgresBackends`].
+struct PostgresBackend {
+    target: Target,
+    scripts: Arc<dyn Scripts>,
+    poll: Poll,
+    slots: Vec<Slot>,
+    /// What was done, or lost, before anybody waited.
+    early: Vec<Completion>,
+    clock: Clock,
+}
+
+impl PostgresBackend {
+    /// Opens one more; gives the server's version.
+    fn add(&mut self) -> Result<String, TpccError> {
+        let opened = open(&self.target, &*self.scripts, PATIENCE)?;
+        let (version, process) = (opened.version.clone(), opened.process);
+        let connection = Connection::new(opened);
+        self.watch(&connection, self.slots.len())?;
+        let script = self.scripts.new_script();
+        self.slots.push(Slot { connection: Ok(connection), script, process, watched: false });
+        Ok(version)
+    }
+
+    fn watch(&self, connection: &Connection, number: usize) -> Result<(), TpccError> {
+        self.poll.add(connection.socket(), number).map_err(|error| cannot_wait(&self.target, error))
+    }
+
+    /// A connection is gone: its work is told of, and what comes next will be refused at once.
+    fn lose(&mut self, number: usize, failure: Failure, done: &mut Vec<Completion>) {
+        let slot = &mut self.slots[number];
+        // Closing its socket takes it out of the poll.
+        if let Ok(mut connection) = std::mem::replace(&mut slot.connection, Err(failure.clone())) {
+            done.extend(connection.lost(ConnectionId(number as u32), failure, self.clock.now()));
+        }
+        slot.watched = false;
+    }
+
+    /// Has the poll tell when a connection that is clogged takes bytes again, and only then.
+    fn watch_writing(&mut self, number: usize) -> Result<(), Failure> {
+        let slot = &mut self.slots[number];
+        let Ok(connection) = &slot.connection else { return Ok(()) };
+        if connection.is_clogged() != slot.watched {
+            slot.watched = connection.is_clogged();
+            self.poll
+                .watch_writing(connection.socket(), number, slot.watched)
+                .map_err(|error| lost(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with a connection that something happened to.
+    fn go_on(&mut self, ready: super::poll::Ready, done: &mut Vec<Completion>) -> Result<(), Failure> {
+        let slot = &mut self.slots[ready.number];
+        // An event of a connection that was lost since.
+        let Ok(connection) = &mut slot.connection else { return Ok(()) };
+        if ready.writable {
+            connection.send()?;
+        }
+        if ready.readable {
+            let number = ConnectionId(ready.number as u32);
+            connection.receive(ready.closed, number, &self.clock, &mut *slot.script, done)?;
+        }
+        self.watch_writing(ready.number)
+    }
+}
+
+impl Backend for PostgresBackend {
+    fn connections(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    fn submit(&mut self, connection: ConnectionId, work: Work, now: Micros) {
+        let number = connection.0 as usize;
+        let slot = &mut self.slots[number];
+        let begun = match &mut slot.connection {
+            Ok(open) => open.begin(work, now, &mut *slot.script),
+            Err(failure) => {
+                let outcome = Outcome::Failed(failure.clone());
+                self.early.push(Completion { connection, work, dispatched: now, answered: now, outcome });
+                return;
+            }
+        };
+        if let Err(failure) = begun.and_then(|()| self.watch_writing(number)) {
+            let mut done = std::mem::take(&mut self.early);
+            self.lose(number, failure, &mut done);
+            self.early = done;
+        }
+    }
+
+    fn wait(&mut self, until: Option<Micros>, done: &mut Vec<Completion>) -> Result<(), TpccError> {
+        let time = if self.early.is_empty() {
+            until.map(|until| until.saturating_sub(self.clock.now()))
+        } else {
+            done.append(&mut self.early);
+            Some(Micros::ZERO)
+        };
+        self.poll.wait(time).map_err(|error| cannot_wait(&self.target, error))?;
+        let mut place = 0;
+        while let Some(ready) = self.poll.ready(place) {
+            place += 1;
+            if let Err(failure) = self.go_on(ready, done) {
+                self.lose(ready.number, failure, done);
+            }
+        }
+        Ok(())
+    }
+
+    fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
+        let number = connection.0 as usize;
+        let opened = open(&self.target, &*self.scripts, PATIENCE_AGAIN)?;
+        let process = opened.process;
+        let connection = Connection::new(opened);
+        self.watch(&connection, number)?;
+        let slot = &mut self.slots[number];
+        debug_assert!(
+            !matches!(&slot.connection, Ok(old) if old.is_busy()),
+            "only what is free or lost is opened anew"
+        );
+        if let Ok(mut old) = std::mem::replace(&mut slot.connection, Ok(connection)) {
+            old.terminate();
+        }
+        (slot.process, slot.watched) = (process, false);
+        Ok(())
+    }
+
+    fn server_processes(&self) -> Vec<u32> {
+        let local = |slot: &Slot| slot.connection.as_ref().map_or(true, |open| open.place.is_local());
+        let processes: Vec<u32> = self.slots.iter().map(|slot| slot.process as u32).collect();
+        // A socket may lead into another name space, where numbers mean other processes.
+        let seen = |process: &u32| Path::new(&format!("/proc/{process}")).exists();
+        if self.slots.iter().all(local) && processes.iter().any(seen) {
+            processes
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl Drop for PostgresBackend {
+    /// What still runs is cancelled, so that nothing goes on in the server behind our back; the others are told good-bye.
+    fn drop(&mut self) {
+        for connection in self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut().ok()) {
+            if connection.is_busy() {
+                // A server that does not hear it is gone or going.
+                let _ = cancel(&connection.place, self.target.config(), connection.process, connection.key);
+            }
+            connection.terminate();
+        }
+    }
+}
+
+/// The kernel refuses what every connection needs: mostly, too many open files.
+fn cannot_wait(target: &Target, error: rustix::io::Errno) -> TpccError {
+    SessionError::Connect {
+        target: target.description().to_owned(),
+        reason: format!("its connections cannot be waited for: {error}"),
+        remedy: "let this process open more files (ulimit -n), or give the run fewer --connections".into(),
+    }
+    .into()
+}

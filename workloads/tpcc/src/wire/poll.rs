@@ -1,0 +1,121 @@
+//! Which connections have something to say: one epoll set, edge-triggered.
+//!
+//! Edges, not levels: a level-triggered set looks at each connection once more after it was read, only to find nothing. So
+//! whoever gets an event reads until there is no more (a read that does not fill its buffer has taken all there was).
+
+use crate::time::Micros;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::Timespec;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::Errno;
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ready {
+    /// The number that it was added with.
+    pub number: usize,
+    /// It takes bytes again.
+    pub writable: bool,
+    /// It has bytes, or an end.
+    pub readable: bool,
+    /// The other side has closed it: read to the end.
+    pub closed: bool,
+}
+
+/// See the module.
+pub(super) struct Poll {
+    set: OwnedFd,
+    events: Vec<Event>,
+    /// Whether the kernel knows waiting by nanoseconds (epoll_pwait2, Linux 5.11); else by milliseconds.
+    precise: bool,
+}
+
+const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+/// How many connections are told of at once; the others wait for the next call.
+const AT_ONCE: usize = 64;
+
+impl Poll {
+    pub fn new() -> Result<Poll, Errno> {
+        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Poll { set, events: Vec::with_capacity(AT_ONCE), precise: true })
+    }
+
+    /// Adds a connection, which is told of when it has something to read. It leaves when it is closed.
+    pub fn add(&self, socket: &OwnedFd, number: usize) -> Result<(), Errno> {
+        epoll::add(&self.set, socket, EventData::new_u64(number as u64), READ)
+    }
+
+    /// Whether to tell when a connection takes bytes again, too.
+    pub fn watch_writing(&self, socket: &OwnedFd, number: usize, watch: bool) -> Result<(), Errno> {
+        let flags = if watch { READ | EventFlags::OUT } else { READ };
+        epoll::modify(&self.set, socket, EventData::new_u64(number as u64), flags)
+    }
+
+    /// Waits so long at most; `None`: until something happens. A signal ends it early.
+    pub fn wait(&mut self, time: Option<Micros>) -> Result<(), Errno> {
+        self.events.clear();
+        let waited = match time {
+            Some(time) if self.precise && time > Micros::ZERO => self.wait_precisely(time),
+            _ => self.wait_roughly(time),
+        };
+        match waited {
+            Err(Errno::INTR) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// What happened, once each.
+    pub fn ready(&self, place: usize) -> Option<Ready> {
+        let event = self.events.get(place)?;
+        let flags = event.flags;
+        let closed = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        Some(Ready {
+            number: event.data.u64() as usize,
+            writable: flags.contains(EventFlags::OUT),
+            readable: flags.contains(EventFlags::IN) || closed,
+            closed,
+        })
+    }
+
+    fn wait_roughly(&mut self, time: Option<Micros>) -> Result<(), Errno> {
+        let time = time.map(timespec);
+        epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut self.events), time.as_ref()).map(drop)
+    }
+
+    /// rustix waits by whole milliseconds unless it is told at compile time that no kernel is older than 5.11.
+    fn wait_precisely(&mut self, time: Micros) -> Result<(), Errno> {
+        let time = timespec(time);
+        let time = libc::timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec };
+        let room = self.events.spare_capacity_mut();
+        // SAFETY: the set is open; the kernel writes at most `room.len()` events, whose layout is that of the kernel's
+        // epoll_event on every architecture (rustix::event::epoll::Event); the time outlives the call; no signal mask.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.set.as_fd().as_raw_fd(),
+                room.as_mut_ptr(),
+                room.len() as libc::c_int,
+                &raw const time,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        if let Ok(count) = usize::try_from(count) {
+            // SAFETY: the kernel has written so many.
+            unsafe { self.events.set_len(count) };
+            return Ok(());
+        }
+        match std::io::Error::last_os_error().raw_os_error() {
+            // An older kernel, or a sandbox that does not know the call.
+            Some(libc::ENOSYS | libc::EPERM) => {
+                self.precise = false;
+                self.wait_roughly(Some(Micros(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000)))
+            }
+            code => Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO))),
+        }
+    }
+}
+
+fn timespec(time: Micros) -> Timespec {
+    Timespec { tv_sec: (time.0 / 1_000_000) as i64, tv_nsec: (time.0 % 1_000_000 * 1_000) as i64 }
+}
