@@ -21,6 +21,12 @@ pub enum Part {
     Orders,
     OrderLineCounts,
     OrderLine,
+    /// A run: the card that a terminal is dealt, and how long it pauses before.
+    Turn,
+    /// A run: what is entered.
+    Entry,
+    /// A run: when transactions come that no terminal waits for.
+    Arrival,
 }
 
 /// A stream of random numbers.
@@ -33,6 +39,16 @@ impl Stream {
         // seed_from_u64 spreads by SplitMix64, so that neighbours have nothing in common.
         let named = (u64::from(warehouse) << 8) | part as u64;
         Stream(Xoshiro256PlusPlus::seed_from_u64(seed ^ named.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// The stream of one transaction of a run, or of its pause: of somebody, and how many he had before. It depends on
+    /// nothing else, whatever the server did meanwhile.
+    pub fn of_transaction(seed: u64, part: Part, whose: u64, number: u32) -> Stream {
+        // Each name is stirred before the next is added: whose, number and part are small numbers that follow each other.
+        let names = [whose, (u64::from(number) << 8) | part as u64];
+        Stream(Xoshiro256PlusPlus::seed_from_u64(
+            names.iter().fold(stirred(seed), |sum, &name| stirred(sum ^ name)),
+        ))
     }
 
     /// 64 random bits.
@@ -53,6 +69,17 @@ impl Stream {
         ((either + c) % (y - x + 1)) + x
     }
 
+    /// Whether something happens that happens once in so many.
+    pub fn one_in(&mut self, so_many: u32) -> bool {
+        self.uniform(1..=so_many) == 1
+    }
+
+    /// A number of the negative exponential distribution with mean 1: -ln(r), r in (0, 1].
+    pub fn exponential(&mut self) -> f64 {
+        let unit = ((self.bits() >> 11) + 1) as f64 * (-53f64).exp2();
+        -unit.ln()
+    }
+
     /// The numbers of a range in random order.
     pub fn permutation(&mut self, range: RangeInclusive<u32>) -> Vec<u32> {
         let mut numbers: Vec<u32> = range.collect();
@@ -61,6 +88,14 @@ impl Stream {
         }
         numbers
     }
+}
+
+/// SplitMix64's finalizer: every bit of the number decides over every bit of what comes out.
+fn stirred(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 /// Says of each of `all` things in turn whether it belongs to the share, exactly `chosen` of them, each set of that size
@@ -151,6 +186,25 @@ mod tests {
         for (at, one) in others.iter().enumerate() {
             assert!(!others[..at].contains(one));
         }
+    }
+
+    #[test]
+    fn transactions_of_neighbours_have_nothing_in_common() {
+        // First numbers of streams whose names follow each other are as uniform as those of one stream.
+        let mut counts = [0u32; 16];
+        let mut seen = std::collections::HashSet::new();
+        for part in [Part::Turn, Part::Entry] {
+            for whose in 0..100 {
+                for number in 0..100 {
+                    let bits = Stream::of_transaction(0, part, whose, number).bits();
+                    counts[(bits >> 60) as usize] += 1;
+                    assert!(seen.insert(bits));
+                }
+            }
+        }
+        // Chi-square with 15 degrees of freedom: 37.7 is p = 0.001.
+        let chi: f64 = counts.iter().map(|&n| (f64::from(n) - 1250.0).powi(2) / 1250.0).sum();
+        assert!(chi < 37.7, "{counts:?}");
     }
 
     #[test]

@@ -1,12 +1,34 @@
 //! Who asks, and when: the specification's terminals in a timer wheel, clients without think time, a Poisson process.
 //!
-//! A terminal is 16 to 32 bytes and no thread, no task, no connection: 390,000 of them (the number of Kuroki et al. 2001)
-//! are one driver's. Everything about a terminal is decided by the run's seed and its number, whatever the server does.
+//! ```text
+//! specified   terminals with keying and think times    ([`Mode::Terminals`])     wheel   their timers
+//! clients     each asks again at once                  ([`Mode::Closed`])        deck    which transaction (clause 5.2.4.2)
+//! poisson     they come at a rate                      ([`Mode::Open`])          pause   keying and think times (5.2.5)
+//! homes       which warehouses are whose                                         entry   what is entered (2.4.1 to 2.8.1)
+//! ```
+//!
+//! A terminal is 24 bytes, its timer included, and no thread, no task, no connection: 390,000 of them (the number of Kuroki
+//! et al. 2001) are one driver's. Everything about a terminal is decided by the run's seed and its number, whatever the
+//! server does, and however many threads and drivers share the work: each transaction has a random stream of its own.
+
+mod clients;
+mod deck;
+mod entry;
+mod homes;
+mod pause;
+mod poisson;
+mod specified;
+mod wheel;
+
+pub use deck::DECK;
+pub use homes::TERMINALS_OF_A_WAREHOUSE;
+pub use pause::{KEYING_SECONDS, LONGEST_THINK, THINK_SECONDS};
 
 use crate::measure::Recorder;
-use crate::order::RunOrder;
+use crate::order::{Mode, RunOrder};
 use crate::time::Micros;
 use crate::work::{Kind, TerminalId, Work};
+use homes::Homes;
 
 /// Who asks: of one thread of the driver.
 pub trait Source {
@@ -23,7 +45,16 @@ pub trait Source {
     fn terminals(&self) -> u32;
 }
 
-/// The source of a thread of the driver: thread `number` of `order.threads` takes every so-manieth warehouse.
-pub fn source(_order: &RunOrder, _number: u32) -> Box<dyn Source + Send> {
-    unimplemented!("terminals")
+/// The source of a thread of the driver: thread `number` of `order.threads` takes every so-manieth warehouse. A thread for
+/// which none is left has nothing to do.
+pub fn source(order: &RunOrder, number: u32) -> Box<dyn Source + Send> {
+    let homes = Homes::of(order, number);
+    match order.mode {
+        Mode::Terminals { time_factor } => Box::new(specified::Terminals::new(order, time_factor, homes)),
+        Mode::Closed { clients } => Box::new(clients::Clients::new(order, clients, homes)),
+        Mode::Open { rate } => Box::new(poisson::Poisson::new(order, rate, homes)),
+    }
 }
+
+#[cfg(test)]
+mod test;
