@@ -36,6 +36,10 @@ pub enum TpccError {
         "the run was to begin {late_seconds:.0} s ago, and its measurement interval has begun without it"
     )]
     TooLate { late_seconds: f64 },
+    #[error("nothing could be measured over {connections} connections: {reason}")]
+    LegFailed { connections: u32, reason: String },
+    #[error("a picture could not be drawn: {reason}")]
+    Drawing { reason: String },
 }
 
 impl TpccError {
@@ -76,6 +80,10 @@ impl TpccError {
             TpccError::DamagedResult { .. } => "use another copy of it, or run again".into(),
             TpccError::CpuPlan { remedy, .. } => remedy.clone(),
             TpccError::BadOrder { remedy, .. } => remedy.clone(),
+            TpccError::LegFailed { .. } => {
+                "see the server's log, and whether hardmeter tpcc run --mode closed --clients 4 works".into()
+            }
+            TpccError::Drawing { .. } => "leave the picture away".into(),
             TpccError::TooLate { .. } => {
                 "give all drivers a time to begin at that lies ahead far enough for them to connect, and set the \
                  machines' clocks alike"

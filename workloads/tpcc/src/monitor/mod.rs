@@ -15,6 +15,7 @@
 //! queues       who goes first; connections: which is free, when a lost one is tried again
 //! retries      what becomes of a failure                                        [`OUTCOME_UNKNOWN`]
 //! logs         the files of acknowledged New-Orders and of deferred deliveries
+//! auto         how many connections: a rule, and a sweep                        [`auto::find`]
 //! ```
 //!
 //! # What counts
@@ -29,6 +30,7 @@
 //! * A New-Order, Payment or Delivery whose connection was lost is not tried again: it may have been committed. It counts as
 //!   failed, as [`OUTCOME_UNKNOWN`].
 
+pub mod auto;
 mod connections;
 mod logs;
 mod queues;

@@ -1,0 +1,132 @@
+//! The rule, and the choice among what was measured.
+
+use serde::Serialize;
+
+/// What is within so much of the best is as good, whatever the spread.
+const AS_GOOD: f64 = 0.98;
+
+/// What falls short by more than this is not as good, however wide the spread.
+const TOO_LITTLE: f64 = 0.95;
+
+/// The rule of effective multiplicity, applied.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rule {
+    /// m of a backend, measured with as many connections as CPUs.
+    pub multiplicity: f64,
+    /// CPUs of this machine.
+    pub cpus: u32,
+    /// 2 x CPUs / m.
+    pub needed: u32,
+}
+
+impl Rule {
+    /// So many CPUs, backends that use one for so much of the time that they have work.
+    pub fn of(multiplicity: f64, cpus: u32) -> Rule {
+        let needed = (2.0 * f64::from(cpus) / multiplicity.clamp(1e-3, 1.0)).round() as u32;
+        Rule { multiplicity, cpus, needed }
+    }
+
+    /// Where to look: a quarter of it to four times as many.
+    pub fn around(self, most: u32) -> Vec<u32> {
+        let wanted = [self.needed / 4, self.needed / 2, self.needed, self.needed * 2, self.needed * 4];
+        let mut counts = wanted.map(|count| count.clamp(1, most)).to_vec();
+        counts.dedup();
+        counts
+    }
+}
+
+/// Throughputs of a number of connections, by round; a round measures all numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rounds {
+    pub connections: u32,
+    pub throughputs: Vec<f64>,
+}
+
+impl Rounds {
+    pub fn mean(&self) -> f64 {
+        mean(&self.throughputs)
+    }
+}
+
+/// The one of the highest mean.
+pub(super) fn best(all: &[Rounds]) -> Option<&Rounds> {
+    all.iter().max_by(|one, other| one.mean().total_cmp(&other.mean()))
+}
+
+/// The smallest number of connections that is as good as the best: round by round, so that a machine that got slower
+/// between two rounds does not decide.
+pub(super) fn choose(all: &[Rounds]) -> Option<u32> {
+    let best = best(all)?;
+    let good = all.iter().filter(|candidate| as_good(candidate, best));
+    good.map(|candidate| candidate.connections).min()
+}
+
+fn as_good(candidate: &Rounds, best: &Rounds) -> bool {
+    let pairs = candidate.throughputs.iter().zip(&best.throughputs);
+    let ratios: Vec<f64> = pairs.filter(|(_, &best)| best > 0.0).map(|(one, best)| one / best).collect();
+    if ratios.is_empty() {
+        return candidate.connections == best.connections;
+    }
+    let share = mean(&ratios);
+    share >= AS_GOOD || (share >= TOO_LITTLE && 1.0 - share <= 2.0 * standard_error(&ratios, share))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn standard_error(values: &[f64], mean: f64) -> f64 {
+    let count = values.len() as f64;
+    if count < 2.0 {
+        return 0.0;
+    }
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (count - 1.0) / count).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_articles_example() {
+        // m = 0.2: at least five processes a CPU, in practice twice as many.
+        assert_eq!(Rule::of(0.2, 1).needed, 10);
+        assert_eq!(Rule::of(0.2, 128).needed, 1280);
+        assert_eq!(Rule::of(0.5, 2).around(128), [2, 4, 8, 16, 32]);
+        assert_eq!(Rule::of(1.0, 1).around(128), [1, 2, 4, 8]);
+        assert_eq!(Rule::of(0.01, 8).around(100), [100]);
+    }
+
+    fn rounds(connections: u32, throughputs: &[f64]) -> Rounds {
+        Rounds { connections, throughputs: throughputs.to_vec() }
+    }
+
+    #[test]
+    fn the_smallest_that_is_as_good_as_the_best_is_chosen() {
+        // The shape of research/prove.md: the knee is at 16.
+        let all = [
+            rounds(4, &[19.2, 19.0, 19.4]),
+            rounds(8, &[25.2, 25.0, 25.6]),
+            rounds(16, &[32.4, 32.0, 32.2]),
+            rounds(32, &[32.5, 32.6, 32.4]),
+            rounds(64, &[16.6, 16.0, 16.9]),
+        ];
+        assert_eq!(best(&all).unwrap().connections, 32);
+        assert_eq!(choose(&all), Some(16));
+    }
+
+    #[test]
+    fn drift_and_noise_do_not_decide_but_a_real_difference_does() {
+        // The machine becomes half as fast from round to round; 8 has always 97 % of 16, exactly.
+        let slower = [100.0, 50.0, 25.0];
+        let eight = slower.map(|value| value * 0.97);
+        assert_eq!(choose(&[rounds(8, &eight), rounds(16, &slower)]), Some(16));
+        // As far apart on average, but now this one leads and now that one.
+        assert_eq!(choose(&[rounds(8, &[100.0, 91.0, 100.0]), rounds(16, &[95.0, 103.0, 102.0])]), Some(8));
+        // However wide the spread: too little is too little.
+        assert_eq!(choose(&[rounds(8, &[100.0, 60.0, 100.0]), rounds(16, &[95.0, 100.0, 105.0])]), Some(16));
+        assert_eq!(choose(&[rounds(3, &[7.0])]), Some(3));
+        assert_eq!(choose(&[]), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! One short run without think times, over so many connections.
+
+use super::super::{drive_with, Logs, Patience, Sources};
+use super::gauge::Gauge;
+use crate::backend::Backends;
+use crate::error::TpccError;
+use crate::measure::{Ending, RunResult, Times};
+use crate::observe::Process;
+use crate::order::{Mode, RunOrder};
+use crate::time::Micros;
+use crate::work::Kind;
+use hardmeter_session::{Progress, Stop};
+
+/// What a leg measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leg {
+    /// P, and as many clients.
+    pub connections: u32,
+    /// New-Orders that ended in the interval.
+    pub new_orders: u64,
+    /// New-Orders a minute.
+    pub throughput: f64,
+    /// CPU seconds of the driver.
+    pub driver_cpu: f64,
+    /// CPU seconds of all the server's processes, where they can be seen.
+    pub server_cpu: Option<f64>,
+    /// m of the backends, where they can be seen.
+    pub multiplicity: Option<f64>,
+    /// Response times of New-Order.
+    pub response: Times,
+    /// Given up, of all transactions.
+    pub failed: u64,
+}
+
+/// What legs have in common.
+pub(super) struct Course<'a> {
+    pub order: &'a RunOrder,
+    pub backends: &'a dyn Backends,
+    pub sources: &'a Sources<'a>,
+    /// The server's first process, where it can be seen.
+    pub server: Option<Process>,
+    pub seconds: f64,
+    pub stop: &'a Stop,
+}
+
+struct Silent;
+
+impl Progress for Silent {
+    fn phase(&self, _what: &str, _units: u64) {}
+    fn advance(&self, _units: u64) {}
+}
+
+impl Course<'_> {
+    /// The how-manieth leg; each draws its own transactions. `None`: somebody asked to stop.
+    pub fn leg(&self, number: u32, connections: u32) -> Result<Option<Leg>, TpccError> {
+        // A new server process fills its caches first, one after the other on few CPUs.
+        let ramp_seconds = 0.5 + 0.02 * f64::from(connections);
+        let order = RunOrder {
+            mode: Mode::Closed { clients: connections },
+            connections,
+            threads: self.order.threads.min(connections),
+            ramp_seconds,
+            interval_seconds: self.seconds,
+            seed: self.order.seed.wrapping_add(u64::from(number) << 32),
+            checkpoint_seconds: None,
+            start_at: None,
+            ..self.order.clone()
+        };
+        let gauge = Gauge::around(self.backends, self.server, Micros::of_seconds(ramp_seconds));
+        let patience = Patience { winding_up: Micros::seconds(5), ..Patience::default() };
+        let result =
+            drive_with(&order, &gauge, self.sources, &Logs::default(), patience, self.stop, &Silent)?;
+        match &result.ending {
+            Ending::Complete => {}
+            Ending::Interrupted => return Ok(None),
+            Ending::Failed { reason } => {
+                return Err(TpccError::LegFailed { connections, reason: reason.clone() })
+            }
+        }
+        let gauged = gauge.read();
+        let orders = result.of(Kind::NewOrder);
+        if orders.completed == 0 {
+            let reason = format!("no New-Order was done in {} s{}", self.seconds, first_error(&result));
+            return Err(TpccError::LegFailed { connections, reason });
+        }
+        Ok(Some(Leg {
+            connections,
+            new_orders: orders.completed,
+            throughput: result.throughput(),
+            driver_cpu: result.drivers.iter().map(|driver| driver.cpu_seconds).sum(),
+            server_cpu: gauged.server_cpu,
+            multiplicity: gauged.backends.and_then(|seen| seen.effective_multiplicity()),
+            response: orders.response.clone(),
+            failed: result.kinds.iter().map(|kind| kind.failed).sum(),
+        }))
+    }
+}
+
+fn first_error(result: &RunResult) -> String {
+    result.errors.first().map_or_else(String::new, |error| format!(": {} ({})", error.example, error.code))
+}

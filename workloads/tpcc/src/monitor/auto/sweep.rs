@@ -1,0 +1,279 @@
+//! Legs in rounds, and what they show.
+
+use super::super::Sources;
+use super::choice::{best, choose, Rounds, Rule};
+use super::leg::{Course, Leg};
+use crate::backend::Backends;
+use crate::error::TpccError;
+use crate::measure::Times;
+use crate::observe::{Cpus, Process};
+use crate::order::RunOrder;
+use hardmeter_session::{Progress, Stop};
+use serde::Serialize;
+
+/// Numbers of connections where no rule says where to look.
+const EVERYWHERE: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// How much to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Numbers of connections to measure beside those around what the rule says; may be none.
+    pub counts: Vec<u32>,
+    /// How often each is measured.
+    pub rounds: u32,
+    /// Seconds of a measurement, without its ramp.
+    pub leg_seconds: f64,
+    /// Not more connections than this, other than those in `counts`.
+    pub most: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { counts: Vec::new(), rounds: 3, leg_seconds: 2.0, most: 128 }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sweep {
+    /// How many connections to use: the smallest number around the rule's that is as good as the best of these.
+    pub chosen: u32,
+    /// The rule, if the backends' CPU time could be seen.
+    pub rule: Option<Rule>,
+    /// By the number of connections, in order.
+    pub points: Vec<Point>,
+    /// What else is to be said: numbers that the server refused.
+    pub remarks: Vec<String>,
+}
+
+/// What so many connections do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// P, and as many clients without think time.
+    pub connections: u32,
+    /// New-Orders a minute, the mean of its legs.
+    pub throughput: f64,
+    /// Of each of its legs.
+    pub throughputs: Vec<f64>,
+    /// Against the best, 1 being that.
+    pub of_best: f64,
+    /// CPU seconds of the server per 1000 New-Orders, where they can be seen.
+    pub server_cpu: Option<f64>,
+    /// CPU seconds of the driver per 1000 New-Orders.
+    pub driver_cpu: f64,
+    /// Effective multiplicity of a backend, where it can be seen.
+    pub multiplicity: Option<f64>,
+    /// Milliseconds that half of the New-Orders do not exceed, and 99 %.
+    pub p50_ms: f64,
+    /// See `p50_ms`.
+    pub p99_ms: f64,
+    /// Transactions that were given up.
+    pub failed: u64,
+    /// Whether it is one of those that `chosen` was chosen from.
+    pub candidate: bool,
+}
+
+impl Sweep {
+    /// The best of all.
+    pub fn best(&self) -> &Point {
+        let best = self.points.iter().max_by(|one, other| one.throughput.total_cmp(&other.throughput));
+        best.expect("a sweep has points")
+    }
+
+    /// The one that was chosen.
+    pub fn chosen(&self) -> &Point {
+        let chosen = self.points.iter().find(|point| point.connections == self.chosen);
+        chosen.expect("what was chosen was measured")
+    }
+}
+
+/// How many connections to use: `--connections auto`. `None` if somebody asked to stop. It runs transactions: the database is
+/// another one afterwards.
+pub fn find(
+    order: &RunOrder,
+    backends: &dyn Backends,
+    server: Option<Process>,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Sweep>, TpccError> {
+    sweep(order, backends, server, &Settings::default(), stop, progress)
+}
+
+/// Measures numbers of connections, and tells which one [`find`] would choose. `None` if somebody asked to stop.
+pub fn sweep(
+    order: &RunOrder,
+    backends: &dyn Backends,
+    server: Option<Process>,
+    settings: &Settings,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Sweep>, TpccError> {
+    swept(order, backends, &crate::terminals::source, server, settings, stop, progress)
+}
+
+/// [`sweep`], with one's own terminals.
+pub(super) fn swept(
+    order: &RunOrder,
+    backends: &dyn Backends,
+    sources: &Sources,
+    server: Option<Process>,
+    settings: &Settings,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Sweep>, TpccError> {
+    let course = Course { order, backends, sources, server, seconds: settings.leg_seconds, stop };
+    let mut field = Field { course, progress, legs: Vec::new(), number: 0, refused: None };
+    field.run(settings)
+}
+
+/// All legs so far.
+struct Field<'a> {
+    course: Course<'a>,
+    progress: &'a dyn Progress,
+    legs: Vec<(u32, Vec<Leg>)>,
+    number: u32,
+    /// So many connections the server did not give, and why.
+    refused: Option<(u32, String)>,
+}
+
+impl Field<'_> {
+    fn run(&mut self, settings: &Settings) -> Result<Option<Sweep>, TpccError> {
+        let cpus = Cpus::available().count().max(1) as u32;
+        self.progress.phase("measuring the effective multiplicity", 1);
+        let multiplicity = match self.course.leg(self.number, cpus) {
+            Ok(Some(leg)) => leg.multiplicity,
+            Ok(None) => return Ok(None),
+            // So many may be too many for this server; fewer will be tried.
+            Err(_) if cpus > 1 => None,
+            Err(error) => return Err(error),
+        };
+        self.progress.advance(1);
+        let rule = multiplicity.map(|multiplicity| Rule::of(multiplicity, cpus));
+        let mut candidates = match rule {
+            Some(rule) => rule.around(settings.most),
+            None => EVERYWHERE.into_iter().filter(|&count| count <= settings.most).collect(),
+        };
+        let mut counts: Vec<u32> = candidates.iter().chain(&settings.counts).copied().collect();
+        counts.sort_unstable();
+        counts.dedup();
+        if self.measure(&counts, settings.rounds)?.is_none() {
+            return Ok(None);
+        }
+        // The best may lie beyond: as long as it is at an edge, look there too.
+        while let Some(next) = self.beyond(&candidates, settings.most) {
+            candidates.push(next);
+            if !self.legs.iter().any(|(count, _)| *count == next)
+                && self.measure(&[next], settings.rounds)?.is_none()
+            {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.result(rule, &candidates)))
+    }
+
+    /// Rounds, in each every number: forth and back, so that none is always the first. `None`: somebody asked to stop.
+    fn measure(&mut self, counts: &[u32], rounds: u32) -> Result<Option<()>, TpccError> {
+        self.progress.phase("trying numbers of connections", u64::from(rounds) * counts.len() as u64);
+        for round in 0..rounds {
+            let mut counts = counts.to_vec();
+            if round % 2 == 1 {
+                counts.reverse();
+            }
+            for count in counts {
+                self.progress.advance(1);
+                if self.refused.as_ref().is_some_and(|(refused, _)| count >= *refused) {
+                    continue;
+                }
+                self.number += 1;
+                match self.course.leg(self.number, count) {
+                    Ok(Some(leg)) => self.note(leg),
+                    Ok(None) => return Ok(None),
+                    // Fewer may still do: a server has a limit.
+                    Err(error) if self.legs.iter().any(|(smaller, _)| *smaller < count) => {
+                        self.refused = Some((count, error.to_string()));
+                        self.legs.retain(|(other, _)| *other < count);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn note(&mut self, leg: Leg) {
+        match self.legs.iter_mut().find(|(count, _)| *count == leg.connections) {
+            Some((_, legs)) => legs.push(leg),
+            None => self.legs.push((leg.connections, vec![leg])),
+        }
+    }
+
+    /// Where to look next: the best of the candidates is the largest of them, or the smallest.
+    fn beyond(&self, candidates: &[u32], most: u32) -> Option<u32> {
+        let rounds = self.rounds(candidates);
+        let best = best(&rounds)?.connections;
+        let largest = rounds.iter().map(|rounds| rounds.connections).max()?;
+        let smallest = rounds.iter().map(|rounds| rounds.connections).min()?;
+        let limit = self.refused.as_ref().map_or(most, |(refused, _)| most.min(refused - 1));
+        if best == largest && best * 2 <= limit {
+            return Some(best * 2);
+        }
+        (best == smallest && best > 1).then_some(best / 2)
+    }
+
+    fn rounds(&self, candidates: &[u32]) -> Vec<Rounds> {
+        let measured = self.legs.iter().filter(|(count, _)| candidates.contains(count));
+        measured
+            .map(|(count, legs)| Rounds {
+                connections: *count,
+                throughputs: legs.iter().map(|leg| leg.throughput).collect(),
+            })
+            .collect()
+    }
+
+    fn result(&mut self, rule: Option<Rule>, candidates: &[u32]) -> Sweep {
+        let chosen = choose(&self.rounds(candidates)).expect("the smallest number was measured");
+        self.legs.sort_by_key(|(count, _)| *count);
+        let mut points: Vec<Point> = self.legs.iter().map(|(count, legs)| point(*count, legs)).collect();
+        let best = points.iter().map(|point| point.throughput).fold(0.0, f64::max);
+        for point in &mut points {
+            point.of_best = point.throughput / best;
+            point.candidate = candidates.contains(&point.connections);
+        }
+        let mut remarks = Vec::new();
+        if rule.is_none() {
+            remarks.push(
+                "the backends' CPU time cannot be seen from here: there is no effective multiplicity, and the sweep \
+                 alone decided"
+                    .into(),
+            );
+        }
+        if let Some((count, why)) = &self.refused {
+            remarks.push(format!("{count} connections and more were not measured: {why}"));
+        }
+        Sweep { chosen, rule, points, remarks }
+    }
+}
+
+fn point(connections: u32, legs: &[Leg]) -> Point {
+    let mut response = Times::new();
+    for leg in legs {
+        response.add(&leg.response);
+    }
+    let thousands = legs.iter().map(|leg| leg.new_orders).sum::<u64>() as f64 / 1000.0;
+    let all = |value: &dyn Fn(&Leg) -> Option<f64>| legs.iter().map(value).sum::<Option<f64>>();
+    let quantile = |share| response.quantile(share).map_or(0.0, |time| time.as_seconds() * 1e3);
+    let throughputs: Vec<f64> = legs.iter().map(|leg| leg.throughput).collect();
+    Point {
+        connections,
+        throughput: throughputs.iter().sum::<f64>() / legs.len() as f64,
+        throughputs,
+        of_best: 0.0,
+        server_cpu: all(&|leg| leg.server_cpu).map(|seconds| seconds / thousands),
+        driver_cpu: legs.iter().map(|leg| leg.driver_cpu).sum::<f64>() / thousands,
+        multiplicity: all(&|leg| leg.multiplicity).map(|sum| sum / legs.len() as f64),
+        p50_ms: quantile(0.5),
+        p99_ms: quantile(0.99),
+        failed: legs.iter().map(|leg| leg.failed).sum(),
+        candidate: false,
+    }
+}
