@@ -59,6 +59,8 @@ pub(super) struct Answer {
     open: bool,
     parts: Vec<Part>,
     refusal: Option<Refusal>,
+    /// A warning that the server is about to go, which is all that it says when it ends its sessions after a crash.
+    warning: Option<Refusal>,
 }
 
 impl Answer {
@@ -70,6 +72,7 @@ impl Answer {
             open: false,
             parts: Vec::new(),
             refusal: None,
+            warning: None,
         }
     }
 
@@ -129,12 +132,17 @@ impl Answer {
                         _ => Err(BadAnswer::Length(kind, body.len() as u32 + 4)),
                     };
                 }
+                tag::NOTICE_RESPONSE_TAG => {
+                    let notice = Refusal::parse(&self.buffer[body], 0);
+                    if notice.ends_session() {
+                        self.warning = Some(notice);
+                    }
+                }
                 tag::PARSE_COMPLETE_TAG
                 | tag::CLOSE_COMPLETE_TAG
                 | tag::NO_DATA_TAG
                 | tag::PARAMETER_DESCRIPTION_TAG
                 | tag::ROW_DESCRIPTION_TAG
-                | tag::NOTICE_RESPONSE_TAG
                 | tag::NOTIFICATION_RESPONSE_TAG
                 | tag::PARAMETER_STATUS_TAG => {}
                 other => return Err(BadAnswer::Message(other)),
@@ -164,6 +172,11 @@ impl Answer {
     /// What the server refused, if it did.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
+    }
+
+    /// Why the server closed the connection, if it told.
+    pub fn last_words(&self) -> Option<&Refusal> {
+        self.refusal.as_ref().or(self.warning.as_ref())
     }
 
     /// The answer has been read; the next one may begin. What came behind it is kept.

@@ -256,7 +256,7 @@ impl<'a> Opening<'a> {
     fn password(&self) -> Result<&'a [u8], TpccError> {
         self.target.config().get_password().ok_or_else(|| {
             let reason = "the server asks for a password, and none was given".to_owned();
-            let remedy = "give it in PGPASSWORD or in the connection string";
+            let remedy = "give it in PGPASSWORD or in ~/.pgpass";
             connect(self.target.description(), reason, remedy)
         })
     }

@@ -85,7 +85,7 @@ impl Connection {
                 Ok(bytes) => self.sent += bytes,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                Err(error) => return Err(self.farewell(&error.to_string())),
+                Err(error) => return Err(self.farewell(error)),
             }
         }
         Ok(())
@@ -105,11 +105,11 @@ impl Connection {
             let space = self.answer.space();
             let room = space.len();
             let bytes = match rustix::io::read(&self.socket, space) {
-                Ok(0) => return Err(lost(self.last_words("the server closed the connection"))),
+                Ok(0) => return Err(self.last_words(Errno::CONNRESET)),
                 Ok(bytes) => bytes,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return Ok(()),
-                Err(error) => return Err(lost(self.last_words(&error.to_string()))),
+                Err(error) => return Err(self.last_words(error)),
             };
             self.answer.came(bytes);
             while let Some(status) = self.scan()? {
@@ -209,19 +209,24 @@ impl Connection {
     }
 
     /// A message could not be sent. The server may have said why before it closed the connection.
-    fn farewell(&mut self, error: &str) -> Failure {
+    fn farewell(&mut self, error: Errno) -> Failure {
         while let Ok(bytes @ 1..) = rustix::io::read(&self.socket, self.answer.space()) {
             self.answer.came(bytes);
             if let Err(failure) = self.scan() {
                 return failure;
             }
         }
-        lost(self.last_words(error))
+        self.last_words(error)
     }
 
     /// What the server said last, if it said anything; else this.
-    fn last_words(&self, otherwise: &str) -> String {
-        self.answer.refusal().map_or_else(|| otherwise.to_owned(), |refusal| refusal.message.clone())
+    fn last_words(&self, error: Errno) -> Failure {
+        let told = self.answer.last_words().map(|refusal| refusal.failure());
+        let failure = told.unwrap_or_else(|| match error {
+            Errno::PIPE | Errno::CONNRESET => lost("the server closed the connection".into()),
+            error => lost(error.to_string()),
+        });
+        Failure { kind: FailureKind::ConnectionLost, ..failure }
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn refused(target: &str, refusal: &Refusal) -> TpccError {
             "give the run fewer --connections (all drivers and threads together), or the server more: max_connections, \
              and a restart; a role's or a database's own limit is changed by ALTER ROLE or ALTER DATABASE ... CONNECTION LIMIT"
         }
-        "28P01" => "give the right password in PGPASSWORD or in the connection string",
+        "28P01" => "give the right password in PGPASSWORD or in ~/.pgpass",
         "28000" => "name a user whom the server lets in from here (user=NAME; see its pg_hba.conf)",
         "3D000" => "load the data (hardmeter tpcc load), or name another database with --database",
         "57P03" => "the server is starting, or shutting down: see its log, and try again when it is up",

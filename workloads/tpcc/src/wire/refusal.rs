@@ -9,7 +9,8 @@ pub struct Refusal {
     pub code: String,
     /// The message, in one line.
     pub message: String,
-    /// How many statements of the round trip had been answered, or begun to be, when it came.
+    /// How many statements of the round trip had been answered, or begun to be, when it came. (A statement may fail before
+    /// that, when its parameters are bound and it is planned.)
     pub answered: usize,
     /// ERROR, FATAL or PANIC, not translated.
     severity: String,
@@ -40,10 +41,11 @@ impl Refusal {
         refusal
     }
 
-    /// Whether the server ends the session with it.
+    /// Whether the session is of no use any more. A mere error of class 08 is one that the server has with others behind
+    /// it, and what became of them is not known; but 08P01 is a parameter of a wrong type.
     pub fn ends_session(&self) -> bool {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")
-            || self.code.starts_with("08")
+            || (self.code.starts_with("08") && self.code != "08P01")
             || self.code.starts_with("57P")
     }
 
