@@ -15,6 +15,9 @@ pub struct RunOrder {
     pub warehouses: u32,
     /// Who asks, and when.
     pub mode: Mode,
+    /// How the transactions are mixed.
+    #[serde(default)]
+    pub mix: Mix,
     /// How the transactions are written.
     pub style: Style,
     /// P: database connections of this driver, over all its threads.
@@ -62,6 +65,33 @@ pub enum Mode {
         /// So many a second, on average.
         rate: f64,
     },
+}
+
+/// How a terminal comes to its next transaction (clause 5.2.4.2 has these two techniques).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// By weights that are adjusted in the run, within 5 %, so that the least shares of clause 5.2.3 come out and not much
+    /// more: 12.70 New-Orders a minute and warehouse at most. Only of terminals: the others are dealt cards.
+    #[default]
+    Weights,
+    /// From decks of 23 cards, 10/10/1/1/1: 12.60 at most.
+    Deck,
+}
+
+impl Mix {
+    /// Weights for terminals where so many transactions will be measured that their shares come out, else decks. With
+    /// 28,000 of 1,000 terminals all least shares are held with more than 99 %, with a fifth of that every other time only.
+    pub fn suited(mode: Mode, warehouses: u32, interval_seconds: f64) -> Mix {
+        match mode {
+            Mode::Terminals { time_factor }
+                if f64::from(warehouses) * 10.0 * interval_seconds / (20.8 * time_factor) >= 28_000.0 =>
+            {
+                Mix::Weights
+            }
+            _ => Mix::Deck,
+        }
+    }
 }
 
 /// Which of the waiting transactions goes first.

@@ -23,6 +23,8 @@ pub enum Part {
     OrderLine,
     /// A run: the card that a terminal is dealt, and how long it pauses before.
     Turn,
+    /// A run: which transaction it is, by weights.
+    Card,
     /// A run: what is entered.
     Entry,
     /// A run: when transactions come that no terminal waits for.
@@ -88,6 +90,13 @@ impl Stream {
         }
         numbers
     }
+}
+
+/// 64 random bits for one transaction of a run: what [`Stream::of_transaction`] begins with, for who needs no more.
+pub fn number_of(seed: u64, part: Part, whose: u64, number: u32) -> u64 {
+    // Each name is stirred before the next is added: whose, number and part are small numbers that follow each other.
+    let names = [whose, (u64::from(number) << 8) | part as u64];
+    names.iter().fold(stirred(seed), |sum, &name| stirred(sum ^ name))
 }
 
 /// SplitMix64's finalizer: every bit of the number decides over every bit of what comes out.

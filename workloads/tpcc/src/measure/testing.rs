@@ -2,7 +2,7 @@
 
 use super::{DriverPart, Measured};
 use crate::backend::Style;
-use crate::order::{Mode, Queueing, RunOrder};
+use crate::order::{Mix, Mode, Queueing, RunOrder};
 use crate::random::Constants;
 use crate::time::Micros;
 use crate::work::{Customer, Failure, FailureKind, Input, Kind, NewOrder, OrderLine, Payment, MAX_LINES};
@@ -14,6 +14,7 @@ pub fn order(ramp_seconds: f64, interval_seconds: f64) -> RunOrder {
         first_warehouse: 1,
         warehouses: 4,
         mode: Mode::Terminals { time_factor: 1.0 },
+        mix: Mix::Deck,
         style: Style::Procedures,
         connections: 4,
         threads: 1,

@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::backend::Style;
 use crate::error::TpccError;
 use crate::measure::Recorder;
-use crate::order::{Mode, Queueing, RunOrder};
+use crate::order::{Mix, Mode, Queueing, RunOrder};
 use crate::random::Constants;
 use crate::terminals::Source;
 use crate::time::Micros;
@@ -24,6 +24,7 @@ pub fn order() -> RunOrder {
         first_warehouse: 1,
         warehouses: 4,
         mode: Mode::Terminals { time_factor: 1.0 },
+        mix: Mix::Deck,
         style: Style::Procedures,
         connections: 2,
         threads: 1,

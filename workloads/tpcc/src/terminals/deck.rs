@@ -1,4 +1,4 @@
-//! Which transaction comes next (clause 5.2.4.2): cards, dealt without replacement.
+//! Which transaction comes next: cards, dealt without replacement (clause 5.2.4.2's second technique).
 
 use crate::random::Stream;
 use crate::work::Kind;

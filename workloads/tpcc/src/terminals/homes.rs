@@ -2,6 +2,7 @@
 
 use crate::order::RunOrder;
 use crate::work::TerminalId;
+use std::ops::Range;
 
 /// Terminals of a warehouse (clause 4.2.2).
 pub const TERMINALS_OF_A_WAREHOUSE: u32 = 10;
@@ -60,6 +61,12 @@ impl Homes {
     pub fn home(&self, terminal: TerminalId) -> (u32, u8) {
         let district = terminal.0 % TERMINALS_OF_A_WAREHOUSE + 1;
         (self.warehouse(terminal.0 / TERMINALS_OF_A_WAREHOUSE), district as u8)
+    }
+
+    /// The names of all terminals of the driver, of other threads too.
+    pub fn names(&self) -> Range<u64> {
+        let first = self.name(TerminalId(0));
+        first..first + u64::from(self.warehouses) * u64::from(TERMINALS_OF_A_WAREHOUSE)
     }
 
     /// What draws of a terminal are named by: the same in all drivers and with any number of threads.

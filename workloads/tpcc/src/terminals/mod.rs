@@ -1,10 +1,10 @@
 //! Who asks, and when: the specification's terminals in a timer wheel, clients without think time, a Poisson process.
 //!
 //! ```text
-//! specified   terminals with keying and think times    ([`Mode::Terminals`])     wheel   their timers
-//! clients     each asks again at once                  ([`Mode::Closed`])        deck    which transaction (clause 5.2.4.2)
-//! poisson     they come at a rate                      ([`Mode::Open`])          pause   keying and think times (5.2.5)
-//! homes       which warehouses are whose                                         entry   what is entered (2.4.1 to 2.8.1)
+//! specified   terminals with keying and think times    ([`Mode::Terminals`])    wheel           their timers
+//! clients     each asks again at once                  ([`Mode::Closed`])       deck, weights   which transaction (5.2.4.2)
+//! poisson     they come at a rate                      ([`Mode::Open`])         pause           keying, think times (5.2.5)
+//! homes       which warehouses are whose                                        entry           what is entered (2.4.1 to 2.8.1)
 //! ```
 //!
 //! A terminal is 24 bytes, its timer included, and no thread, no task, no connection: 390,000 of them (the number of Kuroki
@@ -18,11 +18,13 @@ mod homes;
 mod pause;
 mod poisson;
 mod specified;
+mod weights;
 mod wheel;
 
 pub use deck::DECK;
 pub use homes::TERMINALS_OF_A_WAREHOUSE;
 pub use pause::{KEYING_SECONDS, LONGEST_THINK, THINK_SECONDS};
+pub use weights::WEIGHTS;
 
 use crate::measure::Recorder;
 use crate::order::{Mode, RunOrder};
