@@ -74,6 +74,7 @@ impl Sweep {
             .bold_line_style(GREY)
             .x_desc("connections")
             .x_label_formatter(&|x| connections_at(*x))
+            .y_label_formatter(&|y| if highest >= 100.0 { format!("{y:.0}") } else { format!("{y:.2}") })
             .draw()?;
         let chosen = place(self.chosen);
         chart
@@ -92,7 +93,7 @@ impl Sweep {
         }
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
+            .position(SeriesLabelPosition::MiddleLeft)
             .background_style(WHITE)
             .label_font(("sans-serif", 13))
             .draw()?;
