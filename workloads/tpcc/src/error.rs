@@ -81,7 +81,9 @@ impl TpccError {
             TpccError::CpuPlan { remedy, .. } => remedy.clone(),
             TpccError::BadOrder { remedy, .. } => remedy.clone(),
             TpccError::LegFailed { .. } => {
-                "see the server's log, and whether hardmeter tpcc run --mode closed --clients 4 works".into()
+                "see the server's log, and whether hardmeter tpcc run --mode closed --clients 4 works; if it is only \
+                 slow, measure for longer: hardmeter tpcc sweep --leg 10"
+                    .into()
             }
             TpccError::Drawing { .. } => "leave the picture away".into(),
             TpccError::TooLate { .. } => {

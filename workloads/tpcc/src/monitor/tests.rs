@@ -322,3 +322,18 @@ fn whatever_happens_everything_that_was_due_has_one_fate() {
         }
     }
 }
+
+#[test]
+fn who_waits_for_a_lost_connection_is_served_as_soon_as_it_is_back() {
+    // One connection, lost with the first; the second waits for it, and nothing else is due.
+    let mut server = Server::new(1, |work, _| match work.terminal.0 {
+        0 => (Micros(10), failed(FailureKind::ConnectionLost, "")),
+        _ => (Micros(10), success(work.input.kind())),
+    });
+    server.door = Box::new(|_| (Micros(500), true));
+    let mut list = List::of(&[(0, Kind::Payment, 1), (1, Kind::Payment, 1)]);
+    let ran = run(&order(), &mut server, &mut list, &Logs::default());
+    // The first attempt comes after 5 to 15 ms.
+    let response = ran.result.of(Kind::Payment).response.max().unwrap();
+    assert!((Micros(5_000)..=Micros(15_700)).contains(&response), "{response:?}");
+}

@@ -130,8 +130,9 @@ impl<'a, M: Moments> Worker<'a, M> {
                 return Ok(());
             }
             self.take_in(now);
+            // Before anything is given out: an attempt may block, and what was given out might not be sent before it ends.
+            let now = self.reconnect(now);
             self.give_out(now);
-            self.reconnect(now);
             if let Some(reason) = self.hopeless(now) {
                 self.shared.end(now, Ending::Failed { reason });
                 return Ok(());
@@ -226,13 +227,14 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// One attempt at most: it may block.
-    fn reconnect(&mut self, now: Micros) {
+    /// One attempt at most: it may block. Gives the time it is afterwards.
+    fn reconnect(&mut self, begun: Micros) -> Micros {
         let state = &mut self.state;
-        if let Some(connection) = state.connections.to_reconnect(now) {
-            let outcome = self.backend.reconnect(connection).map_err(|error| error.to_string());
-            state.connections.attempted(outcome, now, self.time.now(), &mut state.delays);
-        }
+        let Some(connection) = state.connections.to_reconnect(begun) else { return begun };
+        let outcome = self.backend.reconnect(connection).map_err(|error| error.to_string());
+        let now = self.time.now();
+        state.connections.attempted(outcome, begun, now, &mut state.delays);
+        now
     }
 
     /// Why it is of no use to go on, if it is of none.

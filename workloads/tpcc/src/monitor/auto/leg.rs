@@ -2,6 +2,7 @@
 
 use super::super::{drive_with, Logs, Patience, Sources};
 use super::gauge::Gauge;
+use super::Settings;
 use crate::backend::Backends;
 use crate::error::TpccError;
 use crate::measure::{Ending, RunResult, Times};
@@ -39,7 +40,7 @@ pub(super) struct Course<'a> {
     pub sources: &'a Sources<'a>,
     /// The server's first process, where it can be seen.
     pub server: Option<Process>,
-    pub seconds: f64,
+    pub settings: &'a Settings,
     pub stop: &'a Stop,
 }
 
@@ -53,14 +54,14 @@ impl Progress for Silent {
 impl Course<'_> {
     /// The how-manieth leg; each draws its own transactions. `None`: somebody asked to stop.
     pub fn leg(&self, number: u32, connections: u32) -> Result<Option<Leg>, TpccError> {
-        // A new server process fills its caches first, one after the other on few CPUs.
-        let ramp_seconds = 0.5 + 0.02 * f64::from(connections);
+        let Settings { leg_seconds, ramp_seconds, .. } = *self.settings;
+        let ramp_seconds = ramp_seconds + 0.02 * f64::from(connections);
         let order = RunOrder {
             mode: Mode::Closed { clients: connections },
             connections,
             threads: self.order.threads.min(connections),
             ramp_seconds,
-            interval_seconds: self.seconds,
+            interval_seconds: leg_seconds,
             seed: self.order.seed.wrapping_add(u64::from(number) << 32),
             checkpoint_seconds: None,
             start_at: None,
@@ -80,7 +81,7 @@ impl Course<'_> {
         let gauged = gauge.read();
         let orders = result.of(Kind::NewOrder);
         if orders.completed == 0 {
-            let reason = format!("no New-Order was done in {} s{}", self.seconds, first_error(&result));
+            let reason = format!("no New-Order was done in {leg_seconds} s{}", first_error(&result));
             return Err(TpccError::LegFailed { connections, reason });
         }
         Ok(Some(Leg {

@@ -21,15 +21,18 @@ pub struct Settings {
     pub counts: Vec<u32>,
     /// How often each is measured.
     pub rounds: u32,
-    /// Seconds of a measurement, without its ramp.
+    /// Seconds of a measurement, behind its ramp.
     pub leg_seconds: f64,
+    /// Seconds of the ramp; each connection adds a fiftieth of a second, since server processes fill their caches one after
+    /// the other.
+    pub ramp_seconds: f64,
     /// Not more connections than this, other than those in `counts`.
     pub most: u32,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { counts: Vec::new(), rounds: 3, leg_seconds: 2.0, most: 128 }
+        Settings { counts: Vec::new(), rounds: 3, leg_seconds: 2.0, ramp_seconds: 0.5, most: 128 }
     }
 }
 
@@ -121,7 +124,7 @@ pub(super) fn swept(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Option<Sweep>, TpccError> {
-    let course = Course { order, backends, sources, server, seconds: settings.leg_seconds, stop };
+    let course = Course { order, backends, sources, server, settings, stop };
     let mut field = Field { course, progress, legs: Vec::new(), number: 0, refused: None };
     field.run(settings)
 }

@@ -103,7 +103,7 @@ fn found(most: u32, settings: &Settings, stop: &Stop) -> Result<Option<Sweep>, T
 }
 
 fn quick() -> Settings {
-    Settings { counts: vec![3], rounds: 2, leg_seconds: 0.3, most: 16 }
+    Settings { counts: vec![3], rounds: 2, leg_seconds: 0.3, ramp_seconds: 0.05, most: 16 }
 }
 
 #[test]
