@@ -98,3 +98,22 @@ pub trait Scripts: Send + Sync {
     /// The style in words: "procedures", "client SQL".
     fn description(&self) -> String;
 }
+
+/// For whoever chooses a style at run time.
+impl Scripts for Box<dyn Scripts> {
+    fn statements(&self) -> &[StatementText] {
+        (**self).statements()
+    }
+
+    fn settings(&self) -> &str {
+        (**self).settings()
+    }
+
+    fn new_script(&self) -> Box<dyn Script> {
+        (**self).new_script()
+    }
+
+    fn description(&self) -> String {
+        (**self).description()
+    }
+}
