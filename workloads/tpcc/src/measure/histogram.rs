@@ -74,6 +74,11 @@ impl Times {
             .iter_recorded()
             .map(|bucket| (Micros(bucket.value_iterated_to()), bucket.count_since_last_iteration()))
     }
+
+    /// The shortest time of the bucket that a time belongs to.
+    pub fn bucket_begin(&self, time: Micros) -> Micros {
+        Micros(self.0.lowest_equivalent(time.0))
+    }
 }
 
 impl Serialize for Times {

@@ -1,0 +1,117 @@
+//! What a run's seconds say of its throughput, and how surely.
+//!
+//! Neighbouring seconds are alike (a checkpoint lasts longer than one, a terminal that was late is late again), so that
+//! seconds taken as independent promise too narrow an interval. Means of longer batches are nearly independent: the
+//! method of batch means, with batches of 10 s at least.
+
+use crate::measure::{RunResult, Second};
+use crate::work::Kind;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The shortest batch.
+pub const BATCH_SECONDS: usize = 10;
+/// With fewer batches an interval says nothing.
+pub const FEWEST: usize = 6;
+/// More batches than this are made longer instead.
+const MOST: usize = 30;
+
+/// Whole seconds of the series that lie in the measurement interval.
+pub fn interval(result: &RunResult) -> &[Second] {
+    let begin = result.order.ramp_seconds.ceil() as usize;
+    let end = (result.order.ramp_seconds + result.measured_seconds).floor() as usize;
+    let end = end.min(result.series.len());
+    &result.series[begin.min(end)..end]
+}
+
+/// New-Orders of each second of the measurement interval.
+pub fn new_orders(result: &RunResult) -> Vec<f64> {
+    interval(result).iter().map(|second| second.completed[Kind::NewOrder.index()] as f64).collect()
+}
+
+/// Means over batches of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batches {
+    /// Seconds of each.
+    pub seconds: usize,
+    /// The mean of each, in order.
+    pub means: Vec<f64>,
+}
+
+/// A number, and half the width of its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// Half the width of its 95 % interval.
+    pub half: f64,
+}
+
+impl Batches {
+    /// Batches of some seconds; what is left over at the end belongs to none.
+    pub fn of(values: &[f64]) -> Batches {
+        let seconds = BATCH_SECONDS.max(values.len() / MOST);
+        let means = values.chunks_exact(seconds).map(|batch| batch.iter().sum::<f64>() / seconds as f64);
+        Batches { seconds, means: means.collect() }
+    }
+
+    /// Their mean with its interval; nothing of fewer than [`FEWEST`].
+    pub fn mean(&self) -> Option<Estimate> {
+        let n = self.means.len();
+        if n < FEWEST {
+            return None;
+        }
+        let mean = self.means.iter().sum::<f64>() / n as f64;
+        let variance = self.means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+        Some(Estimate { value: mean, half: quantile_95(n - 1) * (variance / n as f64).sqrt() })
+    }
+
+    /// By how much of its mean it rises (or falls) from the beginning to the end, by a straight line through the batches;
+    /// nothing of fewer than [`FEWEST`], or if nothing was done at all.
+    pub fn trend(&self) -> Option<Estimate> {
+        let n = self.means.len();
+        let mean = self.means.iter().sum::<f64>() / n as f64;
+        if n < FEWEST || mean <= 0.0 {
+            return None;
+        }
+        let middle = (n - 1) as f64 / 2.0;
+        let spread: f64 = (0..n).map(|at| (at as f64 - middle).powi(2)).sum();
+        let along: f64 = self.means.iter().enumerate().map(|(at, value)| (at as f64 - middle) * value).sum();
+        let slope = along / spread;
+        let residual = |at: usize| self.means[at] - mean - slope * (at as f64 - middle);
+        let variance = (0..n).map(|at| residual(at).powi(2)).sum::<f64>() / (n - 2) as f64;
+        let whole = n as f64 / mean;
+        let half = quantile_95(n - 2) * (variance / spread).sqrt();
+        Some(Estimate { value: slope * whole, half: half * whole })
+    }
+}
+
+/// The factor of a 95 % interval, both sides.
+pub fn quantile_95(freedom: usize) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom.max(1) as f64)
+        .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_ten_seconds_or_longer() {
+        let batches = Batches::of(&[2.0; 125]);
+        assert_eq!((batches.seconds, batches.means.len()), (10, 12));
+        assert_eq!(batches.mean(), Some(Estimate { value: 2.0, half: 0.0 }));
+        assert_eq!(Batches::of(&[1.0; 7200]).means.len(), 30);
+        assert_eq!(Batches::of(&[1.0; 59]).mean(), None);
+    }
+
+    #[test]
+    fn the_interval_is_that_of_students_table() {
+        // Six batches 1 to 6: mean 3.5, deviation 1.8708, t(5) = 2.571: 2.571 * 1.8708 / sqrt(6) = 1.963.
+        let batches = Batches { seconds: 10, means: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+        let mean = batches.mean().unwrap();
+        assert!((mean.value - 3.5).abs() < 1e-12 && (mean.half - 1.963).abs() < 1e-3, "{mean:?}");
+        // A straight line has no residual; it rises by 1 a batch, 6 over the whole, of a mean of 3.5.
+        let trend = batches.trend().unwrap();
+        assert!((trend.value - 6.0 / 3.5).abs() < 1e-12 && trend.half < 1e-12, "{trend:?}");
+    }
+}
