@@ -1,7 +1,10 @@
 //! `hardmeter tpcc`: load TPC-C, audit what a load and a run left, ours or another tool's.
 
 mod audit;
+mod compare;
 mod load;
+mod merge;
+mod show;
 
 use super::place::Workload;
 use super::{CommandError, Globals, Outcome};
@@ -25,6 +28,9 @@ pub struct Arguments {
 enum Action {
     Load(load::Load),
     Audit(audit::Audit),
+    Show(show::Show),
+    Compare(compare::Compare),
+    Merge(merge::Merge),
 }
 
 /// Runs the command.
@@ -32,6 +38,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     match &arguments.action {
         Action::Load(load) => load.run(globals),
         Action::Audit(audit) => audit.run(globals),
+        Action::Show(show) => show.run(globals),
+        Action::Compare(compare) => compare.run(globals),
+        Action::Merge(merge) => merge.run(globals),
     }
 }
 

@@ -26,6 +26,12 @@ pub enum TpccError {
     ForeignResult { file: String, reason: String },
     #[error("{file} is a result of another version, {found}; this one knows version {known}")]
     OtherResultVersion { file: String, found: u64, known: u32 },
+    #[error("these results do not add up to one: {reason}")]
+    CannotMerge { reason: String },
+    #[error("these runs cannot be compared: {reasons}")]
+    CannotCompare { reasons: String },
+    #[error("{file} is no price sheet: {reason}")]
+    BadPrices { file: String, reason: String },
     #[error("{file} is a damaged result: {reason}")]
     DamagedResult { file: String, reason: String },
     #[error("the CPU plan cannot be followed: {cause}")]
@@ -77,6 +83,11 @@ impl TpccError {
             TpccError::OtherResultVersion { .. } => {
                 "use the version of hardmeter that wrote it, or run again".into()
             }
+            TpccError::CannotMerge { .. } => "merge the results of one run: the same order, other warehouses for each driver, \
+                                              begun together (--start-at)"
+                .into(),
+            TpccError::CannotCompare { .. } => "compare runs of one mode and size, or say --force".into(),
+            TpccError::BadPrices { .. } => "see hardmeter tpcc show --help for what a price sheet looks like".into(),
             TpccError::DamagedResult { .. } => "use another copy of it, or run again".into(),
             TpccError::CpuPlan { remedy, .. } => remedy.clone(),
             TpccError::BadOrder { remedy, .. } => remedy.clone(),

@@ -14,9 +14,16 @@
 
 mod batches;
 mod chance;
+pub mod compare;
+pub mod context;
+pub mod html;
+pub mod merge;
 mod number;
+pub mod prices;
+pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod text;
 pub mod verdicts;
 
 /// What has to stand wherever a figure of ours does.

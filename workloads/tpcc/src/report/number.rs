@@ -1,7 +1,5 @@
 //! Numbers as people read them.
 
-use crate::time::Micros;
-
 /// A number with as many decimals as it takes to see three digits, thousands apart: `12,861`, `12.9`, `0.0412`.
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -43,11 +41,6 @@ fn thousands(digits: &str) -> String {
     text
 }
 
-/// A time: `812 us`, `12.3 ms`, `4.57 s`.
-pub fn time(time: Micros) -> String {
-    seconds(time.as_seconds())
-}
-
 /// A time in seconds: `812 us`, `12.3 ms`, `4.57 s`.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
@@ -55,11 +48,6 @@ pub fn seconds(seconds: f64) -> String {
         _ if seconds < 1.0 => format!("{} ms", number(seconds * 1e3)),
         _ => format!("{} s", number(seconds)),
     }
-}
-
-/// A time, if there is one.
-pub fn time_or_dash(value: Option<Micros>) -> String {
-    value.map_or_else(|| "-".into(), time)
 }
 
 /// A length of time: `45 s`, `10 min`, `2 h 3 min`.
@@ -113,8 +101,8 @@ mod tests {
         assert_eq!(with_decimals(-1234.567, 2), "-1,234.57");
         assert_eq!(with_decimals(-0.001, 1), "0.0");
         assert_eq!(count(1_000), "1,000");
-        assert_eq!(time(Micros(812)), "812 us");
-        assert_eq!(time(Micros(12_300)), "12.3 ms");
+        assert_eq!(seconds(0.000_812), "812 us");
+        assert_eq!(seconds(0.012_3), "12.3 ms");
         assert_eq!(seconds(4.567), "4.57 s");
         assert_eq!(bytes(20 << 20), "20.0 MiB");
         assert_eq!(duration(45.0), "45 s");

@@ -136,7 +136,7 @@ impl Verdict {
     }
 
     /// The clause is from memory.
-    fn from_memory(self) -> Verdict {
+    fn not_verified(self) -> Verdict {
         Verdict { basis: Basis::NotVerified, ..self }
     }
 

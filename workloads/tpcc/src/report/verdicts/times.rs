@@ -5,6 +5,7 @@ use crate::measure::{KindResult, RunResult, Times};
 use crate::report::chance;
 use crate::time::Micros;
 use crate::work::Kind;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 /// What 90 % of a transaction's response times may be at most (clause 5.2.5.3), in seconds.
 pub fn response_limit(kind: Kind) -> u64 {
@@ -35,7 +36,7 @@ pub(super) fn verdicts(result: &RunResult) -> Vec<Verdict> {
     verdicts.extend(Kind::ALL.map(|kind| lag(result.of(kind))));
     verdicts.push(
         Verdict::on(Group::Times, "5.2.5.1", "menu response time")
-            .from_memory()
+            .not_verified()
             .wanted("90 % within 2 s")
             .not_applicable("terminals are emulated without a menu"),
     );
@@ -59,7 +60,7 @@ fn average(result: &KindResult) -> Verdict {
     let times = &result.response;
     let verdict =
         Verdict::on(Group::Times, "5.2.5.4", format!("{}: average response time", result.kind.name()))
-            .from_memory()
+            .not_verified()
             .wanted("at most what 90 % do not exceed")
             .found(times.mean_seconds(), "s", times.count());
     let (Some(mean), Some(most), Some(deviation)) =
@@ -81,7 +82,7 @@ fn deferred(result: &RunResult) -> Verdict {
     let done = &result.delivery;
     let queued = result.of(Kind::Delivery).completed;
     let verdict = Verdict::on(Group::Times, "2.7.2.2", "deferred deliveries: 90 % done")
-        .from_memory()
+        .not_verified()
         .wanted(format!("within {DELIVERY_SECONDS} s of being queued"))
         .found(done.quantile(0.9).map(Micros::as_seconds), "s", done.count());
     let in_time = done.count_up_to(Micros::seconds(DELIVERY_SECONDS));
@@ -108,7 +109,7 @@ fn skipped(result: &RunResult) -> Verdict {
     let all = skipped + delivered;
     let share = (all > 0).then(|| skipped as f64 / all as f64 * 100.0);
     let verdict = Verdict::on(Group::Times, "2.7.4.2", "districts without an order to deliver")
-        .from_memory()
+        .not_verified()
         .wanted("at most 1 %, or one")
         .found(share, "%", all);
     verdict.ends(if all > 0 && skipped <= 1 {
@@ -130,14 +131,16 @@ fn lag(result: &KindResult) -> Verdict {
 }
 
 /// A verdict on the times of terminals, and the factor of this run's; the verdict alone if it has no terminals.
-fn of_terminals(result: &RunResult, verdict: Verdict, times: &Times) -> Result<(Verdict, f64), Verdict> {
+fn of_terminals(result: &RunResult, verdict: Verdict, times: &Times) -> ControlFlow<Verdict, (Verdict, f64)> {
     match time_factor(result) {
-        None => Err(verdict.not_applicable(without_terminals(result))),
-        Some(factor) if factor <= 0.0 => Err(verdict
-            .ends(Outcome::Deviation)
-            .noting("keying and think times were switched off: time factor 0")),
-        Some(_) if times.count() == 0 => Err(verdict),
-        Some(factor) => Ok((verdict, factor)),
+        None => Break(verdict.not_applicable(without_terminals(result))),
+        Some(factor) if factor <= 0.0 => Break(
+            verdict
+                .ends(Outcome::Deviation)
+                .noting("keying and think times were switched off: time factor 0"),
+        ),
+        Some(_) if times.count() == 0 => Break(verdict),
+        Some(factor) => Continue((verdict, factor)),
     }
 }
 
@@ -163,8 +166,8 @@ fn keying(result: &RunResult, kind: Kind) -> Verdict {
     let verdict = Verdict::on(Group::Times, "5.2.5.2", format!("{}: shortest keying time", kind.name()));
     let wanted = |factor: f64| format!("at least {} s", factor * keying_seconds(kind));
     let (verdict, factor) = match of_terminals(result, verdict.wanted(wanted(1.0)), times) {
-        Ok(judged) => judged,
-        Err(verdict) => return verdict,
+        Continue(judged) => judged,
+        Break(verdict) => return verdict,
     };
     let least = keying_seconds(kind) * factor;
     // A bucket that reaches up to what is wanted may hold nothing shorter; one that ends below does.
@@ -187,8 +190,8 @@ fn thinking(result: &RunResult, kind: Kind) -> Verdict {
     let verdict = Verdict::on(Group::Times, "5.2.5.4", format!("{}: mean think time", kind.name()));
     let wanted = |factor: f64| format!("at least {} s, within chance", factor * think_mean(kind));
     let (verdict, factor) = match of_terminals(result, verdict.wanted(wanted(1.0)), times) {
-        Ok(judged) => judged,
-        Err(verdict) => return verdict,
+        Continue(judged) => judged,
+        Break(verdict) => return verdict,
     };
     let least = think_mean(kind) * factor;
     // The mean of so many times that are drawn with just this mean is below it half of the time; an exponential
@@ -212,8 +215,8 @@ fn distribution(result: &RunResult, kind: Kind) -> Verdict {
         Verdict::on(Group::Times, "5.2.5.4", format!("{}: think times, Kolmogorov-Smirnov", kind.name()))
             .wanted(format!("exponential, cut at 10 means: p > {}", chance::DOUBT));
     let (verdict, factor) = match of_terminals(result, verdict, times) {
-        Ok(judged) => judged,
-        Err(verdict) => return verdict,
+        Continue(judged) => judged,
+        Break(verdict) => return verdict,
     };
     let mean = think_mean(kind) * factor;
     let distance = chance::distance(times, chance::exponential(mean));

@@ -1,0 +1,154 @@
+//! A result as one HTML file that stands alone: no script, no network, no font. It survives mail, archives and machines
+//! without a net, and its own policy forbids it to fetch anything. Text is escaped by `maud`'s macro; control characters of
+//! foreign text are replaced.
+
+mod chart;
+mod graphs;
+mod tables;
+
+use super::number::{self, count, with_decimals};
+use super::prices::Prices;
+use super::summary::{mode_in_words, Summary};
+use super::text::one_line;
+use super::verdicts::{self, Outcome};
+use super::DISCLAIMER;
+use crate::measure::{Ending, RunResult};
+use crate::work::Kind;
+use maud::{html, Markup, PreEscaped, DOCTYPE};
+
+const STYLE: &str = include_str!("page.css");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+/// What else stands on the page.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Other runs of the same system, at other loads: their names, and their results.
+    pub others: Vec<(String, RunResult)>,
+    /// What the system costs.
+    pub prices: Option<Prices>,
+    /// Whether published records are wanted beside it.
+    pub context: bool,
+}
+
+/// The whole page.
+pub fn page(result: &RunResult, extras: &Extras) -> String {
+    let summary = Summary::of(result);
+    let verdicts = verdicts::verdicts(result);
+    let title = format!("{} New-Orders a minute", with_decimals(summary.new_orders_a_minute.floor(), 0));
+    let sections = sections(result, extras, &summary, &verdicts);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "hardmeter " (env!("CARGO_PKG_VERSION")) };
+                title { (title) ", " (DISCLAIMER) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (headline(result, extras, &summary, &verdicts))
+                nav { ul { @for (id, title, _) in &sections { li { a href={ "#" (id) } { (title) } } } } }
+                @for (id, title, body) in &sections { section id=(id) { h2 { (title) } (body) } }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn headline(
+    result: &RunResult,
+    extras: &Extras,
+    summary: &Summary,
+    verdicts: &[verdicts::Verdict],
+) -> Markup {
+    let order = &result.order;
+    let terminals: u64 = result.drivers.iter().map(|driver| u64::from(driver.terminals)).sum();
+    let half = summary.half_interval.map(|half| format!(" \u{b1} {}", number::number(half)));
+    let response = summary.kinds[Kind::NewOrder.index()].response;
+    let cost = summary.driver_cpu_per_1000.map(|cost| format!("{cost:.3} s"));
+    let price = extras.prices.as_ref().and_then(|prices| {
+        let price = prices.per_new_order(summary.new_orders_a_minute)?;
+        Some(format!("{} {}", with_decimals(price, 2), one_line(&prices.currency)))
+    });
+    let short: Vec<_> = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Short).collect();
+    html! {
+        h1 { (if result.environment.system.is_empty() { "A TPC-C-derived run".into() } else { one_line(&result.environment.system) }) }
+        p.faint {
+            (count(u64::from(order.warehouses))) " warehouses, " @if terminals > 0 { (count(terminals)) " " } (mode_in_words(order.mode)) "; "
+            (order.connections) " database connections; " (number::duration(result.measured_seconds)) " after a ramp of "
+            (number::duration(order.ramp_seconds)) "; begun " (number::date(result.started_at))
+        }
+        @match &result.ending {
+            Ending::Complete => {}
+            Ending::Interrupted => { p.alarm { "This run was interrupted. What is shown is what there was until then." } }
+            Ending::Failed { reason } => { p.alarm { "This run failed: " (one_line(reason)) ". What is shown is what there was until then." } }
+        }
+        div.figures {
+            (figure("figure first", &with_decimals(summary.new_orders_a_minute.floor(), 0), &format!("New-Orders a minute{}", half.unwrap_or_default())))
+            (figure("figure", &with_decimals(summary.nopm.floor(), 0), "NOPM: without those rolled back"))
+            (figure("figure", &with_decimals(summary.per_warehouse, 2), "New-Orders a minute and warehouse"))
+            @if let Some(response) = response { (figure("figure", &number::seconds(response.p90), "90 % of New-Order's response times")) }
+            @if let Some(cost) = cost { (figure("figure", &cost, "driver's CPU by 1,000 New-Orders")) }
+            @if let Some(price) = price { (figure("figure", &price, "for a New-Order a minute")) }
+        }
+        p { b { "Derived from TPC-C, not a TPC result" } ", and not comparable to published ones. Verdicts: " (verdicts::summary(verdicts)) "." }
+        @if !short.is_empty() {
+            ul.alarm { @for verdict in short {
+                li { (verdict.name) ": " (verdict.found_in_words()) "; wanted: " (verdict.wanted)
+                    @if !verdict.note.is_empty() { " (" (one_line(&verdict.note)) ")" } }
+            } }
+        }
+    }
+}
+
+fn figure(class: &str, value: &str, what: &str) -> Markup {
+    html! { div class=(class) { b { (value) } span { (what) } } }
+}
+
+type Section = (&'static str, &'static str, Markup);
+
+fn sections(
+    result: &RunResult,
+    extras: &Extras,
+    summary: &Summary,
+    verdicts: &[verdicts::Verdict],
+) -> Vec<Section> {
+    let mut sections = vec![
+        ("verdicts", "Verdicts", tables::verdicts(verdicts)),
+        ("transactions", "Transactions", tables::transactions(summary)),
+        ("course", "Throughput over time", html! { (graphs::throughput(result)) (graphs::series(result)) }),
+        ("responses", "Response times", responses(result, extras)),
+        ("thinking", "Think times", thinking(result)),
+        ("errors", "Failures", tables::errors(result)),
+        ("conditions", "Consistency after the run", tables::conditions(result)),
+        ("parameters", "Parameters and environment", tables::parameters(result, summary)),
+    ];
+    if let Some(prices) = &extras.prices {
+        sections.push(("prices", "Prices", tables::prices(prices, summary.new_orders_a_minute)));
+    }
+    if extras.context {
+        sections.push(("context", "Published records", tables::context(summary.new_orders_a_minute)));
+    }
+    sections
+}
+
+fn responses(result: &RunResult, extras: &Extras) -> Markup {
+    html! {
+        (graphs::load(result, &extras.others))
+        div.charts { @for kind in &result.kinds { (graphs::responses(kind)) } }
+        p.faint { "Each from 0 to four times what 90 % do not exceed (clause 5.6, [m])." }
+    }
+}
+
+fn thinking(result: &RunResult) -> Markup {
+    let figures: Vec<_> = Kind::ALL.into_iter().filter_map(|kind| graphs::thinking(result, kind)).collect();
+    html! {
+        @if figures.is_empty() { p { "None: " (mode_in_words(result.order.mode)) "." } }
+        @else { div.charts { @for figure in &figures { (figure) } } }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! A result for the terminal, and as JSON.
+
+use super::number::{self, count, seconds, with_decimals};
+use super::summary::{mode_in_words, Quantiles, Summary};
+use super::verdicts::{self, Group, Outcome, Verdict};
+use super::DISCLAIMER;
+use crate::measure::{Ending, RunResult};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// A result as text: headline, a line for each transaction, the verdicts.
+pub fn render(result: &RunResult) -> String {
+    let summary = Summary::of(result);
+    let verdicts = verdicts::verdicts(result);
+    let mut text = headline(result, &summary);
+    text.push('\n');
+    text += &kinds(&summary);
+    text.push('\n');
+    text += &costs(result, &summary);
+    if !result.errors.is_empty() {
+        text += "\nfailures of the whole run\n";
+        for errors in &result.errors {
+            let code = if errors.code.is_empty() { "-" } else { &errors.code };
+            let _ = writeln!(
+                text,
+                "  {:<12} {code:<6} {:>9}, {} tried again; the first: {}",
+                errors.kind.name(),
+                count(errors.count),
+                count(errors.retried),
+                one_line(&errors.example)
+            );
+        }
+    }
+    for remark in &result.environment.remarks {
+        let _ = writeln!(text, "remark: {}", one_line(remark));
+    }
+    let _ = write!(text, "\nverdicts: {}\n", verdicts::summary(&verdicts));
+    for group in Group::ALL {
+        let lines: Vec<_> = verdicts.iter().filter(|verdict| verdict.group == group).collect();
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{}", group.title());
+            lines.iter().for_each(|verdict| text += &verdict_line(verdict));
+        }
+    }
+    text += "\n[m] not verified against the official text    [o] our own rule, no clause\n";
+    text
+}
+
+/// The result's figures and verdicts as JSON.
+pub fn json(result: &RunResult) -> serde_json::Value {
+    let verdicts = verdicts::verdicts(result);
+    json!({
+        "disclaimer": DISCLAIMER,
+        "short": verdicts::is_short(&verdicts),
+        "ending": result.ending,
+        "started_at": result.started_at,
+        "summary": Summary::of(result),
+        "verdicts": verdicts,
+        "errors": result.errors,
+        "checkpoints": result.checkpoints,
+        "conditions": result.conditions,
+        "order": result.order,
+        "environment": result.environment,
+        "drivers": result.drivers,
+    })
+}
+
+fn headline(result: &RunResult, summary: &Summary) -> String {
+    let half =
+        summary.half_interval.map_or(String::new(), |half| format!(" \u{b1} {}", number::number(half)));
+    let mut text = format!(
+        "{}{half} New-Orders a minute, {} a warehouse; NOPM {}\n{DISCLAIMER}\n",
+        with_decimals(summary.new_orders_a_minute.floor(), 0),
+        with_decimals(summary.per_warehouse, 2),
+        with_decimals(summary.nopm.floor(), 0),
+    );
+    let order = &result.order;
+    let terminals: u64 = result.drivers.iter().map(|driver| u64::from(driver.terminals)).sum();
+    let _ = writeln!(
+        text,
+        "{} warehouses, {}{}; {} connections; {} after a ramp of {}\n{}, begun {}",
+        count(u64::from(order.warehouses)),
+        if terminals > 0 { format!("{} ", count(terminals)) } else { String::new() },
+        mode_in_words(order.mode),
+        order.connections,
+        number::duration(result.measured_seconds),
+        number::duration(order.ramp_seconds),
+        if result.environment.system.is_empty() { "unknown system" } else { &result.environment.system },
+        number::date(result.started_at)
+    );
+    match &result.ending {
+        Ending::Complete => {}
+        Ending::Interrupted => text += "INTERRUPTED: this is what there was until then\n",
+        Ending::Failed { reason } => {
+            let _ = writeln!(text, "FAILED: {}; this is what there was until then", one_line(reason));
+        }
+    }
+    text
+}
+
+fn kinds(summary: &Summary) -> String {
+    let mut text = format!(
+        "{:<12} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        "",
+        "completed",
+        "share",
+        "p50",
+        "p90",
+        "p95",
+        "p99",
+        "p99.9",
+        "max",
+        "mean",
+        "lag p99",
+        "queue p90",
+        "serv. p90"
+    );
+    for kind in &summary.kinds {
+        let of = |quantiles: &Option<Quantiles>, pick: fn(&Quantiles) -> f64| {
+            quantiles.as_ref().map_or_else(|| "-".into(), |quantiles| seconds(pick(quantiles)))
+        };
+        let response = |pick| of(&kind.response, pick);
+        let _ = writeln!(
+            text,
+            "{:<12} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            kind.kind.name(),
+            count(kind.completed),
+            format!("{:.2} %", kind.share),
+            response(|times| times.p50),
+            response(|times| times.p90),
+            response(|times| times.p95),
+            response(|times| times.p99),
+            response(|times| times.p999),
+            response(|times| times.max),
+            response(|times| times.mean),
+            of(&kind.lag, |times| times.p99),
+            of(&kind.queued, |times| times.p90),
+            of(&kind.service, |times| times.p90),
+        );
+    }
+    if let Some(delivery) = &summary.delivery {
+        let _ = writeln!(
+            text,
+            "deferred deliveries: {} done, 90 % within {}, the longest {}",
+            count(delivery.n),
+            seconds(delivery.p90),
+            seconds(delivery.max)
+        );
+    }
+    text
+}
+
+fn costs(result: &RunResult, summary: &Summary) -> String {
+    let cost =
+        |value: Option<f64>| value.map_or_else(|| "not seen".into(), |value| format!("{value:.4} CPU s"));
+    format!(
+        "by 1,000 New-Orders: driver {}, server {}; driver's memory {} in {}\n",
+        cost(summary.driver_cpu_per_1000),
+        cost(summary.server_cpu_per_1000),
+        number::bytes(summary.driver_resident_bytes),
+        if result.drivers.len() == 1 {
+            "1 process".into()
+        } else {
+            format!("{} processes", result.drivers.len())
+        }
+    )
+}
+
+fn verdict_line(verdict: &Verdict) -> String {
+    let mark = match verdict.basis {
+        verdicts::Basis::Read => "",
+        verdicts::Basis::NotVerified => " [m]",
+        verdicts::Basis::Ours => "[o]",
+    };
+    let n = if verdict.n > 0 { format!("n {}", count(verdict.n)) } else { String::new() };
+    let mut text = format!(
+        "  {:<14}  {:<46} {:>11} {:>13}  {} {}{mark}",
+        verdict.outcome.word(),
+        verdict.name,
+        verdict.found_in_words(),
+        n,
+        verdict.wanted,
+        if verdict.clause.is_empty() { String::new() } else { format!("({})", verdict.clause) },
+    );
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    if !verdict.note.is_empty() && verdict.outcome != Outcome::NotApplicable {
+        let _ = writeln!(text, "                    {}", one_line(&verdict.note));
+    }
+    text
+}
+
+/// What a server or a file said, without what would break lines or colour a terminal.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Errors;
+    use crate::report::testing;
+    use crate::work::Kind;
+
+    #[test]
+    fn the_text_has_the_figures_and_says_what_it_is_not() {
+        let mut result = testing::run(20, 60.0, 120.0, 3);
+        result.errors.push(Errors {
+            kind: Kind::Payment,
+            code: "40001".into(),
+            count: 3,
+            retried: 2,
+            example: "could not\nserialize \u{1b}[31m".into(),
+        });
+        let orders = result.of(Kind::NewOrder);
+        let (all, kept) = (orders.completed, orders.completed - orders.rolled_back);
+        assert!(kept < all);
+        let text = render(&result);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with(&format!("{} \u{b1} ", all / 2)), "{first}");
+        assert!(first.ends_with(&format!("NOPM {}", kept / 2)), "{first}");
+        assert!(text.contains("not a TPC result"));
+        assert!(text.contains("could not serialize  [31m") && !text.contains('\u{1b}'));
+        assert!(text.contains("20 warehouses, 200 terminals with keying"));
+        // A CPU second each: 0.5 s of the driver.
+        let cost =
+            format!("driver {:.4} CPU s, server {:.4} CPU s", 500.0 / all as f64, 12_500.0 / all as f64);
+        assert!(text.contains(&cost), "{text}");
+        let value = json(&result);
+        assert_eq!(value["summary"]["kinds"][0]["completed"], all);
+        assert_eq!(value["short"], false);
+        result.ending = Ending::Failed { reason: "the server went away".into() };
+        assert!(render(&result).contains("FAILED: the server went away"));
+        assert_eq!(json(&result)["short"], true);
+    }
+}
