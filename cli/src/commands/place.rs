@@ -6,7 +6,7 @@ use hardmeter_servers::{
     servers_folder, Cluster, Engine, Programs, ProgramsWanted, ServerError, ServerFolder, Setting,
     StartOptions, Status,
 };
-use hardmeter_session::Target;
+use hardmeter_session::{holds_password, Target};
 use std::path::PathBuf;
 
 #[derive(clap::Args, Debug)]
@@ -98,6 +98,7 @@ impl Place {
     fn connected(&self, workload: &Workload) -> Result<Option<Target>, CommandError> {
         let Some(text) = &self.connection else { return Ok(None) };
         let target = Target::parse(text)?.named(&workload.application());
+        refuse_password(text)?;
         Ok(Some(match &self.database {
             Some(name) => target.with_database(name),
             None => target,
@@ -135,6 +136,17 @@ impl Place {
         let database = self.database.as_deref().unwrap_or(workload.name);
         let target = Target::socket(&state.socket_folder, state.port, &state.user, database);
         Ok(target.named(&workload.application()))
+    }
+}
+
+/// A password on a command line is no secret.
+fn refuse_password(connection: &str) -> Result<(), CommandError> {
+    match holds_password(connection) {
+        false => Ok(()),
+        true => Err(CommandError::new(
+            "there is a password in --connection, where everybody on this machine can read it in the list of processes",
+            "give it in PGPASSWORD or in ~/.pgpass (which only you may read)",
+        )),
     }
 }
 

@@ -91,23 +91,34 @@ pub(crate) fn statement_error(what: &str, error: &postgres::Error) -> SessionErr
 pub(crate) fn connect_error(target: &str, error: &postgres::Error) -> SessionError {
     let (reason, remedy) = match error.as_db_error() {
         Some(told) => (said(told), remedy_of(told)),
-        None => (
-            error.source().map_or_else(|| error.to_string(), ToString::to_string),
-            "see that the server runs and listens on this socket (hardmeter server list, or pg_lsclusters)"
-                .into(),
-        ),
+        None => {
+            let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            let remedy = if reason.contains("password missing") {
+                PASSWORD
+            } else {
+                "see that the server runs and listens on this socket (hardmeter server list, or pg_lsclusters)"
+            };
+            (reason, remedy.into())
+        }
     };
     SessionError::Connect { target: target.to_owned(), reason, remedy }
 }
 
+const PASSWORD: &str = "give the password in PGPASSWORD or in ~/.pgpass (which only you may read)";
+
 fn remedy_of(told: &DbError) -> String {
     let code = told.code();
-    let remedies: [(&SqlState, &str); 9] = [
+    let remedies: [(&SqlState, &str); 10] = [
         (&SqlState::INSUFFICIENT_PRIVILEGE, "connect as a user who may do this, or GRANT it"),
         (&SqlState::DISK_FULL, "free some space on the disk of the server's data"),
         (&SqlState::INVALID_CATALOG_NAME, "make the database (createdb), or name another with --database"),
         (&SqlState::INVALID_AUTHORIZATION_SPECIFICATION, "name a user whom the server lets in: user=NAME"),
-        (&SqlState::INVALID_PASSWORD, "give the password in PGPASSWORD or in ~/.pgpass"),
+        (&SqlState::INVALID_PASSWORD, PASSWORD),
+        (
+            &SqlState::TOO_MANY_CONNECTIONS,
+            "ask for fewer sessions, or let the server take more: max_connections, or the CONNECTION LIMIT of the \
+             role or the database",
+        ),
         (
             &SqlState::UNDEFINED_FILE,
             "install the library for this server's version, or name its folder in the server's \

@@ -11,6 +11,7 @@ mod side_by_side;
 mod stop;
 
 pub use error::SessionError;
+pub use password::holds_password;
 pub use progress::Progress;
 pub use session::{ensure_database, Answer, Cost, Session, Target};
 pub use side_by_side::{side_by_side, usual_jobs};

@@ -55,6 +55,11 @@ fn of_line(line: &str, wanted: Wanted) -> Option<String> {
     same.then_some(password)
 }
 
+/// Whether a connection string, or a URL, has a password in it.
+pub fn holds_password(connection: &str) -> bool {
+    without_password(connection) != connection
+}
+
 /// A connection string without its password, for messages.
 pub(crate) fn without_password(text: &str) -> String {
     // postgresql://user:password@host/...
@@ -66,7 +71,11 @@ pub(crate) fn without_password(text: &str) -> String {
         }
     }
     // A value goes up to a blank, or to the end of its quotes; in a URL up to the next parameter.
-    let Some(at) = text.find("password") else { return text.to_owned() };
+    let is_key = |&(at, _): &(usize, &str)| {
+        let before = text[..at].chars().next_back().is_none_or(|before| " &?\t\n".contains(before));
+        before && text[at + "password".len()..].trim_start().starts_with('=')
+    };
+    let Some((at, _)) = text.match_indices("password").find(is_key) else { return text.to_owned() };
     let behind = at + "password".len();
     let value = behind + text[behind..].len() - text[behind..].trim_start_matches([' ', '=']).len();
     let rest = &text[value..];
@@ -111,6 +120,8 @@ mod tests {
             ("host=a password=secret user=b", "host=a password=... user=b"),
             ("password = 'my secret' host=a", "password=... host=a"),
             ("host=a nonsense=1", "host=a nonsense=1"),
+            ("dbname=password_tests host=a", "dbname=password_tests host=a"),
+            ("dbname=passwords password=x", "dbname=passwords password=..."),
             ("postgresql://me:secret@db1/tpcc", "postgresql://me:...@db1/tpcc"),
             ("postgresql://me:p@ss@db1/tpcc?x=1", "postgresql://me:...@db1/tpcc?x=1"),
             (
