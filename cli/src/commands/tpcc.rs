@@ -1,22 +1,23 @@
-//! `hardmeter tpcc`: load TPC-C, audit what a load and a run left, ours or another tool's.
+//! `hardmeter tpcc`: load and run TPC-C, audit what a load and a run left, ours or another tool's.
 
 mod audit;
 mod compare;
 mod load;
 mod merge;
+mod run;
 mod show;
 
 use super::place::Workload;
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::TpccError;
 
-/// Load TPC-C into PostgreSQL; audit anybody's database of it.
+/// Load and run TPC-C; audit anybody's database of it.
 #[derive(clap::Args, Debug)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Without --server or --connection a throwaway server of its own is used, which load makes.\n\
+    after_help = "Without --server or --connection a throwaway server of its own is used, which load and run make.\n\
                   What this does is derived from TPC-C and gives no TPC result.\n\n\
-                  Example:\n  hardmeter tpcc load --warehouses 4\n  hardmeter tpcc audit\n  \
+                  Example:\n  hardmeter tpcc run --warehouses 10\n  hardmeter tpcc load --warehouses 4\n  hardmeter tpcc audit\n  \
                   hardmeter tpcc audit --foreign benchbase --connection 'host=/run/postgresql dbname=bench'"
 )]
 pub struct Arguments {
@@ -27,6 +28,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     Load(load::Load),
+    Run(run::Run),
     Audit(audit::Audit),
     Show(show::Show),
     Compare(compare::Compare),
@@ -37,6 +39,7 @@ enum Action {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     match &arguments.action {
         Action::Load(load) => load.run(globals),
+        Action::Run(run) => run.run(globals),
         Action::Audit(audit) => audit.run(globals),
         Action::Show(show) => show.run(globals),
         Action::Compare(compare) => compare.run(globals),

@@ -30,12 +30,11 @@ pub use watch::{Seen, Watch};
 
 use crate::measure::Environment;
 
-/// What can be said before a run. `system` is what the backends call themselves; no server: a stub.
-pub fn environment(system: String, server: Option<&mut dyn Server>) -> Environment {
+/// What can be said before a run, but for what the backends call themselves. No server: a stub.
+pub fn environment(server: Option<&mut (dyn Server + 'static)>) -> Environment {
     let Machine { processor, memory_bytes, kernel } = Machine::here();
     let mut environment = Environment {
         hardmeter: env!("CARGO_PKG_VERSION").into(),
-        system,
         processor,
         memory_bytes,
         kernel,

@@ -52,7 +52,7 @@ struct Notes {
     /// When it was found to have started anew.
     restarts: Vec<Micros>,
     refused_checkpoint: Option<String>,
-    /// When a second look at the server's processes showed that they were others.
+    /// Whether the server's processes were others at a later look.
     lost_sight: bool,
 }
 
@@ -139,10 +139,12 @@ fn watch_server(
 ) {
     let mut last: Option<Look> = None;
     let mut next_checkpoint = checkpoint_every.map(Micros::from);
+    let mut asked = false;
     loop {
         match server.look() {
             Ok(look) => {
-                note_look(&mut shared.notes(), last.as_ref(), &look, clock.now());
+                note_look(&mut shared.notes(), last.as_ref(), &look, asked, clock.now());
+                asked = false;
                 last = Some(look);
             }
             // Cancelled by ourselves.
@@ -152,8 +154,9 @@ fn watch_server(
         if let (Some(due), Some(every)) = (next_checkpoint, checkpoint_every) {
             if clock.now() >= due {
                 next_checkpoint = Some(due + every.into());
-                let asked = server.checkpoint();
-                if let (Err(error), false) = (asked, shared.has_ended()) {
+                let done = server.checkpoint();
+                asked = done.is_ok();
+                if let (Err(error), false) = (done, shared.has_ended()) {
                     shared.notes().refused_checkpoint.get_or_insert(error.to_string());
                 }
                 continue; // it is done now: see it
@@ -165,12 +168,17 @@ fn watch_server(
     }
 }
 
-fn note_look(notes: &mut Notes, last: Option<&Look>, look: &Look, now: Micros) {
+/// `asked`: a checkpoint that we asked for is done since the last look.
+fn note_look(notes: &mut Notes, last: Option<&Look>, look: &Look, asked: bool, now: Micros) {
     let Some(last) = last else { return };
+    let requested = asked || look.requested > last.requested;
     if last.start != look.start {
         notes.restarts.push(now);
     } else if last.last_checkpoint != look.last_checkpoint {
-        notes.checkpoints.push((now, look.requested > last.requested));
+        notes.checkpoints.push((now, requested));
+    } else if let (true, Some(checkpoint)) = (requested, notes.checkpoints.last_mut()) {
+        // PostgreSQL counts it a moment after it is done: it was the one that we saw at the last look.
+        checkpoint.1 |= now.saturating_sub(checkpoint.0) < Micros::from(PERIOD * 2);
     }
 }
 
@@ -181,6 +189,8 @@ fn note_absence(shared: &Shared, clock: Clock, server: &mut dyn Server) {
     while shared.goes_on(Duration::from_millis(200)) {
         if server.reconnect().is_ok() {
             let mut notes = shared.notes();
+            // What the processes before used up to their end nobody has seen.
+            notes.lost_sight |= notes.server != server.first_process();
             notes.server = server.first_process();
             if let Some(last) = notes.absences.last_mut() {
                 last.1 = Some(clock.now() - begun);
@@ -264,6 +274,20 @@ mod tests {
         let seen = notes.seen(2_000_000, Micros::seconds(3)..Micros::seconds(5));
         assert_eq!(seen.server, None, "the CPU time of the processes before is gone");
         assert!(seen.remarks[1].contains("found restarted 4 s"), "{seen:?}");
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_counted_late_was_asked_for_all_the_same() {
+        let mut notes = Notes::default();
+        let look =
+            |lsn: &str, requested| Look { last_checkpoint: lsn.into(), requested, start: "today".into() };
+        let seconds =
+            [look("0/1", 3), look("0/2", 3), look("0/2", 4), look("0/2", 4), look("0/3", 4), look("0/4", 4)];
+        for (at, pair) in seconds.windows(2).enumerate() {
+            note_look(&mut notes, Some(&pair[0]), &pair[1], at == 4, Micros::seconds(at as u64));
+        }
+        let requested: Vec<bool> = notes.checkpoints.iter().map(|checkpoint| checkpoint.1).collect();
+        assert_eq!(requested, [true, false, true], "counted late; the server's own; ours");
     }
 
     /// Answers with these looks; `None` is a lost connection. Afterwards the last one again and again.

@@ -1,0 +1,72 @@
+//! A database that a run can begin on: loaded if it was empty, or gone on with.
+
+use super::order::Population;
+use crate::commands::tpcc::load::order_for;
+use crate::commands::workload::{remark, Bar};
+use crate::commands::{CommandError, Globals};
+use hardmeter_session::{ensure_database, Session, Stop, Target};
+use hardmeter_tpcc::load::{load, Loaded, Mark};
+
+/// Makes sure that all warehouses are there. `wanted`: as many as the user said, if he did.
+pub(super) fn populate(
+    target: &Target,
+    wanted: Option<u32>,
+    may_load: bool,
+    stop: &Stop,
+    globals: &Globals,
+) -> Result<Population, CommandError> {
+    ensure_database(target, stop)?;
+    let found = Mark::of(&mut Session::open(target, stop)?)?;
+    let order = match &found {
+        Some(mark) if mark.complete => {
+            check_size(mark, wanted)?;
+            return Ok(Population { warehouses: mark.warehouses, load_last: Some(mark.c_last) });
+        }
+        _ if !may_load => {
+            return Err(CommandError::new(
+                "this driver is one of several, and the database is not loaded",
+                "load it before they begin: hardmeter tpcc load --warehouses N",
+            ))
+        }
+        Some(mark) => {
+            check_size(mark, wanted)?;
+            remark(globals, &format!("going on with a load that was cut off: {}", mark.in_words()));
+            mark.order()
+        }
+        None => {
+            let order = order_for(wanted.unwrap_or(DEFAULT_WAREHOUSES));
+            remark(
+                globals,
+                &format!("loading {} warehouses into {}", order.warehouses, target.description()),
+            );
+            order
+        }
+    };
+    let bar = Bar::new(globals);
+    let loaded = load(target, &order, stop, &bar)?;
+    drop(bar);
+    remark(globals, &in_words(&loaded));
+    Ok(Population { warehouses: loaded.mark.warehouses, load_last: Some(loaded.mark.c_last) })
+}
+
+/// How many warehouses where nobody says it.
+pub(super) const DEFAULT_WAREHOUSES: u32 = 10;
+
+fn check_size(mark: &Mark, wanted: Option<u32>) -> Result<(), CommandError> {
+    match wanted {
+        Some(wanted) if wanted != mark.warehouses => Err(CommandError::new(
+            format!("this database holds {}, not {wanted}", mark.in_words()),
+            format!(
+                "run on those (--warehouses {}), load anew (hardmeter tpcc load --replace --warehouses {wanted}), or name \
+                 another database: --database NAME",
+                mark.warehouses
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn in_words(loaded: &Loaded) -> String {
+    let seconds = &loaded.seconds;
+    format!("loaded in {:.1} s", seconds.copy + seconds.keys + seconds.vacuum)
+}

@@ -1,0 +1,117 @@
+//! What is under test, for a run and for whoever tries several (`sweep`): found or made, loaded, ready for transactions.
+
+use super::order::Population;
+use super::prepare::{populate, DEFAULT_WAREHOUSES};
+use crate::commands::place::Place;
+use crate::commands::tpcc::load::settings_for;
+use crate::commands::tpcc::TPCC;
+use crate::commands::{CommandError, Globals};
+use hardmeter_session::{Progress, SessionError, Stop, Target};
+use hardmeter_tpcc::audit::{self, Tool, Verdict};
+use hardmeter_tpcc::backend::{Backends, Style};
+use hardmeter_tpcc::measure::Condition;
+use hardmeter_tpcc::observe::{Postgres, Server};
+use hardmeter_tpcc::stub::Stub;
+use hardmeter_tpcc::transactions::{install, ClientSql, Procedures};
+use hardmeter_tpcc::wire::PostgresBackends;
+use hardmeter_tpcc::TpccError;
+
+/// What is under test.
+pub(in crate::commands::tpcc) enum System {
+    /// Answers after a fixed time.
+    Stub(Stub),
+    /// A database of PostgreSQL.
+    Postgres(Target),
+}
+
+impl System {
+    /// What `--server` and so on name, or a throwaway server, which is made if it is not there.
+    pub(in crate::commands::tpcc) fn find_or_make(
+        place: &Place,
+        warehouses: Option<u32>,
+        globals: &Globals,
+    ) -> Result<System, CommandError> {
+        let settings = settings_for(warehouses.unwrap_or(DEFAULT_WAREHOUSES));
+        Ok(System::Postgres(place.find_or_make(&TPCC, &settings, globals)?))
+    }
+
+    /// What it holds; an empty database is loaded, a load that was cut off gone on with. `may_load`: not by one driver of
+    /// several.
+    pub(in crate::commands::tpcc) fn population(
+        &self,
+        wanted: Option<u32>,
+        may_load: bool,
+        stop: &Stop,
+        globals: &Globals,
+    ) -> Result<Population, CommandError> {
+        match self {
+            System::Stub(_) => {
+                Ok(Population { warehouses: wanted.unwrap_or(DEFAULT_WAREHOUSES), load_last: None })
+            }
+            System::Postgres(target) => populate(target, wanted, may_load, stop, globals),
+        }
+    }
+
+    /// What transactions go to: stored procedures are installed, connections are not open yet.
+    pub(in crate::commands::tpcc) fn backends(
+        &self,
+        style: Style,
+        stop: &Stop,
+    ) -> Result<Box<dyn Backends>, CommandError> {
+        Ok(match self {
+            System::Stub(stub) => Box::new(*stub),
+            System::Postgres(target) => match style {
+                Style::Procedures => {
+                    install(target, stop).map_err(not_installed)?;
+                    Box::new(PostgresBackends::new(target.clone(), Procedures::new()))
+                }
+                Style::Client => Box::new(PostgresBackends::new(target.clone(), ClientSql::new())),
+            },
+        })
+    }
+
+    /// Somebody who looks on at it. `stop` is his own.
+    pub(in crate::commands::tpcc) fn observer(
+        &self,
+        stop: &Stop,
+    ) -> Result<Option<Box<dyn Server>>, TpccError> {
+        Ok(match self {
+            System::Stub(_) => None,
+            System::Postgres(target) => Some(Box::new(Postgres::open(target, stop)?)),
+        })
+    }
+
+    /// The twelve conditions, if it holds data.
+    pub(super) fn conditions(
+        &self,
+        stop: &Stop,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Condition>, TpccError> {
+        let checked = match self {
+            System::Stub(_) => Vec::new(),
+            System::Postgres(target) => audit::check_conditions(target, Tool::Hardmeter, stop, progress)?,
+        };
+        let condition = |one: audit::Condition| Condition {
+            number: one.number,
+            rule: one.rule.into(),
+            held: match one.verdict {
+                Verdict::Held => Some(true),
+                Verdict::Short => Some(false),
+                Verdict::Undecided | Verdict::NotApplicable => None,
+            },
+            examples: one.examples,
+        };
+        Ok(checked.into_iter().map(condition).collect())
+    }
+}
+
+/// Who may not make procedures can do without.
+fn not_installed(error: TpccError) -> CommandError {
+    match &error {
+        TpccError::Session(SessionError::Statement { code, .. }) if code == "42501" => CommandError::new(
+            &error,
+            "let this user make procedures (GRANT CREATE ON SCHEMA public), or do without: --style client",
+        ),
+        _ => error.into(),
+    }
+}
