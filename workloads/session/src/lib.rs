@@ -14,5 +14,5 @@ pub use error::SessionError;
 pub use password::holds_password;
 pub use progress::Progress;
 pub use session::{ensure_database, Answer, Cost, Session, Target};
-pub use side_by_side::{side_by_side, usual_jobs};
+pub use side_by_side::{side_by_side, side_by_side_over, usual_jobs};
 pub use stop::Stop;

@@ -14,12 +14,22 @@ pub fn side_by_side<T: Send, E: From<SessionError> + Send>(
     tasks: impl IntoIterator<Item = T>,
     run: impl Fn(&mut Session, T) -> Result<(), E> + Sync,
 ) -> Result<f64, E> {
+    side_by_side_over(jobs, || Ok(Session::open(target, stop)?), tasks, run)
+}
+
+/// The same, over sessions of any kind.
+pub fn side_by_side_over<S, T: Send, E: Send>(
+    jobs: usize,
+    open: impl Fn() -> Result<S, E> + Sync,
+    tasks: impl IntoIterator<Item = T>,
+    run: impl Fn(&mut S, T) -> Result<(), E> + Sync,
+) -> Result<f64, E> {
     let begin = Instant::now();
     let tasks: Mutex<VecDeque<T>> = Mutex::new(tasks.into_iter().collect());
     let failed: Mutex<Option<E>> = Mutex::new(None);
     let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let work = || -> Result<(), E> {
-        let mut session = Session::open(target, stop)?;
+        let mut session = open()?;
         while failed.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             let Some(task) = next() else { break };
             run(&mut session, task)?;

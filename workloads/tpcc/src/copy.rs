@@ -1,9 +1,23 @@
-//! Rows in PostgreSQL's binary COPY format. It spares the server parsing, and us printing, which are most of a load.
+//! Rows in PostgreSQL's binary COPY format, which spares the server parsing, and us printing, which are most of a load; or
+//! in lines of text, as MariaDB's LOAD DATA reads them.
+
+use std::io::Write;
 
 /// Rows being made.
 #[derive(Debug, Default)]
 pub struct Rows {
     bytes: Vec<u8>,
+    form: Form,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, Default)]
+enum Form {
+    /// Binary COPY.
+    #[default]
+    Copy,
+    /// A line for each row, tabulators between fields; so many fields of the row that was begun are still to come.
+    Lines { left: i16 },
 }
 
 /// What every binary COPY begins with: signature, no flags, no extension.
@@ -39,7 +53,13 @@ pub struct Timestamp(pub i64);
 impl Rows {
     /// No rows, appended to bytes that were there.
     pub fn new(bytes: Vec<u8>) -> Rows {
-        Rows { bytes }
+        Rows { bytes, form: Form::Copy }
+    }
+
+    /// No rows, as lines of text, appended to bytes that were there: tabulators between fields, `\N` for NULL, nothing
+    /// escaped, for texts of TPC-C have letters, digits, dashes and underscores only.
+    pub fn lines(bytes: Vec<u8>) -> Rows {
+        Rows { bytes, form: Form::Lines { left: 0 } }
     }
 
     /// The bytes.
@@ -59,12 +79,27 @@ impl Rows {
 
     /// Begins a row.
     pub fn row(&mut self, columns: i16) -> &mut Rows {
-        self.bytes.extend_from_slice(&columns.to_be_bytes());
+        match &mut self.form {
+            Form::Copy => self.bytes.extend_from_slice(&columns.to_be_bytes()),
+            Form::Lines { left } => *left = columns,
+        }
         self
+    }
+
+    /// Writes a field of a line, if rows are lines.
+    fn in_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let Form::Lines { left } = &mut self.form else { return false };
+        write(&mut self.bytes);
+        *left -= 1;
+        self.bytes.push(if *left == 0 { b'\n' } else { b'\t' });
+        true
     }
 
     /// `integer`.
     pub fn integer(&mut self, value: u32) -> &mut Rows {
+        if self.in_line(|bytes| printed(bytes, format_args!("{value}"))) {
+            return self;
+        }
         self.bytes.extend_from_slice(&4i32.to_be_bytes());
         self.bytes.extend_from_slice(&value.to_be_bytes());
         self
@@ -72,12 +107,18 @@ impl Rows {
 
     /// NULL, of any type.
     pub fn null(&mut self) -> &mut Rows {
+        if self.in_line(|bytes| bytes.extend_from_slice(b"\\N")) {
+            return self;
+        }
         self.bytes.extend_from_slice(&(-1i32).to_be_bytes());
         self
     }
 
     /// `timestamp`.
     pub fn timestamp(&mut self, value: Timestamp) -> &mut Rows {
+        if self.in_line(|bytes| printed(bytes, format_args!("{value}"))) {
+            return self;
+        }
         self.bytes.extend_from_slice(&8i32.to_be_bytes());
         self.bytes.extend_from_slice(&value.0.to_be_bytes());
         self
@@ -90,6 +131,10 @@ impl Rows {
 
     /// A text that `make` appends.
     pub fn made(&mut self, make: impl FnOnce(&mut Vec<u8>)) -> &mut Rows {
+        if matches!(self.form, Form::Lines { .. }) {
+            self.in_line(make);
+            return self;
+        }
         let length_at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
         make(&mut self.bytes);
@@ -101,6 +146,9 @@ impl Rows {
     /// `numeric`: groups of four decimal digits, most significant first, `weight` being the power of 10,000 of the
     /// first (numeric_send in PostgreSQL's numeric.c).
     pub fn numeric(&mut self, value: Decimal) -> &mut Rows {
+        if self.in_line(|bytes| printed(bytes, format_args!("{value}"))) {
+            return self;
+        }
         let align = [1, 1000, 100, 10, 1][usize::from(value.scale)];
         let fraction_groups = i16::from(value.scale > 0);
         let mut rest = value.units.unsigned_abs() * align;
@@ -129,9 +177,72 @@ impl Rows {
     }
 }
 
+/// A Vec takes whatever is written.
+fn printed(bytes: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    bytes.write_fmt(text).expect("memory takes all bytes");
+}
+
+impl std::fmt::Display for Decimal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let one = 10u64.pow(u32::from(self.scale));
+        let (sign, units) = (if self.units < 0 { "-" } else { "" }, self.units.unsigned_abs());
+        write!(formatter, "{sign}{}.{:0digits$}", units / one, units % one, digits = usize::from(self.scale))
+    }
+}
+
+impl std::fmt::Display for Timestamp {
+    /// Its second, as SQL writes it.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = self.0.div_euclid(1_000_000);
+        let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        // The calendar repeats itself every 146,097 days, 400 years. Counted from 2000-03-01, leap days end years.
+        let day = (days - 60).rem_euclid(146_097);
+        let cycles = (days - 60).div_euclid(146_097);
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let of_year = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let of_month = of_year - (153 * month + 2) / 5 + 1;
+        let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
+        write!(
+            formatter,
+            "{:04}-{month:02}-{of_month:02} {:02}:{:02}:{:02}",
+            2000 + 400 * cycles + year,
+            time / 3600,
+            time / 60 % 60,
+            time % 60
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_as_load_data_reads_them() {
+        let mut rows = Rows::lines(vec![]);
+        for _ in 0..2 {
+            rows.row(6).integer(7).text(b"ab").null().numeric(Decimal::cents(-1_000));
+            rows.numeric(Decimal::rate(1)).timestamp(Timestamp(0));
+        }
+        let line = "7\tab\t\\N\t-10.00\t0.0001\t2000-01-01 00:00:00\n";
+        assert_eq!(String::from_utf8(rows.into_bytes()).unwrap(), line.repeat(2));
+    }
+
+    #[test]
+    fn instants_are_those_of_the_calendar() {
+        // Seconds since 1970 by date(1): `date -u -d 2026-11-22T07:30:05 +%s`, and so on.
+        for (unix, text) in [
+            (1_795_332_605, "2026-11-22 07:30:05"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (4_107_542_399, "2100-02-28 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+            (946_684_799, "1999-12-31 23:59:59"),
+            (13_569_465_600, "2400-01-01 00:00:00"),
+        ] {
+            assert_eq!(Timestamp((unix - 946_684_800) * 1_000_000).to_string(), text);
+        }
+    }
 
     fn numeric(units: i64, scale: u8) -> Vec<i16> {
         let mut rows = Rows::default();

@@ -73,7 +73,8 @@ impl Table {
         self.columns().lines().filter(|line| !line.trim().is_empty()).count() as i16
     }
 
-    fn columns(self) -> &'static str {
+    /// Its columns and their types, as CREATE TABLE says them.
+    pub(crate) fn columns(self) -> &'static str {
         match self {
             Table::Item => {
                 "i_id integer NOT NULL,
