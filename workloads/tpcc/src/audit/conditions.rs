@@ -119,8 +119,8 @@ pub const ALL: [Rule; 12] = [
 ];
 
 /// The condition that speaks of the initial population only.
-const INITIAL_ONLY: u8 = 11;
-const EXAMPLES: usize = 3;
+pub(crate) const INITIAL_ONLY: u8 = 11;
+pub(crate) const EXAMPLES: usize = 3;
 
 /// Checks all conditions in the session's snapshot.
 pub fn check(

@@ -102,6 +102,18 @@ pub fn check_conditions(
     Ok(conditions)
 }
 
+/// Whoever answers questions on the rows: an engine's session.
+pub(crate) trait Questions {
+    /// The rows of a statement that is written so that all engines understand it. `what` is for messages.
+    fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError>;
+}
+
+impl Questions for Session {
+    fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError> {
+        Ok(self.query(what, sql)?.rows)
+    }
+}
+
 /// Audits a database.
 pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
     let started = Instant::now();

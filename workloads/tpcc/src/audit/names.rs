@@ -52,7 +52,7 @@ impl Tool {
     }
 
     /// A statement with its names in place of `{customer}` and the like.
-    pub(super) fn fill(self, sql: &str) -> String {
+    pub(crate) fn fill(self, sql: &str) -> String {
         Table::ALL
             .into_iter()
             .fold(sql.to_owned(), |sql, table| sql.replace(&format!("{{{table}}}"), &self.table(table)))
