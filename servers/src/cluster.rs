@@ -127,6 +127,11 @@ impl Cluster {
         &self.programs
     }
 
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.state.socket_folder.join(self.state.engine.ways().socket_name(&self.state))
+    }
+
     /// Whether it runs.
     pub fn status(&self) -> Status {
         match &self.state.process {

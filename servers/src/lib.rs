@@ -35,6 +35,7 @@ mod log;
 mod process;
 mod programs;
 mod settings;
+mod shards;
 mod state;
 
 pub use account::Account;
@@ -44,4 +45,5 @@ pub use error::ServerError;
 pub use folders::{cache_folder, default_server_folder, servers_folder, ServerFolder};
 pub use programs::{Programs, ProgramsWanted};
 pub use settings::Setting;
+pub use shards::{shard_folder, shard_folders};
 pub use state::{Loaded, State};
