@@ -18,6 +18,10 @@ pub enum TpccError {
     BadMark { mark: String },
     #[error("this database holds no data of TPC-C that were looked for: there is no table {table}")]
     NoData { table: String },
+    #[error("{connection} is no description of a connection to MariaDB: {reason}")]
+    BadConnection { connection: String, reason: String },
+    #[error("{what} cannot be done with MariaDB: {reason}")]
+    NotInMariadb { what: String, reason: String, remedy: String },
     #[error("the data of TPC-C in this database are incomplete: {missing} of {all} warehouses are missing")]
     Incomplete { missing: u32, all: u32 },
     #[error("cannot {action} {file}: {error}")]
@@ -70,6 +74,12 @@ impl TpccError {
                 "load them (hardmeter tpcc load), name another database, or say which tool made them: --foreign NAME"
                     .into()
             }
+            TpccError::BadConnection { .. } => {
+                "write it as a URL: mysql://USER@HOST:PORT/DATABASE, or \
+                 mysql://USER@localhost/DATABASE?socket=/run/mysqld/mysqld.sock; the password may be in MYSQL_PWD"
+                    .into()
+            }
+            TpccError::NotInMariadb { remedy, .. } => remedy.clone(),
             TpccError::Incomplete { .. } => {
                 "go on with the load: the same hardmeter tpcc load again".into()
             }

@@ -1,0 +1,99 @@
+//! An audit of a database in MariaDB: the same questions as in PostgreSQL.
+
+use super::conditions;
+use super::load::Mark;
+use super::session::{Rows, Session};
+use super::sites::Sites;
+use super::target::Target;
+use crate::audit::{driver, Audit, Condition, Finding, Questions, Tool, Verdict};
+use crate::error::TpccError;
+use crate::schema::Table;
+use hardmeter_session::{Progress, Stop};
+use std::time::Instant;
+
+impl Questions for Session {
+    fn rows(&mut self, what: &str, sql: &str) -> Result<Rows, TpccError> {
+        Session::rows(self, what, sql)
+    }
+}
+
+/// Audits a database.
+///
+/// In one snapshot, so that it may run beside a workload: with Spider the snapshots of the servers are taken one after the
+/// other, and an audit beside a workload there may see half of a transaction. What it finds at rest is so.
+pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
+    let begin = Instant::now();
+    let (mut session, servers) = begun(target, tool, stop)?;
+    let count = tool.fill("SELECT count(*) FROM {warehouse}");
+    let count = session.single("counting warehouses", &count)?;
+    let warehouses = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    let conditions = conditions::check(&mut session, tool, progress)?;
+    let mut findings = driver::examine(&mut session, tool, warehouses, progress)?;
+    session.execute("ending the audit", "COMMIT")?;
+    if servers > 0 {
+        findings.push(in_doubt(target, &mut session, servers, stop)?);
+    }
+    Ok(Audit { tool, warehouses, conditions, findings, seconds: begin.elapsed().as_secs_f64() })
+}
+
+/// The twelve conditions alone.
+pub fn check_conditions(
+    target: &Target,
+    tool: Tool,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Vec<Condition>, TpccError> {
+    let (mut session, _) = begun(target, tool, stop)?;
+    conditions::check(&mut session, tool, progress)
+}
+
+/// A session in a snapshot of the data, and how many servers there are behind it.
+fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, u32), TpccError> {
+    let mut session = Session::open(target, stop)?;
+    for table in Table::ALL {
+        let name = tool.table(table);
+        let sql = format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '{name}'"
+        );
+        if session.single("looking for tables", &sql)?.is_none() {
+            return Err(TpccError::NoData { table: name });
+        }
+    }
+    let servers = match tool {
+        Tool::Hardmeter => Mark::of(&mut session)?.map_or(0, |mark| mark.layout.servers()),
+        _ => 0,
+    };
+    // Groups of order lines should stay in memory.
+    session.execute(
+        "beginning the audit",
+        "SET SESSION tmp_table_size = 256 * 1024 * 1024, SESSION max_heap_table_size = 256 * 1024 * 1024, \
+         SESSION sort_buffer_size = 64 * 1024 * 1024",
+    )?;
+    if servers > 0 {
+        session.execute(
+            "beginning the audit",
+            "SET SESSION spider_use_consistent_snapshot = 1, SESSION spider_use_all_conns_snapshot = 1",
+        )?;
+    }
+    session.execute("beginning the audit", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")?;
+    Ok((session, servers))
+}
+
+/// Transactions that servers behind the head hold prepared: their rows stay locked until somebody decides, and Spider does not.
+fn in_doubt(target: &Target, head: &mut Session, servers: u32, stop: &Stop) -> Result<Finding, TpccError> {
+    let sites = Sites::of(target, head, servers)?;
+    let mut sessions = sites.sessions(stop);
+    let mut prepared = 0;
+    for site in sites.data() {
+        prepared += sessions.at(site)?.rows("asking for prepared transactions", "XA RECOVER")?.len();
+    }
+    Ok(Finding {
+        name: "transactions left prepared on servers",
+        clause: "3.2, 3.5",
+        value: Some(prepared as f64),
+        unit: "",
+        n: u64::from(servers),
+        expected: "0".into(),
+        verdict: if prepared == 0 { Verdict::Held } else { Verdict::Short },
+    })
+}

@@ -1,0 +1,259 @@
+//! MariaDB as a [`Backend`]: a thread for each connection, which waits for its answers.
+//!
+//! The protocol of MariaDB has one statement under way at a time, and the crate that speaks it blocks. So threads do what an
+//! event loop does for PostgreSQL; what they cost the driver is outside of the bars, which are PostgreSQL's.
+
+use super::client::{self, Trouble};
+use super::load::Mark;
+use super::session::Session;
+use super::target::Target;
+use super::{fault, procedures};
+use crate::backend::{Backend, Backends, Style};
+use crate::error::TpccError;
+use crate::time::{Clock, Micros};
+use crate::work::{Completion, ConnectionId, Failure, FailureKind, Input, Outcome, Work};
+use hardmeter_session::{SessionError, Stop};
+use mysql::prelude::Queryable;
+use mysql::{Conn, Error};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::thread::JoinHandle;
+
+/// A database of TPC-C in MariaDB, and how the transactions on it are written.
+#[derive(Clone, Debug)]
+pub struct Mariadb {
+    target: Target,
+    style: Style,
+    spread: bool,
+    description: String,
+}
+
+impl Mariadb {
+    /// The database that a load of ours filled. With procedures, they are made.
+    pub fn new(target: &Target, style: Style, stop: &Stop) -> Result<Mariadb, TpccError> {
+        let mut session = Session::open(target, stop)?;
+        let servers = Mark::of(&mut session)?.map_or(0, |mark| mark.layout.servers());
+        if style == Style::Procedures {
+            procedures::install(&mut session)?;
+        }
+        let version = session.single("asking for the version", "SELECT version()")?.unwrap_or_default();
+        // "10.11.19-MariaDB-0+deb12u1": what follows is the packager's.
+        let version = version.split('-').next().unwrap_or_default();
+        let spread = match servers {
+            0 => String::new(),
+            servers => format!(" over {servers} servers by Spider"),
+        };
+        let written = match style {
+            Style::Procedures => "procedures",
+            Style::Client => "client SQL",
+        };
+        let description = format!("MariaDB {version}{spread}, {}, {written}", target.description());
+        Ok(Mariadb { target: target.clone(), style, spread: servers > 0, description })
+    }
+
+    fn connect(&self) -> Result<Conn, TpccError> {
+        let mut connection = self.target.connect()?;
+        let mut settings = "SET SESSION autocommit = 0".to_owned();
+        if self.spread {
+            // A transaction over several servers is committed by two-phase commit, or on none.
+            settings += ", SESSION spider_internal_xa = 1";
+        }
+        connection.query_drop(settings).map_err(|error| fault::running("preparing a connection", &error))?;
+        Ok(connection)
+    }
+}
+
+impl Backends for Mariadb {
+    fn open(&self, connections: u32, clock: Clock) -> Result<Box<dyn Backend>, TpccError> {
+        Ok(Box::new(Pool::open(self, connections, clock)?))
+    }
+
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+}
+
+/// What a thread is told. Nearly always work: to box it would cost more than the room.
+#[allow(clippy::large_enum_variant)]
+enum Order {
+    Work(Work, Micros),
+    Reconnect(Sender<Result<(), TpccError>>),
+}
+
+/// A connection's thread, and the way to it.
+struct Worker {
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+    busy: bool,
+}
+
+/// The connections of one thread of the driver.
+struct Pool {
+    workers: Vec<Worker>,
+    done: Receiver<Completion>,
+    /// What could not even be given to its thread.
+    refused: Vec<Completion>,
+    clock: Clock,
+}
+
+impl Pool {
+    fn open(database: &Mariadb, connections: u32, clock: Clock) -> Result<Pool, TpccError> {
+        let (completions, done) = channel();
+        let mut workers = Vec::with_capacity(connections as usize);
+        for number in 0..connections {
+            let mut line = Line {
+                database: database.clone(),
+                id: ConnectionId(number),
+                connection: Some(database.connect()?),
+                clock,
+            };
+            let (orders, taken) = channel();
+            let completions = completions.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("mariadb-{number}"))
+                .spawn(move || line.serve(&taken, &completions))
+                .map_err(|error| fault::running("starting a connection's thread", &Error::IoError(error)))?;
+            workers.push(Worker { orders: Some(orders), thread: Some(thread), busy: false });
+        }
+        Ok(Pool { workers, done, refused: Vec::new(), clock })
+    }
+
+    fn take(&mut self, completion: Completion, done: &mut Vec<Completion>) {
+        self.workers[completion.connection.0 as usize].busy = false;
+        done.push(completion);
+    }
+}
+
+impl Backend for Pool {
+    fn connections(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
+    fn submit(&mut self, connection: ConnectionId, work: Work, now: Micros) {
+        let worker = &mut self.workers[connection.0 as usize];
+        debug_assert!(!worker.busy, "a connection has one piece of work at a time");
+        worker.busy = true;
+        let Some(orders) = &worker.orders else { return };
+        if let Err(returned) = orders.send(Order::Work(work, now)) {
+            // Only a thread that panicked hangs up.
+            if let Order::Work(work, now) = returned.0 {
+                let outcome = Outcome::Failed(lost("the connection's thread has ended"));
+                self.refused.push(Completion { connection, work, dispatched: now, answered: now, outcome });
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Option<Micros>, done: &mut Vec<Completion>) -> Result<(), TpccError> {
+        let had = done.len();
+        for completion in std::mem::take(&mut self.refused) {
+            self.take(completion, done);
+        }
+        if done.len() == had {
+            let first = match until {
+                // Nothing is under way and nothing will come: to wait for it would be for ever.
+                None if self.workers.iter().all(|worker| !worker.busy) => return Ok(()),
+                None => self.done.recv().ok(),
+                Some(until) => {
+                    let left = until.saturating_sub(self.clock.now());
+                    self.done.recv_timeout(left.into()).ok()
+                }
+            };
+            if let Some(completion) = first {
+                self.take(completion, done);
+            }
+        }
+        while let Ok(completion) = self.done.try_recv() {
+            self.take(completion, done);
+        }
+        Ok(())
+    }
+
+    fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
+        let ended = || SessionError::ServerGone { what: "connecting anew".into() }.into();
+        let (answer, answered) = channel();
+        let worker = &self.workers[connection.0 as usize];
+        let Some(orders) = &worker.orders else { return Err(ended()) };
+        orders.send(Order::Reconnect(answer)).map_err(|_| ended())?;
+        answered.recv().map_err(|_| ended())?
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            worker.orders = None;
+            // One that still waits for the server ends by itself, should the server ever answer.
+            if !worker.busy {
+                if let Some(thread) = worker.thread.take() {
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+/// A connection, in its own thread.
+struct Line {
+    database: Mariadb,
+    id: ConnectionId,
+    connection: Option<Conn>,
+    clock: Clock,
+}
+
+impl Line {
+    fn serve(&mut self, orders: &Receiver<Order>, completions: &Sender<Completion>) {
+        while let Ok(order) = orders.recv() {
+            match order {
+                Order::Reconnect(answer) => {
+                    self.connection = None;
+                    let connected = self.database.connect().map(|connection| {
+                        self.connection = Some(connection);
+                    });
+                    // Whoever asked may have left.
+                    let _ = answer.send(connected);
+                }
+                Order::Work(work, dispatched) => {
+                    let outcome = self.transact(&work.input);
+                    let answered = self.clock.now();
+                    let connection = self.id;
+                    let done = Completion { connection, work, dispatched, answered, outcome };
+                    if completions.send(done).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn transact(&mut self, input: &Input) -> Outcome {
+        let Some(connection) = &mut self.connection else {
+            return Outcome::Failed(lost("the connection is not open"));
+        };
+        let result = match self.database.style {
+            Style::Client => client::transact(connection, input),
+            Style::Procedures => procedures::transact(connection, input),
+        };
+        match result {
+            Ok(outcome) => outcome,
+            Err(trouble) => Outcome::Failed(self.clear_up(&trouble)),
+        }
+    }
+
+    /// Takes back what a failed transaction left, so that the connection can go on; after a lock wait timeout MariaDB has taken
+    /// back one statement only.
+    fn clear_up(&mut self, trouble: &Trouble) -> Failure {
+        let mut failure = trouble.failure();
+        let rolled_back =
+            self.connection.as_mut().is_some_and(|connection| connection.query_drop("ROLLBACK").is_ok());
+        if failure.kind != FailureKind::ConnectionLost && !rolled_back {
+            failure.kind = FailureKind::ConnectionLost;
+        }
+        if failure.kind == FailureKind::ConnectionLost {
+            self.connection = None;
+        }
+        failure
+    }
+}
+
+fn lost(message: &str) -> Failure {
+    Failure { kind: FailureKind::ConnectionLost, code: String::new(), message: message.to_owned() }
+}

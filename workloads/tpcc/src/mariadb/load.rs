@@ -1,0 +1,348 @@
+//! Loading MariaDB: the same rows, a warehouse in one transaction, by `LOAD DATA LOCAL`.
+//!
+//! Tables have their primary keys from the beginning, for InnoDB keeps rows in their order, and that is the order in which
+//! they are made; the two further indexes come when all rows are there. Over several servers ([`Layout::Shards`]) each
+//! warehouse goes to its server directly: the head would read every row and send it on.
+
+use super::schema::{create, create_on_head, further_indexes, Layout};
+use super::session::Session;
+use super::sites::{servers_of, Sites};
+use super::target::Target;
+use crate::copy::{Rows, Timestamp};
+use crate::error::TpccError;
+use crate::load::Phases;
+use crate::population::Population;
+use crate::random::Constants;
+use crate::schema::{Table, CREATE_LOAD_TABLE, LOAD_TABLE};
+use hardmeter_session::{side_by_side_over, Progress, Stop};
+use serde::{Deserialize, Serialize};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What to load.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOrder {
+    /// How many warehouses.
+    pub warehouses: u32,
+    /// What decides over the rows.
+    pub seed: u64,
+    /// How the tables lie.
+    pub layout: Layout,
+    /// Whether tables of TPC-C that are there already, of a load of ours, may be thrown away.
+    pub replace: bool,
+    /// How many sessions work side by side.
+    pub jobs: usize,
+}
+
+/// What a database was loaded with, as the comment of its table [`LOAD_TABLE`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// How many warehouses.
+    pub warehouses: u32,
+    /// The seed of the rows.
+    pub seed: u64,
+    /// C of NURand for C_LAST that the names were drawn with: C-Load.
+    pub c_last: u32,
+    /// "The current date" of the rows, in microseconds since 2000.
+    pub loaded_at: i64,
+    /// How the tables lie.
+    pub layout: Layout,
+    /// Whether all of it is there.
+    pub complete: bool,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, Serialize)]
+pub struct Loaded {
+    /// What the data are.
+    pub mark: Mark,
+    /// Warehouses that were there already, of a load that was cut off.
+    pub resumed: u32,
+    /// Bytes of the tables and their indexes, on all servers.
+    pub bytes: u64,
+    /// How long the parts took, in seconds; `vacuum` is the analyzing.
+    pub seconds: Phases,
+}
+
+impl Mark {
+    /// What a database was loaded with. `None`: nothing of ours.
+    pub(super) fn of(session: &mut Session) -> Result<Option<Mark>, TpccError> {
+        let sql = format!(
+            "SELECT table_comment FROM information_schema.tables \
+             WHERE table_schema = DATABASE() AND table_name = '{LOAD_TABLE}'"
+        );
+        let Some(text) = session.single("reading the mark of a load", &sql)? else { return Ok(None) };
+        serde_json::from_str(&text).map(Some).map_err(|_| TpccError::BadMark { mark: text })
+    }
+
+    fn new(order: &LoadOrder) -> Mark {
+        // 10,957 days from 1970 to 2000.
+        let epoch = 10_957 * 86_400;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(epoch, |since| since.as_secs() as i64);
+        Mark {
+            warehouses: order.warehouses,
+            seed: order.seed,
+            c_last: Constants::for_load(order.seed).last,
+            loaded_at: (now - epoch) * 1_000_000,
+            layout: order.layout,
+            complete: false,
+        }
+    }
+
+    fn is_of(&self, order: &LoadOrder) -> bool {
+        let Mark { loaded_at, complete, .. } = *self;
+        *self == Mark { loaded_at, complete, ..Mark::new(order) }
+    }
+
+    /// What it is, in words.
+    pub fn in_words(&self) -> String {
+        format!("{} warehouses, seed {}, {}", self.warehouses, self.seed, self.layout.in_words())
+    }
+
+    /// As a table's comment. Numbers, words and booleans only: nothing in it needs quoting.
+    fn comment(&self) -> String {
+        format!("COMMENT = '{}'", serde_json::json!(self))
+    }
+
+    fn population(&self) -> Population {
+        Population {
+            seed: self.seed,
+            constants: Constants::for_load(self.seed),
+            loaded_at: Timestamp(self.loaded_at),
+        }
+    }
+}
+
+/// What a database was loaded with. Nothing of ours, and half of it, are errors.
+pub fn mark(target: &Target, stop: &Stop) -> Result<Mark, TpccError> {
+    let mut session = Session::open(target, stop)?;
+    match Mark::of(&mut session)? {
+        None => Err(TpccError::NoData { table: LOAD_TABLE.into() }),
+        Some(mark) if !mark.complete => {
+            let sites = Sites::of(target, &mut session, mark.layout.servers())?;
+            let missing = missing_parts(&sites, mark.warehouses, stop)?;
+            let missing = missing.iter().filter(|&&part| part > 0).count() as u32;
+            Err(TpccError::Incomplete { missing, all: mark.warehouses })
+        }
+        Some(mark) => Ok(mark),
+    }
+}
+
+/// Makes the database if it is not there.
+pub fn ensure_database(target: &Target, stop: &Stop) -> Result<(), TpccError> {
+    let name = target.database().replace('`', "``");
+    Session::open_server(target, stop)?
+        .execute("making the database", &format!("CREATE DATABASE IF NOT EXISTS `{name}`"))
+}
+
+/// Loads the data, or the rest of them.
+pub fn load(
+    target: &Target,
+    order: &LoadOrder,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Loaded, TpccError> {
+    let mut head = Session::open(target, stop)?;
+    let servers = order.layout.servers();
+    if servers > 0 {
+        servers_of(&mut head, servers)?.iter().try_for_each(|server| ensure_database(server, stop))?;
+    }
+    let sites = Sites::of(target, &mut head, servers)?;
+    let mut mark = prepare(&mut head, &sites, order, stop)?;
+    let missing = missing_parts(&sites, mark.warehouses, stop)?;
+    let resumed = mark.warehouses - missing.iter().filter(|&&part| part > 0).count() as u32;
+    let mut seconds = Phases::default();
+
+    progress.phase("copying warehouses", missing.iter().map(|&part| rows_of(part)).sum());
+    let population = mark.population();
+    let open = || Ok(sites.sessions(stop));
+    seconds.copy = side_by_side_over(order.jobs, open, missing, |sessions, part| {
+        copy_part(sessions.of_part(part)?, &population, part, progress)
+    })?;
+
+    let indexes: Vec<_> =
+        sites.data().flat_map(|site| further_indexes().into_iter().map(move |index| (site, index))).collect();
+    progress.phase("making keys", indexes.len() as u64);
+    seconds.keys = side_by_side_over(order.jobs, open, indexes, |sessions, (site, (table, name, sql))| {
+        make_index(sessions.at(site)?, table, name, &sql)?;
+        progress.advance(1);
+        Ok::<(), TpccError>(())
+    })?;
+
+    let analyzed: Vec<_> =
+        sites.all().flat_map(|site| sites.tables(site).map(move |table| (site, table))).collect();
+    progress.phase("analyzing", analyzed.len() as u64);
+    seconds.vacuum = side_by_side_over(order.jobs, open, analyzed, |sessions, (site, table)| {
+        sessions.at(site)?.rows(&format!("analyzing {table}"), &format!("ANALYZE TABLE {table}"))?;
+        progress.advance(1);
+        Ok::<(), TpccError>(())
+    })?;
+    mark.complete = true;
+    head.execute("leaving the mark of a load", &format!("ALTER TABLE {LOAD_TABLE} {}", mark.comment()))?;
+    let mut bytes = 0;
+    let mut sessions = sites.sessions(stop);
+    for site in sites.all() {
+        bytes += size(sessions.at(site)?)?;
+    }
+    Ok(Loaded { mark, resumed, bytes, seconds })
+}
+
+/// Makes the tables, or finds those of a load that was cut off.
+///
+/// MariaDB commits with each table, so that this may be cut off anywhere: the mark comes before the tables, the head's before
+/// those of its servers, and what is missing is made by whoever goes on.
+fn prepare(head: &mut Session, sites: &Sites, order: &LoadOrder, stop: &Stop) -> Result<Mark, TpccError> {
+    let mark = match Mark::of(head) {
+        Ok(Some(_)) | Err(TpccError::BadMark { .. }) if order.replace => {
+            drop_tables(head)?;
+            Mark::new(order)
+        }
+        Err(error) => return Err(error),
+        Ok(Some(mark)) if mark.complete => {
+            return Err(TpccError::AlreadyLoaded { found: mark.in_words() });
+        }
+        Ok(Some(mark)) if mark.is_of(order) => mark,
+        Ok(Some(mark)) => {
+            let wanted = Mark::new(order).in_words();
+            return Err(TpccError::OtherLoad { found: mark.in_words(), wanted });
+        }
+        Ok(None) => Mark::new(order),
+    };
+    let mut sessions = sites.sessions(stop);
+    for site in sites.all() {
+        let session = sessions.at(site)?;
+        match Mark::of(session) {
+            Ok(Some(there)) if there == mark => {}
+            Ok(Some(_)) | Err(TpccError::BadMark { .. }) if order.replace => {
+                drop_tables(session)?;
+                leave_mark(session, &mark)?;
+            }
+            Ok(None) => {
+                refuse_occupied(session)?;
+                leave_mark(session, &mark)?;
+            }
+            Ok(Some(there)) => {
+                let (found, wanted) = (there.in_words(), mark.in_words());
+                let found = format!("{found}, on {}", sites.description(site));
+                return Err(TpccError::OtherLoad { found, wanted });
+            }
+            Err(error) => return Err(error),
+        }
+        for table in Table::ALL {
+            let sql = match order.layout.servers() {
+                0 => create(table, order.layout, order.warehouses),
+                servers if site == 0 => create_on_head(table, servers),
+                _ if table == Table::Item => continue,
+                _ => create(table, Layout::Whole, order.warehouses),
+            };
+            session.execute(&format!("making the table {table}"), &sql)?;
+        }
+    }
+    Ok(mark)
+}
+
+fn leave_mark(session: &mut Session, mark: &Mark) -> Result<(), TpccError> {
+    let sql = format!("{CREATE_LOAD_TABLE} ENGINE = InnoDB {}", mark.comment());
+    session.execute("making the mark of a load", &sql)
+}
+
+fn refuse_occupied(session: &mut Session) -> Result<(), TpccError> {
+    for table in Table::ALL {
+        let sql = format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '{table}'"
+        );
+        if session.single("looking for tables", &sql)?.is_some() {
+            return Err(TpccError::Occupied { table: table.name().into() });
+        }
+    }
+    Ok(())
+}
+
+fn drop_tables(session: &mut Session) -> Result<(), TpccError> {
+    // The mark last: until then the tables are known as ours.
+    for name in Table::ALL.iter().map(|table| table.name()).chain([LOAD_TABLE]) {
+        session.execute("removing the tables", &format!("DROP TABLE IF EXISTS {name}"))?;
+    }
+    Ok(())
+}
+
+/// Parts that are not there yet; 0 is ITEM, the others are warehouses.
+fn missing_parts(sites: &Sites, warehouses: u32, stop: &Stop) -> Result<Vec<u32>, TpccError> {
+    let mut there = vec![false; warehouses as usize + 1];
+    let mut sessions = sites.sessions(stop);
+    for site in sites.all() {
+        let rows =
+            sessions.at(site)?.rows("asking what is loaded", &format!("SELECT part FROM {LOAD_TABLE}"))?;
+        for part in rows.iter().filter_map(|row| row.first()?.as_deref()?.parse::<usize>().ok()) {
+            if let Some(known) = there.get_mut(part) {
+                *known = true;
+            }
+        }
+    }
+    Ok((0u32..).zip(there).filter_map(|(part, known)| (!known).then_some(part)).collect())
+}
+
+/// The tables of a part.
+fn tables_of(part: u32) -> impl Iterator<Item = Table> {
+    Table::ALL.into_iter().filter(move |table| (*table == Table::Item) == (part == 0))
+}
+
+fn rows_of(part: u32) -> u64 {
+    tables_of(part).map(Table::rows).sum()
+}
+
+fn copy_part(
+    session: &mut Session,
+    population: &Population,
+    part: u32,
+    progress: &dyn Progress,
+) -> Result<(), TpccError> {
+    let what = match part {
+        0 => "loading the items".to_owned(),
+        warehouse => format!("loading warehouse {warehouse}"),
+    };
+    session.execute(&what, "START TRANSACTION")?;
+    let mut order_lines = 0;
+    for table in tables_of(part) {
+        let mut make = population.rows(table, part);
+        // "local": the name of the file is ours to choose, and there is none.
+        let sql = format!("LOAD DATA LOCAL INFILE '{table}' INTO TABLE {table} CHARACTER SET latin1");
+        let rows = session.load(&what, &sql, move |buffer| {
+            let mut rows = Rows::lines(std::mem::take(buffer));
+            let mut more = true;
+            while more && rows.len() < 1 << 16 {
+                more = make(&mut rows);
+            }
+            *buffer = rows.into_bytes();
+            more
+        })?;
+        progress.advance(rows);
+        if table == Table::OrderLine {
+            order_lines = rows;
+        }
+    }
+    session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({part}, {order_lines})"))?;
+    session.execute(&what, "COMMIT")
+}
+
+/// An index may be there already, of a load that was cut off behind the copying.
+fn make_index(session: &mut Session, table: Table, name: &str, sql: &str) -> Result<(), TpccError> {
+    let there = format!(
+        "SELECT 1 FROM information_schema.statistics \
+         WHERE table_schema = DATABASE() AND table_name = '{table}' AND index_name = '{name}' LIMIT 1"
+    );
+    if session.single("looking for keys", &there)?.is_some() {
+        return Ok(());
+    }
+    session.execute(&format!("making the index {name}"), sql)
+}
+
+pub(super) fn size(session: &mut Session) -> Result<u64, TpccError> {
+    let names: Vec<String> = Table::ALL.iter().map(|table| format!("'{table}'")).collect();
+    let sql = format!(
+        "SELECT sum(data_length + index_length) FROM information_schema.tables \
+         WHERE table_schema = DATABASE() AND engine = 'InnoDB' AND table_name IN ({})",
+        names.join(", ")
+    );
+    let bytes = session.single("asking for sizes", &sql)?;
+    Ok(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0))
+}

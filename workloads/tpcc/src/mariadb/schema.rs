@@ -1,0 +1,161 @@
+//! The nine tables in InnoDB, whole or partitioned by warehouse; and as Spider's tables over several servers.
+
+use crate::schema::Table;
+use serde::{Deserialize, Serialize};
+
+/// How the tables of warehouses lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Layout {
+    /// Each in one piece.
+    #[default]
+    Whole,
+    /// Each in parts, by the hash of the warehouse: warehouse w is in part w mod N.
+    Hash {
+        /// How many.
+        parts: u32,
+    },
+    /// Each in parts of neighbouring warehouses.
+    Range {
+        /// How many.
+        parts: u32,
+    },
+    /// Over several servers behind a head, by the hash of the warehouse: Spider.
+    Shards {
+        /// How many.
+        servers: u32,
+    },
+}
+
+impl Layout {
+    /// How many servers hold warehouses besides the head; 0: the one server does.
+    pub fn servers(self) -> u32 {
+        match self {
+            Layout::Shards { servers } => servers,
+            _ => 0,
+        }
+    }
+
+    /// In words.
+    pub fn in_words(self) -> String {
+        match self {
+            Layout::Whole => "whole tables".into(),
+            Layout::Hash { parts } => format!("{parts} parts by hash"),
+            Layout::Range { parts } => format!("{parts} parts by range"),
+            Layout::Shards { servers } => format!("{servers} servers"),
+        }
+    }
+}
+
+/// The server of Spider that holds part `number` of the warehouses, as `CREATE SERVER` on the head names it; from 1.
+pub fn server_name(number: u32) -> String {
+    format!("hardmeter_tpcc_{number}")
+}
+
+/// Names compare byte by byte, as PostgreSQL's do in the C locale; every character of TPC-C is one byte.
+const CHARACTERS: &str = "DEFAULT CHARSET = latin1 COLLATE = latin1_bin";
+
+/// The table in InnoDB, as `layout` cuts it. With its primary key from the beginning: InnoDB keeps rows in its order, and
+/// to add it later would write every row a second time.
+pub(super) fn create(table: Table, layout: Layout, warehouses: u32) -> String {
+    let mut sql = format!("{} ENGINE = InnoDB {CHARACTERS}", with_columns(table));
+    if let Some(column) = table.warehouse_column() {
+        sql += &partitions(column, layout, warehouses);
+    }
+    sql
+}
+
+/// The table on the head: rows are on the servers.
+pub(super) fn create_on_head(table: Table, servers: u32) -> String {
+    let Some(column) = table.warehouse_column() else { return create(table, Layout::Whole, 0) };
+    let parts: Vec<String> = (0..servers)
+        .map(|part| format!("PARTITION part{part} COMMENT = 'srv \"{}\"'", server_name(part + 1)))
+        .collect();
+    // Its indexes must be those of the servers' tables: Spider plans by them.
+    let indexes: String = table
+        .indexes()
+        .iter()
+        .map(|(name, columns)| format!(",\n                 KEY {name} ({columns})"))
+        .collect();
+    let columns = with_columns(table);
+    let columns = columns.strip_suffix(')').unwrap_or(&columns);
+    format!(
+        "{columns}{indexes}) ENGINE = SPIDER {CHARACTERS} COMMENT = 'wrapper \"mysql\", table \"{table}\"' \
+         PARTITION BY HASH ({column}) ({})",
+        parts.join(", ")
+    )
+}
+
+fn with_columns(table: Table) -> String {
+    let columns = table.columns().replace("timestamp", "datetime").replace("numeric", "decimal");
+    match table.key() {
+        Some(key) => {
+            format!("CREATE TABLE IF NOT EXISTS {table} ({columns},\n                 PRIMARY KEY ({key}))")
+        }
+        None => format!("CREATE TABLE IF NOT EXISTS {table} ({columns})"),
+    }
+}
+
+fn partitions(column: &str, layout: Layout, warehouses: u32) -> String {
+    match layout {
+        Layout::Whole | Layout::Shards { .. } => String::new(),
+        Layout::Hash { parts } => format!(" PARTITION BY HASH ({column}) PARTITIONS {parts}"),
+        Layout::Range { parts } => {
+            let bound = |part: u32| (u64::from(warehouses) * u64::from(part)).div_ceil(u64::from(parts)) + 1;
+            let each = (1..=parts).map(|part| match part {
+                // The last takes whatever comes: a warehouse may be added.
+                _ if part == parts => format!("PARTITION part{part} VALUES LESS THAN MAXVALUE"),
+                _ => format!("PARTITION part{part} VALUES LESS THAN ({})", bound(part)),
+            });
+            format!(" PARTITION BY RANGE ({column}) ({})", each.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The statements that make the further indexes, each with its name and table. They are made when the rows are there: in
+/// the order of names, rows come in a random one.
+pub(super) fn further_indexes() -> Vec<(Table, &'static str, String)> {
+    let of = |table: Table| {
+        table.indexes().iter().map(move |(name, columns)| {
+            (table, *name, format!("ALTER TABLE {table} ADD INDEX {name} ({columns})"))
+        })
+    };
+    Table::ALL.into_iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_keys_are_mariadbs() {
+        let sql = create(Table::District, Layout::Whole, 4);
+        assert!(sql.contains("d_tax decimal(4,4) NOT NULL") && !sql.contains("PARTITION"), "{sql}");
+        assert!(sql.contains("PRIMARY KEY (d_w_id, d_id))"), "{sql}");
+        assert!(create(Table::Orders, Layout::Whole, 4).contains("o_entry_d datetime NOT NULL"));
+        assert!(!create(Table::History, Layout::Whole, 4).contains("KEY"));
+        assert_eq!(further_indexes().len(), 2);
+    }
+
+    #[test]
+    fn ranges_cover_all_warehouses_evenly() {
+        let sql = create(Table::Stock, Layout::Range { parts: 3 }, 10);
+        // Ten over three: 1 to 4, 5 to 7, 8 to 10.
+        let parts = "(PARTITION part1 VALUES LESS THAN (5), PARTITION part2 VALUES LESS THAN (8), \
+                     PARTITION part3 VALUES LESS THAN MAXVALUE)";
+        assert!(sql.ends_with(parts), "{sql}");
+        assert!(create(Table::Stock, Layout::Hash { parts: 2 }, 10).ends_with("HASH (s_w_id) PARTITIONS 2"));
+        assert!(!create(Table::Item, Layout::Hash { parts: 2 }, 10).contains("PARTITION"));
+    }
+
+    #[test]
+    fn the_head_keeps_items_and_names_a_server_for_each_part() {
+        let sql = create_on_head(Table::Orders, 2);
+        assert!(
+            sql.contains("KEY orders_by_customer (o_w_id, o_d_id, o_c_id, o_id)) ENGINE = SPIDER"),
+            "{sql}"
+        );
+        assert!(sql.contains("PARTITION part1 COMMENT = 'srv \"hardmeter_tpcc_2\"'"), "{sql}");
+        assert!(create_on_head(Table::Item, 2).contains("ENGINE = InnoDB"));
+    }
+}
