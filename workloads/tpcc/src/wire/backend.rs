@@ -2,6 +2,7 @@
 
 use super::connect::open;
 use super::connection::{lost, Connection};
+use super::failure::MORE_FILES;
 use super::poll::Poll;
 use super::script::{Script, Scripts};
 use super::socket::cancel;
@@ -211,10 +212,12 @@ impl Backend for PostgresBackend {
 impl Drop for PostgresBackend {
     /// What still runs is cancelled, so that nothing goes on in the server behind our back; the others are told good-bye.
     fn drop(&mut self) {
+        // A server that does not take one request is gone or going; the others need not wait for it.
+        let mut heard = true;
         for connection in self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut().ok()) {
-            if connection.is_busy() {
-                // A server that does not hear it is gone or going.
-                let _ = cancel(&connection.place, self.target.config(), connection.process, connection.key);
+            if connection.is_busy() && heard {
+                let config = self.target.config();
+                heard = cancel(&connection.place, config, connection.process, connection.key).is_ok();
             }
             connection.terminate();
         }
@@ -226,7 +229,7 @@ fn cannot_wait(target: &Target, error: rustix::io::Errno) -> TpccError {
     SessionError::Connect {
         target: target.description().to_owned(),
         reason: format!("its connections cannot be waited for: {error}"),
-        remedy: "let this process open more files (ulimit -n), or give the run fewer --connections".into(),
+        remedy: MORE_FILES.into(),
     }
     .into()
 }

@@ -1,7 +1,7 @@
 //! Opening a connection: reaching the server, authentication, settings, statements prepared. It blocks, with a limit.
 
 use super::answer::Answer;
-use super::failure::{cannot_connect, connect, not_prepared, refused};
+use super::failure::{cannot_connect, connect, not_prepared, refused, MORE_FILES};
 use super::refusal::Refusal;
 use super::requests::{BEGIN, COMMIT, ROLLBACK};
 use super::script::Scripts;
@@ -42,8 +42,13 @@ pub(super) fn open(target: &Target, scripts: &dyn Scripts, patience: Duration) -
             Err(error) => last = Some(error),
         }
     }
-    let reason = last.map_or_else(|| "no address is known".to_owned(), |error| error.to_string());
-    Err(cannot_connect(described, reason))
+    Err(match last {
+        Some(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+            connect(described, error.to_string(), MORE_FILES)
+        }
+        Some(error) => cannot_connect(described, error),
+        None => cannot_connect(described, "no address is known"),
+    })
 }
 
 /// A connection on its way.

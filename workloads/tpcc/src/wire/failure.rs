@@ -7,6 +7,10 @@ use hardmeter_session::SessionError;
 const LISTENS: &str =
     "see that the server runs and listens there (hardmeter server list, or pg_lsclusters), and that it is a PostgreSQL";
 
+/// What mends it when the kernel gives no more files.
+pub(super) const MORE_FILES: &str =
+    "let this process open more files (ulimit -n), or give the run fewer --connections";
+
 /// The connection could not be made, or what came is no PostgreSQL's.
 pub(super) fn cannot_connect(target: &str, reason: impl ToString) -> TpccError {
     connect(target, reason.to_string(), LISTENS)

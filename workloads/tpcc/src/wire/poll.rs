@@ -119,3 +119,40 @@ impl Poll {
 fn timespec(time: Micros) -> Timespec {
     Timespec { tv_sec: (time.0 / 1_000_000) as i64, tv_nsec: (time.0 % 1_000_000 * 1_000) as i64 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn connections_are_told_of_once_whether_the_kernel_waits_precisely_or_roughly() {
+        for precise in [true, false] {
+            let mut poll = Poll { precise, ..Poll::new().unwrap() };
+            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+            let socket = OwnedFd::from(ours.try_clone().unwrap());
+            poll.add(&socket, 7).unwrap();
+            poll.wait(Some(Micros(300))).unwrap();
+            assert!(poll.ready(0).is_none(), "nothing happened");
+
+            theirs.write_all(b"hello").unwrap();
+            poll.wait(Some(Micros::seconds(60))).unwrap();
+            let ready = poll.ready(0).expect("bytes came");
+            assert_eq!((ready.number, ready.readable, ready.writable, ready.closed), (7, true, false, false));
+            assert!(poll.ready(1).is_none());
+            // An edge is told once, read or not.
+            poll.wait(Some(Micros::ZERO)).unwrap();
+            assert!(poll.ready(0).is_none());
+            assert_eq!(ours.read(&mut [0; 9]).unwrap(), 5);
+
+            poll.watch_writing(&socket, 7, true).unwrap();
+            poll.wait(Some(Micros::seconds(60))).unwrap();
+            assert!(poll.ready(0).expect("there is room").writable);
+            poll.watch_writing(&socket, 7, false).unwrap();
+            drop(theirs);
+            poll.wait(None).unwrap();
+            assert!(poll.ready(0).expect("the other end is gone").closed);
+        }
+    }
+}

@@ -60,23 +60,20 @@ impl<'a> Requests<'a> {
     /// Bind to the unnamed portal, all parameters and results binary, and Execute of all its rows.
     fn bind_and_execute(&mut self, name: &[u8], write: impl FnOnce(&mut Parameters<'_>)) -> usize {
         let buffer = &mut *self.buffer;
-        buffer.push(b'B');
-        let length = buffer.len();
-        buffer.extend_from_slice(&[0; 4]);
-        buffer.push(0); // the unnamed portal
+        let length = buffer.len() + 1;
+        buffer.extend_from_slice(&[b'B', 0, 0, 0, 0, 0]); // its length, written below; the unnamed portal
         buffer.extend_from_slice(name);
-        buffer.extend_from_slice(&[0, 0, 1, 0, 1]); // end of the name; one format for all parameters: binary
-        let count = buffer.len();
-        buffer.extend_from_slice(&[0; 2]);
+        // The end of the name; one format for all parameters: binary; how many there are, written below.
+        buffer.extend_from_slice(&[0, 0, 1, 0, 1, 0, 0]);
+        let count = buffer.len() - 2;
         let mut parameters = Parameters { buffer, count: 0 };
         write(&mut parameters);
         let written = parameters.count;
         buffer[count..count + 2].copy_from_slice(&written.to_be_bytes());
-        buffer.extend_from_slice(&[0, 1, 0, 1]); // one format for all columns: binary
-        let bytes = (buffer.len() - length) as i32;
+        let bytes = (buffer.len() + 4 - length) as i32;
         buffer[length..length + 4].copy_from_slice(&bytes.to_be_bytes());
-        // Execute of the unnamed portal, without a limit on rows.
-        buffer.extend_from_slice(&[b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0]);
+        // One format for all columns: binary. Execute of the unnamed portal, without a limit on rows.
+        buffer.extend_from_slice(&[0, 1, 0, 1, b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0]);
         self.count += 1;
         self.count - 1
     }
@@ -112,22 +109,22 @@ impl Parameters<'_> {
 
     /// bool.
     pub fn bool(&mut self, value: bool) {
-        self.value(&[u8::from(value)]);
+        self.fixed([u8::from(value)]);
     }
 
     /// int2.
     pub fn i16(&mut self, value: i16) {
-        self.value(&value.to_be_bytes());
+        self.fixed(value.to_be_bytes());
     }
 
     /// int4.
     pub fn i32(&mut self, value: i32) {
-        self.value(&value.to_be_bytes());
+        self.fixed(value.to_be_bytes());
     }
 
     /// int8.
     pub fn i64(&mut self, value: i64) {
-        self.value(&value.to_be_bytes());
+        self.fixed(value.to_be_bytes());
     }
 
     /// text, varchar, char(n). It must not hold the character of number 0: the server refuses it.
@@ -174,6 +171,14 @@ impl Parameters<'_> {
     /// numeric[], all of one scale.
     pub fn numerics(&mut self, unscaled: impl IntoIterator<Item = i64>, scale: u8) {
         self.array(super::types::NUMERIC, unscaled, |value, buffer| numeric::encode(value, scale, buffer));
+    }
+
+    /// A value of a length that the compiler knows: two stores and no call.
+    #[inline]
+    fn fixed<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.count += 1;
+        self.buffer.extend_from_slice(&(N as i32).to_be_bytes());
+        self.buffer.extend_from_slice(&bytes);
     }
 
     fn value(&mut self, bytes: &[u8]) {
