@@ -16,6 +16,14 @@ pub enum TpccError {
     OtherLoad { found: String, wanted: String },
     #[error("the mark of a load in this database is not one that this version wrote: {mark}")]
     BadMark { mark: String },
+    #[error("somebody else is at work in the database {place}: {others} sessions")]
+    NotAlone { place: String, others: u32 },
+    #[error("the success file {} cannot be compared: {reason}", path.display())]
+    SuccessFile { path: std::path::PathBuf, reason: String },
+    #[error("the server could not be {what}: {reason}")]
+    Victim { what: &'static str, reason: String, remedy: String },
+    #[error("{what} is not as it must be in TPC-C: {found}")]
+    StrangeRow { what: String, found: String },
     #[error("this database holds no data of TPC-C that were looked for: there is no table {table}")]
     NoData { table: String },
     #[error("{connection} is no description of a connection to MariaDB: {reason}")]
@@ -70,6 +78,14 @@ impl TpccError {
                     .into()
             }
             TpccError::BadMark { .. } => "load anew: hardmeter tpcc load --replace".into(),
+            TpccError::NotAlone { .. } => {
+                "wait until they are done, or stop them: what others change looks here like a broken transaction".into()
+            }
+            TpccError::SuccessFile { .. } => "see that its folder's disk is not full; run it again".into(),
+            TpccError::Victim { remedy, .. } => remedy.clone(),
+            TpccError::StrangeRow { .. } => {
+                "see with hardmeter tpcc audit what the data are; load them anew: hardmeter tpcc load --replace".into()
+            }
             TpccError::NoData { .. } => {
                 "load them (hardmeter tpcc load), name another database, or say which tool made them: --foreign NAME"
                     .into()

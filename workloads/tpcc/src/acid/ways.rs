@@ -1,0 +1,46 @@
+//! How the transactions are done in a trial: all of each but the COMMIT or ROLLBACK at its end.
+
+use crate::error::TpccError;
+use crate::work::{Delivery, Kind, NewOrder, OrderStatus, Payment};
+use hardmeter_session::Session;
+
+/// What Order-Status shows of a customer's last order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastOrder {
+    /// O_ID.
+    pub order: u32,
+    /// Its lines, each as the server gave it.
+    pub lines: Vec<String>,
+}
+
+impl std::fmt::Display for LastOrder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "order {} of {} lines", self.order, self.lines.len())
+    }
+}
+
+/// How the transactions are done. The methods run within a transaction that [`Ways::begin`] has begun, and do not end it.
+pub trait Ways: Send + Sync {
+    /// In words.
+    fn description(&self) -> String;
+
+    /// What a session sets before its first transaction.
+    fn settings(&self) -> &str {
+        ""
+    }
+
+    /// The statement that begins a transaction of a kind.
+    fn begin(&self, kind: Kind) -> &'static str;
+
+    /// New-Order; gives O_ID.
+    fn new_order(&self, session: &mut Session, order: &NewOrder) -> Result<u32, TpccError>;
+
+    /// Payment.
+    fn payment(&self, session: &mut Session, payment: &Payment) -> Result<(), TpccError>;
+
+    /// Order-Status.
+    fn order_status(&self, session: &mut Session, status: &OrderStatus) -> Result<LastOrder, TpccError>;
+
+    /// Delivery; gives O_ID of each district, 0 where there was nothing to deliver.
+    fn delivery(&self, session: &mut Session, delivery: &Delivery) -> Result<[u32; 10], TpccError>;
+}
