@@ -95,6 +95,11 @@ impl Place {
         self.serving(cluster, workload, globals)
     }
 
+    /// The folder of the server, if it is one of ours; `None`: it is somebody's, by a connection string.
+    pub(super) fn ours(&self, workload: &Workload) -> Option<ServerFolder> {
+        self.connection.is_none().then(|| self.folder(workload))
+    }
+
     fn connected(&self, workload: &Workload) -> Result<Option<Target>, CommandError> {
         let Some(text) = &self.connection else { return Ok(None) };
         let target = Target::parse(text)?.named(&workload.application());

@@ -1,5 +1,6 @@
 //! `hardmeter tpcc`: load and run TPC-C, audit what a load and a run left, ours or another tool's.
 
+mod acid;
 mod audit;
 mod compare;
 mod load;
@@ -33,6 +34,7 @@ enum Action {
     Show(show::Show),
     Compare(compare::Compare),
     Merge(merge::Merge),
+    Acid(acid::Acid),
 }
 
 /// Runs the command.
@@ -44,6 +46,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Action::Show(show) => show.run(globals),
         Action::Compare(compare) => compare.run(globals),
         Action::Merge(merge) => merge.run(globals),
+        Action::Acid(acid) => acid.run(globals),
     }
 }
 
