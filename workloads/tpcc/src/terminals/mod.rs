@@ -9,7 +9,11 @@
 //!
 //! A terminal is 24 bytes, its timer included, and no thread, no task, no connection: 390,000 of them (the number of Kuroki
 //! et al. 2001) are one driver's. Everything about a terminal is decided by the run's seed and its number, whatever the
-//! server does, and however many threads and drivers share the work: each transaction has a random stream of its own.
+//! server does, and however many threads share the work: each transaction has a random stream of its own.
+//!
+//! Verified against the text of TPC-C 5.11: keying and think times, least shares (clause 5.2.5.7). Not verified against it:
+//! that Stock-Level's district is the terminal's, that a customer of the only warehouse there is may live in another district
+//! (clause 2.5.1.2).
 
 mod clients;
 mod deck;
