@@ -51,7 +51,8 @@ fn an_empty_server_is_loaded_and_run_on_and_the_files_say_what_is_in_the_databas
 
     let result = tpcc.result("first");
     let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(printed["kinds"], result["kinds"]);
+    let shown = run(hardmeter().args(["tpcc", "show", "--format", "json"]).arg(tpcc.file("first.json")));
+    assert_eq!(printed, serde_json::from_str::<Value>(&stdout(&shown)).unwrap(), "show tells the same");
     assert_eq!(result["ending"]["how"], "complete");
     assert_eq!(result["measured_seconds"], 3.0);
     conditions_hold(&result);

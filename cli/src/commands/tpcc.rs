@@ -29,7 +29,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     Load(load::Load),
-    Run(run::Run),
+    Run(Box<run::Run>),
     Audit(audit::Audit),
     Show(show::Show),
     Compare(compare::Compare),

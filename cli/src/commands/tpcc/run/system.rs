@@ -21,7 +21,7 @@ pub(in crate::commands::tpcc) enum System {
     /// Answers after a fixed time.
     Stub(Stub),
     /// A database of PostgreSQL.
-    Postgres(Target),
+    Postgres(Box<Target>),
 }
 
 impl System {
@@ -32,7 +32,7 @@ impl System {
         globals: &Globals,
     ) -> Result<System, CommandError> {
         let settings = settings_for(warehouses.unwrap_or(DEFAULT_WAREHOUSES));
-        Ok(System::Postgres(place.find_or_make(&TPCC, &settings, globals)?))
+        Ok(System::Postgres(Box::new(place.find_or_make(&TPCC, &settings, globals)?)))
     }
 
     /// What it holds; an empty database is loaded, a load that was cut off gone on with. `may_load`: not by one driver of
@@ -63,9 +63,9 @@ impl System {
             System::Postgres(target) => match style {
                 Style::Procedures => {
                     install(target, stop).map_err(not_installed)?;
-                    Box::new(PostgresBackends::new(target.clone(), Procedures::new()))
+                    Box::new(PostgresBackends::new(Target::clone(target), Procedures::new()))
                 }
-                Style::Client => Box::new(PostgresBackends::new(target.clone(), ClientSql::new())),
+                Style::Client => Box::new(PostgresBackends::new(Target::clone(target), ClientSql::new())),
             },
         })
     }
