@@ -170,9 +170,10 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
     assert_ne!(kills[3]["moment"], "any", "the fourth is in a checkpoint, or just behind it");
     assert_eq!(tpcc.broken_conditions(), Vec::<u8>::new());
 
-    // The test of the test: a server that acknowledges what it has not written. 10 s is longer than any load here.
+    // The test of the test: a server that acknowledges what it has not written. 10 s is longer than any load here, and
+    // 1 GB more than it writes.
     let cluster = tpcc.server.cluster();
-    for setting in ["synchronous_commit = off", "wal_writer_delay = 10000", "shared_buffers = '256MB'"] {
+    for setting in ["synchronous_commit = off", "wal_writer_delay = 10000", "wal_writer_flush_after = '1GB'"] {
         cluster.query(&format!("ALTER SYSTEM SET {setting}")).unwrap();
     }
     cluster.query("SELECT pg_reload_conf()").unwrap();

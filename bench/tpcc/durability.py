@@ -14,8 +14,8 @@ from processes import Trouble
 from servers import Playground
 
 WAREHOUSES = 2
-# Longer than any load before a kill: what was not written for a commit's own sake is not written at all.
-CONTROL = {"synchronous_commit": "off", "wal_writer_delay": "10000"}
+# What is not written for a commit's own sake is not written before a kill, but for what does not fit into the buffers.
+CONTROL = {"synchronous_commit": "off", "wal_writer_delay": "10000", "wal_writer_flush_after": "1GB"}
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
