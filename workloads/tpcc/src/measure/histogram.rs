@@ -8,6 +8,9 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Where HdrHistogram's V2 format has the number of digits.
+const DIGITS_AT: std::ops::Range<usize> = 12..16;
+
 /// Times, counted. What is longer than an hour makes the histogram grow: a run that hangs must not look better than it
 /// is (go-tpc clips at 16 s, research/prove.md).
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +97,10 @@ impl<'de> Deserialize<'de> for Times {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Times, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(D::Error::custom)?;
+        // A foreign file must not ask for memory: five digits would take 25 MiB for a handful of bytes.
+        if bytes.get(DIGITS_AT) != Some([0u8, 0, 0, 3].as_slice()) {
+            return Err(D::Error::custom("no histogram of three digits"));
+        }
         let mut histogram: Histogram<u32> = HdrDeserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| D::Error::custom(format!("no histogram: {error:?}")))?;
@@ -122,5 +129,10 @@ mod tests {
         twice.add(&times);
         assert_eq!(twice.count(), 12);
         assert!(serde_json::from_str::<Times>("\"AAAA\"").is_err());
+        let mut fine = Histogram::<u32>::new(5).unwrap();
+        fine.record(7).unwrap();
+        let text = serde_json::to_string(&Times(fine)).unwrap();
+        let refused = serde_json::from_str::<Times>(&text).unwrap_err().to_string();
+        assert!(refused.contains("three digits"), "{refused}");
     }
 }

@@ -9,8 +9,10 @@
 //!
 //! Nothing here measures; everything is a function of result files, so that an old file can be read by a newer report.
 //!
-//! What is **not verified against the official text** is marked so, line by line ([`verdicts::Basis`]): the 80 s of deferred
-//! deliveries, skipped districts, average below the 90th percentile, checkpoints in the interval, the graphs' details.
+//! The mix, keying and think times, response times, their average, and the 80 s of deferred deliveries were read in pages of
+//! revision 5.11 (clauses 5.2.5.6, 5.2.5.7). **Not verified against the official text**, and marked so line by line
+//! ([`verdicts::Basis`]): skipped districts, the menu, what a steady state is, checkpoints in the interval; the graphs' details
+//! (clause 5.6).
 
 mod batches;
 mod chance;

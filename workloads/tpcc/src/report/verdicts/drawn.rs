@@ -18,9 +18,10 @@ pub(super) fn of_the_mix(result: &RunResult) -> Vec<Verdict> {
         let least = least_share(kind)?;
         let some = result.of(kind).completed;
         let share = (all > 0).then(|| some as f64 / all as f64 * 100.0);
-        let verdict = Verdict::on(Group::Mix, "5.2.3", format!("{} of all transactions", kind.name()))
-            .wanted(format!("at least {least} %"))
-            .found(share, "%", all);
+        let verdict =
+            Verdict::on(Group::Mix, "5.2.3, 5.2.5.7", format!("{} of all transactions", kind.name()))
+                .wanted(format!("at least {least} %"))
+                .found(share, "%", all);
         Some(verdict.ends(chance::within(some, all, least / 100.0, 1.0)))
     };
     Kind::ALL.into_iter().filter_map(verdict).collect()

@@ -48,7 +48,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// A clause that was read, in an excerpt or in what others quote of it.
+    /// A clause that was read: in pages of revision 5.11 (5.2.5.6, 5.2.5.7), or in what others quote of it.
     Read,
     /// A clause from memory: not verified against the official text.
     NotVerified,
@@ -169,11 +169,7 @@ impl Verdict {
             (Some(value), "s") => number::seconds(value),
             (Some(value), "") => {
                 // Counts are whole.
-                if value.fract() == 0.0 {
-                    number::with_decimals(value, 0)
-                } else {
-                    number::number(value)
-                }
+                number::with_decimals(value, if value.fract() == 0.0 { 0 } else { 2 })
             }
             (Some(value), unit) => format!("{} {unit}", number::number(value)),
         }

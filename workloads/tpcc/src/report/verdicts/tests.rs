@@ -43,7 +43,7 @@ fn a_run_by_the_specification_is_green() {
     assert!((12.5..13.1).contains(&rate.value.unwrap()), "{rate:?}");
     assert_eq!(find(&verdicts, "New-Order: think times").outcome, Outcome::Held);
     assert_eq!(find(&verdicts, "menu").outcome, Outcome::NotApplicable);
-    assert!(verdicts.iter().filter(|one| one.basis == Basis::NotVerified).count() >= 8);
+    assert!(verdicts.iter().filter(|one| one.basis == Basis::NotVerified).count() >= 4);
     // Every line says what it wants, and every one but ours which clause wants it.
     assert!(verdicts
         .iter()
@@ -72,8 +72,10 @@ fn response_times_hold_up_to_their_limit() {
         outcome(&result, "Payment: average")
     };
     assert_eq!(average(&[(1_000, 80), (2_000, 20)]), Outcome::Held);
-    // Nine in ten take 1 ms and the tenth 1 s: the average is 101 ms.
-    assert_eq!(average(&[(1_000, 90_000), (1_000_000, 10_000)]), Outcome::Short);
+    // Nine in ten take 1 ms and the tenth 0.9 s: the average is 91 ms, which is equal within 0.1 s. With 2 s it is 201 ms.
+    assert_eq!(average(&[(1_000, 90_000), (900_000, 10_000)]), Outcome::Held);
+    assert_eq!(average(&[(1_000, 90_000), (2_000_000, 10_000)]), Outcome::Short);
+    assert_eq!(average(&[(1_000, 18), (2_000_000, 2)]), Outcome::Undecided);
 }
 
 #[test]
