@@ -46,6 +46,14 @@ pub enum TpccError {
     BadPrices { file: String, reason: String },
     #[error("{file} is a damaged result: {reason}")]
     DamagedResult { file: String, reason: String },
+    #[error("{what} failed: the server's disk is full ({reason})")]
+    DiskFull { what: String, reason: String },
+    #[error("the tables cannot be distributed: this database has no extension citus")]
+    NoCitus,
+    #[error("tables are either cut into partitions here or distributed by Citus")]
+    CutTwice,
+    #[error("stored procedures cannot be installed: {reason}")]
+    NoRightToInstall { reason: String },
     #[error("the CPU plan cannot be followed: {cause}")]
     CpuPlan { cause: String, remedy: String },
     #[error("such a run cannot be: {reason}")]
@@ -74,7 +82,22 @@ impl TpccError {
                     .into()
             }
             TpccError::OtherLoad { .. } => {
-                "give the same --warehouses, --seed, --partitions and --fill to go on with it, or --replace to begin anew"
+                "give the same --warehouses, --seed, --partitions, --partition-by, --distribute and --fill to go on with it, or --replace to begin anew"
+                    .into()
+            }
+            TpccError::DiskFull { .. } => {
+                "make room on the disk of the server's data, then give the same command again: it goes on with the \
+                 warehouses that are missing"
+                    .into()
+            }
+            TpccError::NoCitus => {
+                "install Citus on all nodes and say CREATE EXTENSION citus in this database, or leave --distribute out"
+                    .into()
+            }
+            TpccError::CutTwice => "leave --partitions or --distribute out".into(),
+            TpccError::NoRightToInstall { .. } => {
+                "let the owner of the schema say GRANT CREATE ON SCHEMA public TO ..., let somebody who may install them \
+                 run once, or use client SQL: --style client"
                     .into()
             }
             TpccError::BadMark { .. } => "load anew: hardmeter tpcc load --replace".into(),

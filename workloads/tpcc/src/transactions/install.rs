@@ -2,7 +2,7 @@
 
 use super::procedures::FUNCTIONS;
 use crate::error::TpccError;
-use hardmeter_session::{Session, Stop, Target};
+use hardmeter_session::{Session, SessionError, Stop, Target};
 
 /// What [`install`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +27,33 @@ pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
     }
     // Whoever comes second waits here, and finds them installed.
     session.execute(WHAT, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
-    let there = session.query("looking for stored procedures", SAME_MARK)?;
+    let there = session.query("looking for stored procedures", MARK_THERE)?;
     let installed = if there.single() == Some(&mark()) { Installed::Before } else { Installed::Now };
     if installed == Installed::Now {
         let mark = format!("COMMENT ON FUNCTION hardmeter_tpcc_stock_level IS '{}'", mark());
-        session.execute(WHAT, &format!("{DROP_ALL}; {FUNCTIONS}; {mark}"))?;
+        session.execute(WHAT, &format!("{DROP_ALL}; {FUNCTIONS}; {mark}")).map_err(refused)?;
     }
     session.execute(WHAT, "COMMIT")?;
     Ok(installed)
 }
 
+/// Whoever may not make functions in the schema, or may not remove those that somebody else made.
+fn refused(error: SessionError) -> TpccError {
+    match error {
+        SessionError::Statement { reason, code, .. } if code == INSUFFICIENT_PRIVILEGE => {
+            TpccError::NoRightToInstall { reason }
+        }
+        other => other.into(),
+    }
+}
+
+const INSUFFICIENT_PRIVILEGE: &str = "42501";
 const WHAT: &str = "installing stored procedures";
 /// A number that nobody else is likely to lock: the letters "hmtpcc".
 const LOCK: u64 = 0x686d_7470_6363;
 
 /// The mark is on the function that is made last, so that it says that all are there.
-const SAME_MARK: &str = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
+const MARK_THERE: &str = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
      WHERE proname = 'hardmeter_tpcc_stock_level' AND pronamespace = 'public'::regnamespace";
 
 const DROP_ALL: &str = "DO $drop$ DECLARE old regprocedure; BEGIN \

@@ -17,7 +17,7 @@
 //!
 //! * *What they read is either locked or does not change.* D_NEXT_O_ID, the YTDs, balances, counters, C_DATA and S_QUANTITY are
 //!   read by the very UPDATE that changes them, which waits for whoever changed the row before and then sees what that one
-//!   committed. All else that an updating transaction reads (taxes, discounts, names, prices, S_DIST, an order's customer, its
+//!   committed. An item that an order names twice is sold at one price, read once (test 7, where prices do change). All else that an updating transaction reads (taxes, discounts, names, prices, S_DIST, an order's customer, its
 //!   lines and their amounts) does not change in the mix once it is committed. Locks are held up to the commit: strict
 //!   two-phase locking, so the order of commits is an order in which everything could have run one after the other.
 //! * *The one predicate is Delivery's*: the oldest NEW-ORDER of a district. If there is one it is locked (FOR UPDATE), and
@@ -53,7 +53,8 @@ pub use install::{install, Installed};
 pub use procedures::{calls, Procedures, ITEM_NOT_VALID};
 
 use crate::backend::Style;
-use crate::wire::Scripts;
+use crate::wire::{PostgresBackends, Scripts};
+use hardmeter_session::Target;
 
 /// The scripts of a style. Procedures have to be installed ([`install`]).
 pub fn scripts(style: Style) -> Box<dyn Scripts> {
@@ -61,6 +62,11 @@ pub fn scripts(style: Style) -> Box<dyn Scripts> {
         Style::Procedures => Box::new(Procedures::new()),
         Style::Client => Box::new(ClientSql::new()),
     }
+}
+
+/// A server by a style.
+pub fn backends(style: Style, target: Target) -> PostgresBackends {
+    PostgresBackends::new(target, scripts(style))
 }
 
 /// What each session sets: every access of the mix is by a key, and a plan made once is the best for all. Small tables would

@@ -16,6 +16,8 @@ CREATE FUNCTION hardmeter_tpcc_new_order(
 DECLARE
     line_count integer := cardinality(lines_in);
     done integer := 0;
+    known_items integer[];
+    known_prices numeric[];
 BEGIN
     entered := localtimestamp;
     UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = warehouse_in AND d_id = district_in
@@ -37,7 +39,9 @@ BEGIN
             FROM unnest(lines_in, items_in, supplies_in, quantities_in) AS line (number, item_id, supply, quantity)
                 JOIN item ON i_id = item_id
             WHERE s_w_id = supply AND s_i_id = item_id
-            RETURNING number, item_id, supply, quantity, s_quantity, i_name, i_price, i_price * quantity AS amount,
+            RETURNING number, item_id, supply, quantity, s_quantity, i_name,
+                coalesce(known_prices[array_position(known_items, item_id)], i_price) AS price,
+                coalesce(known_prices[array_position(known_items, item_id)], i_price) * quantity AS amount,
                 i_data LIKE '%ORIGINAL%' AND s_data LIKE '%ORIGINAL%' AS brand,
                 CASE district_in WHEN 1 THEN s_dist_01 WHEN 2 THEN s_dist_02 WHEN 3 THEN s_dist_03
                     WHEN 4 THEN s_dist_04 WHEN 5 THEN s_dist_05 WHEN 6 THEN s_dist_06 WHEN 7 THEN s_dist_07
@@ -47,7 +51,7 @@ BEGIN
                 ol_quantity, ol_amount, ol_dist_info)
             SELECT order_id, district_in, warehouse_in, number, item_id, supply, NULL, quantity, amount, dist FROM taken
         )
-        SELECT lines || array_agg(number), names || array_agg(i_name), prices || array_agg(i_price),
+        SELECT lines || array_agg(number), names || array_agg(i_name), prices || array_agg(price),
             stocks || array_agg(s_quantity), brands || array_agg(brand), amounts || array_agg(amount),
             coalesce(total, 0) + coalesce(sum(amount), 0)
             INTO lines, names, prices, stocks, brands, amounts, total FROM taken;
@@ -60,7 +64,13 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'HM001', MESSAGE = 'Item number is not valid',
                 DETAIL = concat_ws(' ', order_id, last_name, credit);
         END IF;
-        -- UPDATE takes each row of stock once. A second line of the same row goes into another round, behind the first.
+        -- UPDATE takes each row of stock once. A second line of the same row goes into another round, behind the first, and at
+        -- the price that was read first, whoever changes prices meanwhile (clause 3.4.1, level 2).
+        IF known_items IS NULL THEN
+            SELECT array_agg(item_id), array_agg(price) INTO known_items, known_prices
+                FROM unnest(lines_in, items_in) AS line (number, item_id)
+                    JOIN unnest(lines, prices) AS known (number, price) USING (number);
+        END IF;
         done := cardinality(lines);
         SELECT array_agg(number), array_agg(item_id), array_agg(supply), array_agg(quantity)
             INTO lines_in, items_in, supplies_in, quantities_in

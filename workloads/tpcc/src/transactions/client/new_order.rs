@@ -24,6 +24,8 @@ pub(super) struct NewOrderScript {
 /// What the server knows of a line.
 #[derive(Clone, Copy, Debug)]
 struct Found {
+    /// I_PRICE in cents.
+    price: i64,
     /// OL_AMOUNT in cents.
     amount: i64,
 }
@@ -146,8 +148,13 @@ impl NewOrderScript {
         let number = columns.i32()?;
         let at = usize::try_from(number - 1).ok().filter(|&at| at < order.lines().len());
         let at = at.ok_or_else(|| Unexpected::Data(format!("a line {number} that nobody ordered")))?;
-        let price = columns.numeric(2)?;
-        self.found[at] = Some(Found { amount: price * i64::from(order.all_lines[at].quantity) });
+        // A repetition is read by a statement of its own: its price is the one that was read first, whoever changes prices
+        // meanwhile (clause 3.4.1, level 2).
+        let read = columns.numeric(2)?;
+        let line = order.all_lines[at];
+        let before = (0..order.lines().len()).filter(|&other| order.all_lines[other].item == line.item);
+        let price = before.filter_map(|other| self.found[other]).next().map_or(read, |found| found.price);
+        self.found[at] = Some(Found { price, amount: price * i64::from(line.quantity) });
         self.dist_infos[at].clear();
         self.dist_infos[at].push_str(columns.text()?);
         Ok(())
