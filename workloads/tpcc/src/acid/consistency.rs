@@ -1,15 +1,14 @@
 //! Clause 3.3.3: the twelve conditions before a load of all five transactions, and after it.
 
 use super::{load_order, Observations, Source, Trial};
-use crate::audit::conditions;
-use crate::audit::{Condition, Tool, Verdict};
+use crate::audit::{check_conditions, Condition, Tool, Verdict};
 use crate::backend::{Backends, Style};
 use crate::error::TpccError;
 use crate::load::Mark;
 use crate::measure::Ending;
 use crate::monitor::{drive, Logs};
 use crate::work::Kind;
-use hardmeter_session::{Progress, Session, Stop, Target};
+use hardmeter_session::{Progress, Stop, Target};
 
 /// The load between the two.
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +68,7 @@ pub(super) fn check(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
-    let mut session = Session::open(target, stop)?;
-    session.execute(
-        "beginning to check the conditions",
-        "SET jit = off; SET work_mem = '256MB'; BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-    )?;
-    conditions::check(&mut session, Tool::Hardmeter, progress)
+    check_conditions(target, Tool::Hardmeter, stop, progress)
 }
 
 /// Says which of them hold, and what breaks the others.

@@ -2,11 +2,15 @@
 //!
 //! A statement selects the rows that break its condition, one text each. So what is broken is named, and not only that
 //! something is. Sums and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone
-//! takes minutes (research/prove.md).
+//! takes minutes (research/prove.md). Those that add up all order lines share one statement in the usual case ([`super::ranges`]).
 
+use super::ranges::{self, Range};
+use super::snapshot::{into_inner, lock, Snapshot};
 use super::{Condition, Tool, Verdict};
 use crate::error::TpccError;
 use hardmeter_session::{Progress, Session};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// A condition: what must hold, and what finds that it does not.
@@ -120,61 +124,123 @@ pub const ALL: [Rule; 12] = [
 
 /// The condition that speaks of the initial population only.
 pub(crate) const INITIAL_ONLY: u8 = 11;
+/// How many of the rows that break a condition are named.
 pub(crate) const EXAMPLES: usize = 3;
 
-/// Checks all conditions in the session's snapshot.
-pub fn check(
-    session: &mut Session,
-    tool: Tool,
+/// Checks all conditions in a snapshot.
+pub(super) fn check(
+    snapshot: &mut Snapshot<'_>,
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
-    progress.phase("checking conditions", ALL.len() as u64);
-    let has_run = has_run(session, tool)?;
-    let mut conditions = vec![];
-    for (number, rule) in (1u8..).zip(&ALL) {
-        conditions.push(if number == INITIAL_ONLY && has_run {
-            Condition {
-                number,
-                rule: rule.rule,
-                verdict: Verdict::NotApplicable,
-                violations: 0,
-                examples: vec![],
-                seconds: 0.0,
+    let has_run = has_run(snapshot)?;
+    let (first, last) = snapshot.warehouses()?;
+    let ranges = Range::cut(first, last, snapshot.jobs());
+    let alone: Vec<u8> = (1..=12).filter(|number| !ranges::NUMBERS.contains(number)).collect();
+    progress.phase("checking conditions", (ranges.len() + alone.len()) as u64);
+
+    let checked: Mutex<BTreeMap<u8, Condition>> = Mutex::default();
+    let summed: Mutex<Summed> = Mutex::default();
+    // The ranges first: they take longest.
+    let tasks = ranges.into_iter().map(Task::Range).chain(alone.into_iter().map(Task::Rule));
+    snapshot.ask(tasks, |session, tool, task| {
+        match task {
+            Task::Range(range) => lock(&summed).add(sum(session, tool, range)?),
+            Task::Rule(number) => {
+                let condition = match number {
+                    INITIAL_ONLY if has_run => Condition::not_applicable(number),
+                    _ => check_one(session, tool, number)?,
+                };
+                lock(&checked).insert(number, condition);
             }
-        } else {
-            check_one(session, tool, number, rule)?
-        });
+        }
         progress.advance(1);
+        Ok(())
+    })?;
+    let summed = into_inner(summed);
+    for (number, violations) in ranges::NUMBERS.into_iter().zip(summed.violations) {
+        if violations == 0 {
+            let seconds = summed.seconds / ranges::NUMBERS.len() as f64;
+            lock(&checked).insert(number, Condition::held(number, seconds));
+        }
     }
-    Ok(conditions)
+    // Those that are broken are asked for again, with names.
+    let broken = ranges::NUMBERS.into_iter().zip(summed.violations).filter(|(_, violations)| *violations > 0);
+    snapshot.ask(broken, |session, tool, (number, _)| {
+        let condition = check_one(session, tool, number)?;
+        lock(&checked).insert(number, condition);
+        Ok(())
+    })?;
+    Ok(into_inner(checked).into_values().collect())
 }
 
-fn check_one(session: &mut Session, tool: Tool, number: u8, rule: &Rule) -> Result<Condition, TpccError> {
+/// One thing to ask.
+enum Task {
+    Range(Range),
+    Rule(u8),
+}
+
+/// What ranges of warehouses gave.
+#[derive(Default)]
+struct Summed {
+    /// In the order of [`ranges::NUMBERS`].
+    violations: [u64; 5],
+    seconds: f64,
+}
+
+impl Summed {
+    fn add(&mut self, other: Summed) {
+        for (all, more) in self.violations.iter_mut().zip(other.violations) {
+            *all += more;
+        }
+        self.seconds += other.seconds;
+    }
+}
+
+fn sum(session: &mut Session, tool: Tool, range: Range) -> Result<Summed, TpccError> {
+    let begin = Instant::now();
+    let answer = session.query("adding up order lines", &range.statement(tool))?;
+    // What is no number is asked for again by the condition's own statement, as if it were broken.
+    let mut summed = Summed { violations: [1; 5], seconds: 0.0 };
+    let row = answer.rows.first().into_iter().flatten();
+    for (violations, text) in summed.violations.iter_mut().zip(row) {
+        *violations = text.as_deref().and_then(|text| text.parse().ok()).unwrap_or(1);
+    }
+    summed.seconds = begin.elapsed().as_secs_f64();
+    Ok(summed)
+}
+
+impl Condition {
+    fn held(number: u8, seconds: f64) -> Condition {
+        let rule = ALL[usize::from(number) - 1].rule;
+        Condition { number, rule, verdict: Verdict::Held, violations: 0, examples: vec![], seconds }
+    }
+
+    fn not_applicable(number: u8) -> Condition {
+        Condition { verdict: Verdict::NotApplicable, ..Condition::held(number, 0.0) }
+    }
+}
+
+fn check_one(session: &mut Session, tool: Tool, number: u8) -> Result<Condition, TpccError> {
     let begin = Instant::now();
     let what = format!("checking condition {number}");
     let sql = format!(
         "SELECT text, count(*) OVER () FROM ({}) AS violations(text) ORDER BY text LIMIT {EXAMPLES}",
-        tool.fill(rule.violations)
+        tool.fill(ALL[usize::from(number) - 1].violations)
     );
     let answer = session.query(&what, &sql)?;
     let column = |row: &Vec<Option<String>>, at: usize| row.get(at).cloned().flatten();
     let violations = answer.rows.first().and_then(|row| column(row, 1)?.parse().ok()).unwrap_or(0);
     Ok(Condition {
-        number,
-        rule: rule.rule,
         verdict: if violations == 0 { Verdict::Held } else { Verdict::Short },
         violations,
         examples: answer.rows.iter().filter_map(|row| column(row, 0)).collect(),
-        seconds: begin.elapsed().as_secs_f64(),
+        ..Condition::held(number, begin.elapsed().as_secs_f64())
     })
 }
 
 /// Whether transactions ran on the initial population: new orders, or deliveries of old ones.
-fn has_run(session: &mut Session, tool: Tool) -> Result<bool, TpccError> {
-    let sql = tool.fill(
-        "SELECT EXISTS (SELECT FROM {district} WHERE d_next_o_id <> 3001)
-             OR (SELECT count(*) FROM {new_order}) <> 900 * (SELECT count(*) FROM {district})",
-    );
-    let answer = session.query("looking for traces of a run", &sql)?;
-    Ok(answer.single() == Some("t"))
+fn has_run(snapshot: &mut Snapshot<'_>) -> Result<bool, TpccError> {
+    let sql = "SELECT EXISTS (SELECT FROM {district} WHERE d_next_o_id <> 3001)
+             OR (SELECT count(*) FROM {new_order}) <> 900 * (SELECT count(*) FROM {district})";
+    Ok(snapshot.single("looking for traces of a run", sql)?.as_deref() == Some("t"))
 }

@@ -1,0 +1,112 @@
+//! What chance does, and what it does not.
+
+use super::{Finding, Verdict};
+use statrs::function::gamma::checked_gamma_ur;
+
+/// Below this probability a deviation is no chance.
+pub(super) const CHANCE: f64 = 0.001;
+/// The normal distribution's quantile of it, both sides.
+pub(super) const DEVIATIONS: f64 = 3.29;
+
+/// Whether a share lies within its window, or so near that chance explains it. All in percent.
+pub(super) fn within(percent: f64, low: f64, high: f64, n: u64) -> Verdict {
+    let bound = if percent < low { low } else { high };
+    let deviation = (bound * (100.0 - bound) / n as f64).sqrt();
+    let beyond = (percent - percent.clamp(low, high)).abs();
+    if beyond == 0.0 {
+        Verdict::Held
+    } else if beyond <= DEVIATIONS * deviation {
+        // A window of one value is that of a random choice, which is right within chance; the auditors' windows are
+        // wide already, and what is beside them by chance is not yet right.
+        if low == high {
+            Verdict::Held
+        } else {
+            Verdict::Undecided
+        }
+    } else {
+        Verdict::Short
+    }
+}
+
+/// Counts of each value from `first` to `last`; a value beyond makes one more class, which should be empty.
+pub(super) fn spread(counts: &[(u64, u64)], first: u64, last: u64) -> Vec<u64> {
+    let mut classes = vec![0; (last - first + 1) as usize];
+    let mut beyond = 0;
+    for &(value, n) in counts {
+        match value.checked_sub(first).and_then(|at| classes.get_mut(at as usize)) {
+            Some(class) => *class += n,
+            None => beyond += n,
+        }
+    }
+    if beyond > 0 {
+        classes.push(beyond);
+    }
+    classes
+}
+
+/// The probability of counts as uneven as these if their classes have these shares (chi-square). `None`: too few rows for
+/// the test's usual condition, five expected in each class.
+pub(super) fn chi_square(counts: &[u64], shares: &[f64]) -> Option<f64> {
+    let n: u64 = counts.iter().sum();
+    let expected = |share: &f64| share * n as f64;
+    if counts.len() < 2 || shares.iter().any(|share| expected(share) < 5.0) {
+        return None;
+    }
+    let chi: f64 = counts
+        .iter()
+        .zip(shares)
+        .map(|(&count, share)| (count as f64 - expected(share)).powi(2) / expected(share))
+        .sum();
+    let beyond_any_table = if chi > 0.0 { 0.0 } else { 1.0 };
+    Some(checked_gamma_ur((counts.len() - 1) as f64 / 2.0, chi / 2.0).unwrap_or(beyond_any_table))
+}
+
+/// The finding of a test that gives a probability.
+pub(super) fn by_probability(name: &'static str, clause: &'static str, p: Option<f64>, n: u64) -> Finding {
+    let verdict = match p {
+        None => Verdict::NotApplicable,
+        Some(p) if p >= CHANCE => Verdict::Held,
+        Some(_) => Verdict::Short,
+    };
+    Finding { name, clause, value: p, unit: "p", n, expected: format!("p at least {CHANCE}"), verdict }
+}
+
+/// The chi-square test of equal classes.
+pub(super) fn evenly(name: &'static str, clause: &'static str, classes: &[u64]) -> Finding {
+    let shares = vec![1.0 / classes.len() as f64; classes.len()];
+    by_probability(name, clause, chi_square(classes, &shares), classes.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_hold_fall_short_or_stay_open() {
+        // The two-sided probability of so many standard deviations.
+        let chance = statrs::function::erf::erfc(DEVIATIONS / std::f64::consts::SQRT_2);
+        assert!((chance - CHANCE).abs() < 1e-5);
+        assert_eq!(within(1.0, 0.95, 1.05, 100), Verdict::Held);
+        assert_eq!(within(0.0, 0.95, 1.05, 100), Verdict::Undecided);
+        assert_eq!(within(0.0, 0.95, 1.05, 1_000_000), Verdict::Short);
+        assert_eq!(within(49.9, 10.0, 10.0, 120_000), Verdict::Short);
+        assert_eq!(within(10.2, 10.0, 10.0, 30_000), Verdict::Held);
+        // All of them means all of them.
+        assert_eq!(within(99.999, 100.0, 100.0, 1_000_000), Verdict::Short);
+    }
+
+    #[test]
+    fn even_and_uneven_classes_are_told_apart() {
+        let held = |classes: &[u64]| evenly("", "", classes).verdict;
+        assert_eq!(held(&[100, 104, 97, 99]), Verdict::Held);
+        assert_eq!(held(&[100, 200, 100, 100]), Verdict::Short);
+        assert_eq!(held(&[1, 2, 1, 1]), Verdict::NotApplicable);
+        // Chi-square by hand: (10^2 + 10^2) / 100 = 2 with one degree of freedom, p = 0.1573.
+        let p = evenly("", "", &[110, 90]).value.unwrap();
+        assert!((p - 0.1573).abs() < 1e-4, "{p}");
+        // (15^2 / 75) + (15^2 / 25) = 12 with one degree of freedom, p = 0.000532.
+        let p = chi_square(&[60, 40], &[0.75, 0.25]).unwrap();
+        assert!((p - 0.000532).abs() < 1e-6, "{p}");
+        assert_eq!(spread(&[(5, 3), (15, 1), (16, 2)], 5, 15), [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+    }
+}

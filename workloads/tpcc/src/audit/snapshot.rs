@@ -1,0 +1,95 @@
+//! One snapshot of a database, seen by several sessions.
+
+use super::Tool;
+use crate::error::TpccError;
+use hardmeter_session::{side_by_side, usual_jobs, Session, Stop, Target};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A snapshot, and the session that keeps it.
+pub(super) struct Snapshot<'a> {
+    target: &'a Target,
+    tool: Tool,
+    stop: &'a Stop,
+    keeper: Session,
+    id: String,
+}
+
+/// JIT costs more than it gains on statements like these; sorts and hashes of order lines should stay in memory.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+const SETTINGS: &str = "SET LOCAL jit = off; SET LOCAL work_mem = '256MB'";
+
+impl<'a> Snapshot<'a> {
+    /// Takes one, of tables that are there.
+    pub(super) fn take(target: &'a Target, tool: Tool, stop: &'a Stop) -> Result<Snapshot<'a>, TpccError> {
+        let mut keeper = Session::open(target, stop)?;
+        for table in crate::schema::Table::ALL {
+            let name = tool.table(table);
+            let sql = format!("SELECT to_regclass('{name}')");
+            if keeper.query("looking for tables", &sql)?.single().is_none() {
+                return Err(TpccError::NoData { table: name });
+            }
+        }
+        keeper.execute("beginning the audit", &format!("{BEGIN}; {SETTINGS}"))?;
+        let exported = keeper.query("exporting a snapshot", "SELECT pg_export_snapshot()")?;
+        let id = exported.single().unwrap_or_default().to_owned();
+        Ok(Snapshot { target, tool, stop, keeper, id })
+    }
+
+    /// How many sessions look at it side by side.
+    pub(super) fn jobs(&self) -> usize {
+        usual_jobs()
+    }
+
+    /// The one value of a statement's one row; table names in braces.
+    pub(super) fn single(&mut self, what: &str, sql: &str) -> Result<Option<String>, TpccError> {
+        Ok(self.keeper.query(what, &self.tool.fill(sql))?.single().map(String::from))
+    }
+
+    /// The first and the last warehouse; 1 if there is none.
+    pub(super) fn warehouses(&mut self) -> Result<(i64, i64), TpccError> {
+        let mut edge = |edge: &str| -> Result<i64, TpccError> {
+            let number =
+                self.single("looking for warehouses", &format!("SELECT {edge}(w_id) FROM {{warehouse}}"))?;
+            Ok(number.and_then(|number| number.parse().ok()).unwrap_or(1))
+        };
+        Ok((edge("min")?, edge("max")?))
+    }
+
+    /// Asks things side by side, all of this snapshot.
+    pub(super) fn ask<T: Send>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+        run: impl Fn(&mut Session, Tool, T) -> Result<(), TpccError> + Sync,
+    ) -> Result<(), TpccError> {
+        let tasks: Vec<T> = tasks.into_iter().collect();
+        let jobs = self.jobs().min(tasks.len());
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        // The identifier is the server's own, hexadecimal digits and dashes.
+        let begin = format!("{BEGIN}; SET TRANSACTION SNAPSHOT '{}'; {SETTINGS}", self.id);
+        // Threads share what they need of this, not the session that keeps the snapshot.
+        let tool = self.tool;
+        side_by_side(self.target, jobs, self.stop, tasks, |session, task| {
+            session.execute("sharing the snapshot", &begin)?;
+            run(session, tool, task)?;
+            session.execute("ending a part of the audit", "COMMIT").map_err(TpccError::from)
+        })?;
+        Ok(())
+    }
+
+    /// Gives it back.
+    pub(super) fn end(mut self) -> Result<(), TpccError> {
+        Ok(self.keeper.execute("ending the audit", "COMMIT")?)
+    }
+}
+
+/// What threads have written: a panic in one of them ends the program anyway.
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, when the threads are gone.
+pub(super) fn into_inner<T>(shared: Mutex<T>) -> T {
+    shared.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
