@@ -55,7 +55,8 @@ fn verdicts(audit: &Value, list: &str) -> Vec<String> {
 #[test]
 fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
     let Some(tpcc) = Tpcc::new() else { return };
-    succeeded(tpcc.tpcc(&["load", "--warehouses", "2", "--seed", "42"]));
+    let text = stdout(&succeeded(tpcc.tpcc(&["load", "--warehouses", "2", "--seed", "42"])));
+    assert!(text.contains("all tables have their rows, and what should be a tenth of them is one"), "{text}");
 
     // Clause 4.3.3.1, by the server's own counting.
     for (sql, value) in [
@@ -188,7 +189,30 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
     let refused = tpcc.tpcc(&arguments);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("--replace"), "{}", stderr(&refused));
-    succeeded(tpcc.tpcc(&["load", "--warehouses", "3", "--jobs", "2", "--replace"]));
+    let distributed = tpcc.tpcc(&["load", "--warehouses", "3", "--distribute", "--replace"]);
+    assert_eq!(distributed.status.code(), Some(1));
+    assert!(
+        stderr(&distributed).contains("this database has no extension citus"),
+        "{}",
+        stderr(&distributed)
+    );
+    let by_range = [
+        "load",
+        "--warehouses",
+        "3",
+        "--jobs",
+        "2",
+        "--partitions",
+        "2",
+        "--partition-by",
+        "range",
+        "--replace",
+    ];
+    succeeded(tpcc.tpcc(&by_range));
+    // Half of three is one and a half: the first part has one of them.
+    let parts = "SELECT string_agg(DISTINCT tableoid::regclass || ' ' || w_id, ', ') FROM warehouse";
+    assert_eq!(tpcc.sql(parts), "warehouse_0 1, warehouse_1 2, warehouse_1 3");
+    assert_eq!(tpcc.sql("SELECT min(s_w_id), max(s_w_id) FROM stock_1"), "2|3");
     assert_eq!(tpcc.sql(sum), resumed, "the seed decides over the rows, whoever loads them");
 }
 
@@ -212,4 +236,70 @@ fn foreign_tables_are_found_by_their_tools_names() {
         "{}",
         stderr(&output)
     );
+}
+
+/// A tablespace of a few megabytes, which only root can make: as a tmpfs.
+struct SmallDisk {
+    folder: std::path::PathBuf,
+}
+
+impl SmallDisk {
+    /// `None`, said so, where nothing can be mounted.
+    fn new(folder: std::path::PathBuf, owner: &str) -> Option<SmallDisk> {
+        std::fs::create_dir(&folder).unwrap();
+        let mounted = mount(&["-t", "tmpfs", "-o", "size=100M", "tmpfs"], &folder);
+        if !mounted {
+            eprintln!("skipped: a tmpfs cannot be mounted here");
+            return None;
+        }
+        let disk = SmallDisk { folder };
+        succeeded(run(Command::new("chown").arg(owner).arg(&disk.folder)));
+        Some(disk)
+    }
+
+    fn grow(&self) {
+        assert!(mount(&["-o", "remount,size=1G"], &self.folder), "the tmpfs cannot be made larger");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The server may be using it still: it goes when that ends.
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+    }
+}
+
+fn mount(arguments: &[&str], folder: &std::path::Path) -> bool {
+    let output = Command::new("mount").args(arguments).arg(folder).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_load_goes_on_when_there_is_room() {
+    let Some(tpcc) = Tpcc::new() else { return };
+    let owner = tpcc.server.cluster().account().name().to_owned();
+    let Some(disk) = SmallDisk::new(tpcc.server.path("small"), &owner) else { return };
+    let cluster = tpcc.server.cluster();
+    let admin = |sql: &str| {
+        let mut psql = Command::new(cluster.programs().folder.join("psql"));
+        psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", sql]);
+        succeeded(run(psql.envs(cluster.environment())));
+    };
+    admin(&format!("CREATE TABLESPACE small LOCATION '{}'", disk.folder.display()));
+    admin("CREATE DATABASE tpcc TABLESPACE small");
+
+    // Two warehouses take some 200 MB.
+    let arguments = ["load", "--warehouses", "2", "--jobs", "1"];
+    let full = tpcc.tpcc(&arguments);
+    assert_eq!(full.status.code(), Some(1), "{}", stdout(&full));
+    let said = stderr(&full);
+    assert!(
+        said.contains("the server's disk is full") && said.contains("give the same command again"),
+        "{said}"
+    );
+
+    disk.grow();
+    let text = stdout(&succeeded(tpcc.tpcc(&arguments)));
+    assert!(text.contains("all tables have their rows"), "{text}");
+    assert_eq!(verdicts(&tpcc.audit(&[]), "conditions"), ["held"; 12]);
 }

@@ -23,6 +23,7 @@ pub mod audit;
 pub mod backend;
 pub mod copy;
 mod error;
+pub mod inspection;
 pub mod load;
 pub mod mariadb;
 pub mod measure;

@@ -5,11 +5,12 @@
 
 use crate::copy::{Rows, Timestamp, HEADER, TRAILER};
 use crate::error::TpccError;
+use crate::inspection::{inspect, Check};
 use crate::population::Population;
 use crate::random::Constants;
-use crate::schema::{Layout, Table, CREATE_LOAD_TABLE, LOAD_TABLE};
-use hardmeter_session::{side_by_side, Progress, Session, Stop, Target};
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::schema::{Layout, PartitionBy, Table, CREATE_LOAD_TABLE, LOAD_TABLE};
+use hardmeter_session::{side_by_side, Progress, Session, SessionError, Stop, Target};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What to load.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,12 @@ pub struct Mark {
     pub loaded_at: i64,
     /// Parts of each table; 0: whole.
     pub partitions: u32,
+    /// How a warehouse's part is found.
+    #[serde(default)]
+    pub by: PartitionBy,
+    /// Whether Citus spreads them.
+    #[serde(default)]
+    pub distributed: bool,
     /// Percent of a page that was filled; 0: the server's default.
     pub fill: u8,
     /// Whether all of it is there.
@@ -54,8 +61,17 @@ pub struct Loaded {
     pub resumed: u32,
     /// Bytes of the tables and their indexes in the server.
     pub bytes: u64,
+    /// Whether it is what it should be.
+    pub checks: Vec<Check>,
     /// How long the parts took, in seconds.
     pub seconds: Phases,
+}
+
+impl Loaded {
+    /// Whether all of it is as it should be.
+    pub fn is_right(&self) -> bool {
+        self.checks.iter().all(Check::holds)
+    }
 }
 
 /// How long the parts of a load took, in seconds.
@@ -65,6 +81,7 @@ pub struct Phases {
     pub copy: f64,
     pub keys: f64,
     pub vacuum: f64,
+    pub checks: f64,
 }
 
 impl Mark {
@@ -87,7 +104,9 @@ impl Mark {
             seed: order.seed,
             c_last: Constants::for_load(order.seed).last,
             loaded_at: (now - epoch) * 1_000_000,
-            partitions: order.layout.hash_partitions,
+            partitions: order.layout.partitions,
+            by: order.layout.by,
+            distributed: order.layout.distributed,
             fill: order.layout.fill.unwrap_or(0),
             complete: false,
         }
@@ -95,7 +114,12 @@ impl Mark {
 
     /// The order that goes on with this load.
     pub fn order(&self) -> LoadOrder {
-        let layout = Layout { hash_partitions: self.partitions, fill: (self.fill > 0).then_some(self.fill) };
+        let layout = Layout {
+            partitions: self.partitions,
+            by: self.by,
+            distributed: self.distributed,
+            fill: (self.fill > 0).then_some(self.fill),
+        };
         LoadOrder {
             warehouses: self.warehouses,
             seed: self.seed,
@@ -112,8 +136,11 @@ impl Mark {
 
     /// What it is, in words.
     pub fn in_words(&self) -> String {
-        let Mark { warehouses, seed, partitions, fill, .. } = self;
-        format!("{warehouses} warehouses, seed {seed}, {partitions} partitions, fill {fill}")
+        let Mark { warehouses, seed, partitions, by, fill, .. } = self;
+        let distributed = if self.distributed { ", distributed" } else { "" };
+        format!(
+            "{warehouses} warehouses, seed {seed}, {partitions} partitions by {by}, fill {fill}{distributed}"
+        )
     }
 
     fn statement(&self) -> String {
@@ -132,6 +159,23 @@ impl Mark {
 
 /// Loads the data, or the rest of them.
 pub fn load(
+    target: &Target,
+    order: &LoadOrder,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Loaded, TpccError> {
+    load_or_go_on(target, order, stop, progress).map_err(|error| match error {
+        TpccError::Session(SessionError::Statement { what, reason, code, .. }) if code == DISK_FULL => {
+            TpccError::DiskFull { what, reason }
+        }
+        other => other,
+    })
+}
+
+/// SQLSTATE of a disk without room.
+const DISK_FULL: &str = "53100";
+
+fn load_or_go_on(
     target: &Target,
     order: &LoadOrder,
     stop: &Stop,
@@ -163,11 +207,14 @@ pub fn load(
         progress.advance(1);
         Ok::<(), TpccError>(())
     })?;
+    let begin = Instant::now();
+    let checks = inspect(target, order.jobs, stop, mark.warehouses, progress)?;
+    seconds.checks = begin.elapsed().as_secs_f64();
     mark.complete = true;
     session.execute("leaving the mark of a load", &mark.statement())?;
     // What follows is measured: the disk should have nothing left to do of the load. Not everybody may ask for it.
     let _ = session.execute("writing a checkpoint", "CHECKPOINT");
-    Ok(Loaded { mark, resumed, bytes: size(&mut session)?, seconds })
+    Ok(Loaded { mark, resumed, bytes: size(&mut session)?, checks, seconds })
 }
 
 /// Makes the tables, or finds those of a load that was cut off.
@@ -191,12 +238,27 @@ fn prepare(session: &mut Session, order: &LoadOrder) -> Result<Mark, TpccError> 
             return Err(TpccError::Occupied { table: table.name().into() });
         }
     }
+    if order.layout.distributed {
+        check_citus(session, order.layout)?;
+    }
     let mark = Mark::new(order);
     let mut statements = vec!["BEGIN".to_owned(), CREATE_LOAD_TABLE.to_owned(), mark.statement()];
-    statements.extend(Table::ALL.iter().flat_map(|table| table.create(order.layout)));
+    statements.extend(Table::ALL.iter().flat_map(|table| table.create(order.layout, order.warehouses)));
     statements.push("COMMIT".into());
     session.execute("making the tables", &statements.join("; "))?;
     Ok(mark)
+}
+
+/// Citus has to be there, and cuts tables itself.
+fn check_citus(session: &mut Session, layout: Layout) -> Result<(), TpccError> {
+    let sql = "SELECT extversion FROM pg_extension WHERE extname = 'citus'";
+    if session.query("looking for Citus", sql)?.single().is_none() {
+        return Err(TpccError::NoCitus);
+    }
+    if layout.partitions > 0 {
+        return Err(TpccError::CutTwice);
+    }
+    Ok(())
 }
 
 fn drop_tables(session: &mut Session) -> Result<(), TpccError> {

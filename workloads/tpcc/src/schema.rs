@@ -20,11 +20,54 @@ pub enum Table {
 /// How the tables of warehouses lie in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Layout {
-    /// Parts that each table is cut into by the hash of its warehouse; 0: it is whole.
-    pub hash_partitions: u32,
+    /// Parts that each table is cut into by its warehouse; 0: it is whole.
+    pub partitions: u32,
+    /// How a warehouse's part is found.
+    pub by: PartitionBy,
+    /// Whether Citus spreads the tables over its nodes, by warehouse.
+    pub distributed: bool,
     /// Percent of a page that a load fills; `None`: the server's default. Updated rows find room beside them in what is
     /// left.
     pub fill: Option<u8>,
+}
+
+/// How a warehouse's part is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartitionBy {
+    /// By its hash: neighbours are apart.
+    #[default]
+    Hash,
+    /// By its number: neighbours are together.
+    Range,
+}
+
+impl Layout {
+    /// Which warehouses a part has. The last of the ranges is open, so that none is left without a part.
+    fn bound(self, number: u32, warehouses: u32) -> String {
+        match self.by {
+            PartitionBy::Hash => format!("WITH (MODULUS {}, REMAINDER {number})", self.partitions),
+            PartitionBy::Range => {
+                // As even as it goes: part n begins behind the n-th of so many equal shares.
+                let edge = |number: u32| {
+                    let before = u64::from(warehouses) * u64::from(number) / u64::from(self.partitions);
+                    (before + 1).to_string()
+                };
+                let from = if number == 0 { "MINVALUE".into() } else { edge(number) };
+                let to = if number + 1 == self.partitions { "MAXVALUE".into() } else { edge(number + 1) };
+                format!("FROM ({from}) TO ({to})")
+            }
+        }
+    }
+}
+
+impl Display for PartitionBy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            PartitionBy::Hash => "hash",
+            PartitionBy::Range => "range",
+        })
+    }
 }
 
 impl Table {
@@ -222,29 +265,45 @@ impl Table {
     /// Further indexes: name, columns. Customers are found by name, the last order of a customer by the customer.
     pub fn indexes(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Table::Customer => &[("customer_by_name", "c_w_id, c_d_id, c_last, c_first")],
+            // C_ID makes the order of equal C_FIRSTs one, and the index all that a look-up by name reads.
+            Table::Customer => &[("customer_by_name", "c_w_id, c_d_id, c_last, c_first, c_id")],
             Table::Orders => &[("orders_by_customer", "o_w_id, o_d_id, o_c_id, o_id")],
             _ => &[],
         }
     }
 
-    /// The statements that make it, without keys.
-    pub fn create(self, layout: Layout) -> Vec<String> {
+    /// The statements that make it for so many warehouses, without keys.
+    pub fn create(self, layout: Layout, warehouses: u32) -> Vec<String> {
         let (name, columns) = (self.name(), self.columns());
         let fill = layout.fill.map_or_else(String::new, |percent| format!(" WITH (fillfactor = {percent})"));
-        match self.warehouse_column() {
-            Some(column) if layout.hash_partitions > 0 => {
-                let parts = layout.hash_partitions;
-                let whole = format!("CREATE TABLE {name} ({columns}) PARTITION BY HASH ({column})");
-                let part = |number: u32| {
-                    format!(
-                        "CREATE TABLE {name}_{number} PARTITION OF {name} \
-                         FOR VALUES WITH (MODULUS {parts}, REMAINDER {number}){fill}"
-                    )
-                };
-                std::iter::once(whole).chain((0..parts).map(part)).collect()
+        let mut statements = match self.warehouse_column() {
+            Some(column) if layout.partitions > 0 => {
+                let whole = format!("CREATE TABLE {name} ({columns}) PARTITION BY {} ({column})", layout.by);
+                let parts = (0..layout.partitions).map(|number| {
+                    let bound = layout.bound(number, warehouses);
+                    format!("CREATE TABLE {name}_{number} PARTITION OF {name} FOR VALUES {bound}{fill}")
+                });
+                std::iter::once(whole).chain(parts).collect()
             }
             _ => vec![format!("CREATE TABLE {name} ({columns}){fill}")],
+        };
+        if layout.distributed {
+            statements.push(self.distribute());
+        }
+        statements
+    }
+
+    /// The statement by which Citus spreads it: the rows of a warehouse are on one node, those of ITEM on every one.
+    fn distribute(self) -> String {
+        match self.warehouse_column() {
+            None => format!("SELECT create_reference_table('{self}')"),
+            // The first of them founds the group that the others join.
+            Some(column) if self == Table::Warehouse => {
+                format!("SELECT create_distributed_table('{self}', '{column}', colocate_with => 'none')")
+            }
+            Some(column) => {
+                format!("SELECT create_distributed_table('{self}', '{column}', colocate_with => 'warehouse')")
+            }
         }
     }
 
@@ -287,16 +346,44 @@ mod tests {
 
     #[test]
     fn partitions_cover_all_remainders_and_item_has_none() {
-        let layout = Layout { hash_partitions: 3, fill: Some(90) };
-        let statements = Table::Stock.create(layout);
+        let layout = Layout { partitions: 3, fill: Some(90), ..Layout::default() };
+        let statements = Table::Stock.create(layout, 10);
         assert_eq!(statements.len(), 4);
-        assert!(statements[0].ends_with("PARTITION BY HASH (s_w_id)"));
+        assert!(statements[0].ends_with("PARTITION BY hash (s_w_id)"));
         assert!(statements[3].ends_with("(MODULUS 3, REMAINDER 2) WITH (fillfactor = 90)"));
-        assert_eq!(Table::Item.create(layout).len(), 1);
+        assert_eq!(Table::Item.create(layout, 10).len(), 1);
         for table in Table::ALL {
             if let (Some(column), Some(key)) = (table.warehouse_column(), table.key()) {
                 assert!(key.starts_with(column), "a key of a partitioned table must have {column}");
             }
         }
+    }
+
+    #[test]
+    fn ranges_are_even_and_leave_no_warehouse_out() {
+        let layout = Layout { partitions: 3, by: PartitionBy::Range, ..Layout::default() };
+        let bounds = |warehouses| (0..3).map(|part| layout.bound(part, warehouses)).collect::<Vec<_>>();
+        assert_eq!(bounds(10), ["FROM (MINVALUE) TO (4)", "FROM (4) TO (7)", "FROM (7) TO (MAXVALUE)"]);
+        assert!(Table::Orders.create(layout, 10)[0].ends_with("PARTITION BY range (o_w_id)"));
+        let one = Layout { partitions: 1, ..layout };
+        assert_eq!(one.bound(0, 5), "FROM (MINVALUE) TO (MAXVALUE)");
+    }
+
+    #[test]
+    fn citus_keeps_a_warehouse_together_and_items_everywhere() {
+        let layout = Layout { distributed: true, ..Layout::default() };
+        let last = |table: Table| table.create(layout, 10).pop().unwrap();
+        assert_eq!(last(Table::Item), "SELECT create_reference_table('item')");
+        assert_eq!(
+            last(Table::Warehouse),
+            "SELECT create_distributed_table('warehouse', 'w_id', colocate_with => 'none')"
+        );
+        assert_eq!(
+            last(Table::OrderLine),
+            "SELECT create_distributed_table('order_line', 'ol_w_id', colocate_with => 'warehouse')"
+        );
+        // A table can only join those of one that is distributed before it.
+        let place = |table| Table::ALL.iter().position(|one| *one == table);
+        assert!(Table::ALL.iter().all(|one| place(*one) >= place(Table::Warehouse) || *one == Table::Item));
     }
 }

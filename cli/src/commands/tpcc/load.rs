@@ -5,8 +5,9 @@ use crate::commands::place::{memory_mb, Place};
 use crate::commands::workload::{cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::{ensure_database, usual_jobs};
+use hardmeter_tpcc::inspection::Check;
 use hardmeter_tpcc::load::{load, LoadOrder, Loaded};
-use hardmeter_tpcc::schema::Layout;
+use hardmeter_tpcc::schema::{self, Layout};
 use indicatif::HumanBytes;
 use serde_json::json;
 
@@ -25,9 +26,15 @@ pub(super) struct Load {
     /// What decides over all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Cut each table of the warehouses into so many parts, by the hash of the warehouse.
+    /// Cut each table of the warehouses into so many parts, by the warehouse.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     partitions: u32,
+    /// How warehouses are put into parts.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = PartitionBy::Hash, requires = "partitions")]
+    partition_by: PartitionBy,
+    /// Have Citus spread the warehouses over its nodes; its extension has to be in the database.
+    #[arg(long, conflicts_with = "partitions")]
+    distribute: bool,
     /// Fill pages only to so many percent [default: the server's].
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(10..=100))]
     fill: Option<u8>,
@@ -43,6 +50,15 @@ pub(super) struct Load {
     output: Output,
 }
 
+/// How warehouses are put into parts.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartitionBy {
+    /// By the hash of a warehouse's number.
+    Hash,
+    /// Neighbours are together.
+    Range,
+}
+
 impl Load {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
         let target = self.place.find_or_make(&TPCC, &settings_for(self.warehouses), globals)?;
@@ -50,7 +66,15 @@ impl Load {
         ensure_database(&target, &stop)?;
         let order = LoadOrder {
             seed: self.seed,
-            layout: Layout { hash_partitions: self.partitions, fill: self.fill },
+            layout: Layout {
+                partitions: self.partitions,
+                by: match self.partition_by {
+                    PartitionBy::Hash => schema::PartitionBy::Hash,
+                    PartitionBy::Range => schema::PartitionBy::Range,
+                },
+                distributed: self.distribute,
+                fill: self.fill,
+            },
             replace: self.replace,
             jobs: self.jobs.map_or_else(usual_jobs, usize::from),
             ..order_for(self.warehouses)
@@ -59,14 +83,13 @@ impl Load {
         let loaded = load(&target, &order, &stop, &bar)?;
         drop(bar);
         self.output.print(|| in_words(&loaded, target.description()), || json!(loaded))?;
-        Ok(Outcome::Complete)
+        Ok(if loaded.is_right() { Outcome::Complete } else { Outcome::Partial })
     }
 }
 
 /// What a load does where nobody says more than how many warehouses.
 pub(super) fn order_for(warehouses: u32) -> LoadOrder {
-    let layout = Layout { hash_partitions: 0, fill: None };
-    LoadOrder { warehouses, seed: 1, layout, replace: false, jobs: usual_jobs() }
+    LoadOrder { warehouses, seed: 1, layout: Layout::default(), replace: false, jobs: usual_jobs() }
 }
 
 fn in_words(loaded: &Loaded, place: &str) -> String {
@@ -85,6 +108,23 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
         "copied in {:.1} s, keys in {:.1} s, vacuumed and analyzed in {:.1} s\n",
         seconds.copy, seconds.keys, seconds.vacuum
     );
+    text + &checks_in_words(loaded)
+}
+
+/// One line where all is right, as it should be.
+fn checks_in_words(loaded: &Loaded) -> String {
+    let seconds = loaded.seconds.checks;
+    let wrong: Vec<&Check> = loaded.checks.iter().filter(|check| !check.holds()).collect();
+    if wrong.is_empty() {
+        return format!(
+            "checked in {seconds:.1} s: all tables have their rows, and what should be a tenth of them is one (clause 4.3.3.1)\n"
+        );
+    }
+    let mut text = format!("checked in {seconds:.1} s, and this is NOT the population of clause 4.3.3.1:\n");
+    for Check { what, found, low, high } in wrong {
+        text += &format!("  {what}: {found}, not {low}");
+        text += &if low < high { format!(" to {high}\n") } else { "\n".into() };
+    }
     text
 }
 

@@ -1,0 +1,87 @@
+//! Whether a population is what clause 4.3.3.1 says, by the server's own counting: rows of each table, and the tenths.
+//!
+//! A load knows what it sent. This asks what arrived, by as many scans as there are tables.
+
+use crate::error::TpccError;
+use crate::schema::Table;
+use hardmeter_session::{side_by_side, Progress, Session, Stop, Target};
+use std::sync::{Mutex, PoisonError};
+
+/// Something that was counted.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Check {
+    /// What, in words: "rows of stock".
+    pub what: String,
+    /// How many there are.
+    pub found: u64,
+    /// How many there should be, at least.
+    pub low: u64,
+    /// And at most.
+    pub high: u64,
+}
+
+impl Check {
+    /// Whether there are as many as there should be.
+    pub fn holds(&self) -> bool {
+        (self.low..=self.high).contains(&self.found)
+    }
+}
+
+/// What of a table is a tenth of its rows: name, condition. Exactly so: a load chooses them without repetition.
+fn tenth(table: Table) -> Option<(&'static str, &'static str)> {
+    match table {
+        Table::Item => Some(("items with ORIGINAL", "i_data LIKE '%ORIGINAL%'")),
+        Table::Stock => Some(("stock with ORIGINAL", "s_data LIKE '%ORIGINAL%'")),
+        Table::Customer => Some(("customers with bad credit", "c_credit = 'BC'")),
+        _ => None,
+    }
+}
+
+/// Counts a population of so many warehouses, side by side.
+pub fn inspect(
+    target: &Target,
+    jobs: usize,
+    stop: &Stop,
+    warehouses: u32,
+    progress: &dyn Progress,
+) -> Result<Vec<Check>, TpccError> {
+    progress.phase("checking the population", Table::ALL.len() as u64);
+    let counted: Mutex<Vec<(usize, Vec<Check>)>> = Mutex::default();
+    let mut tables: Vec<(usize, Table)> = Table::ALL.into_iter().enumerate().collect();
+    // The largest first: they take longest.
+    tables.sort_by_key(|(_, table)| std::cmp::Reverse(table.rows()));
+    side_by_side(target, jobs, stop, tables, |session, (place, table)| {
+        let checks = count(session, table, warehouses)?;
+        counted.lock().unwrap_or_else(PoisonError::into_inner).push((place, checks));
+        progress.advance(1);
+        Ok::<(), TpccError>(())
+    })?;
+    let mut counted = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    counted.sort_by_key(|(place, _)| *place);
+    Ok(counted.into_iter().flat_map(|(_, checks)| checks).collect())
+}
+
+fn count(session: &mut Session, table: Table, warehouses: u32) -> Result<Vec<Check>, TpccError> {
+    let tenth = tenth(table);
+    let condition = tenth.map_or("false", |(_, condition)| condition);
+    let sql = format!("SELECT count(*), count(CASE WHEN {condition} THEN 1 END) FROM {table}");
+    let sql = if tenth.is_some() { sql } else { format!("SELECT count(*), 0 FROM {table}") };
+    let answer = session.query(&format!("counting {table}"), &sql)?;
+    let column = |at: usize| answer.rows.first()?.get(at)?.as_deref()?.parse::<u64>().ok();
+    let (rows, chosen) = (column(0).unwrap_or(0), column(1).unwrap_or(0));
+    let warehouses = if table == Table::Item { 1 } else { u64::from(warehouses) };
+    let wanted = table.rows() * warehouses;
+    let (low, high) = match table {
+        // 5 to 15 for each of 30,000 orders of a warehouse: a standard deviation is the root of 10 for each of them.
+        Table::OrderLine => {
+            let deviation = (10.0 * (Table::Orders.rows() * warehouses) as f64).sqrt();
+            (wanted - (5.0 * deviation) as u64, wanted + (5.0 * deviation) as u64)
+        }
+        _ => (wanted, wanted),
+    };
+    let mut checks = vec![Check { what: format!("rows of {table}"), found: rows, low, high }];
+    if let Some((what, _)) = tenth {
+        checks.push(Check { what: what.into(), found: chosen, low: wanted / 10, high: wanted / 10 });
+    }
+    Ok(checks)
+}
