@@ -5,6 +5,8 @@ A negative control follows, with `synchronous_commit = off`: the same must tell 
 """
 
 import json
+import os
+import signal
 import subprocess
 from typing import Callable, List
 
@@ -14,8 +16,6 @@ from processes import Trouble
 from servers import Playground
 
 WAREHOUSES = 2
-# What is not written for a commit's own sake is not written before a kill, but for what does not fit into the buffers.
-CONTROL = {"synchronous_commit": "off", "wal_writer_delay": "10000", "wal_writer_flush_after": "1GB"}
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
@@ -43,10 +43,14 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         ),
     ]
     say(f"negative control, {control} kills")
-    for name, value in CONTROL.items():
-        database.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+    database.sql("ALTER SYSTEM SET synchronous_commit = off")
     database.sql("SELECT pg_reload_conf()")
-    found = _acid(database, control)
+    found = []
+    for _ in range(control):
+        # PostgreSQL 15's log writer is woken for each page of log: left alone, it leaves an order or two to be lost.
+        writer = database.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+        os.kill(int(writer), signal.SIGSTOP)
+        found += _acid(database, 1)
     what = f"of {_sum(found, 'acknowledged')} acknowledged with synchronous_commit off: they must be missed"
     figures.append(Figure("control: New-Orders lost", _lost(found), "", control, what, Bar(1, at_most=False)))
     return figures
