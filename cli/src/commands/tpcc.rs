@@ -7,6 +7,7 @@ mod load;
 mod merge;
 mod run;
 mod show;
+mod sweep;
 
 use super::place::Workload;
 use super::{CommandError, Globals, Outcome};
@@ -30,6 +31,7 @@ pub struct Arguments {
 enum Action {
     Load(load::Load),
     Run(Box<run::Run>),
+    Sweep(sweep::Sweep),
     Audit(audit::Audit),
     Show(show::Show),
     Compare(compare::Compare),
@@ -42,6 +44,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     match &arguments.action {
         Action::Load(load) => load.run(globals),
         Action::Run(run) => run.run(globals),
+        Action::Sweep(sweep) => sweep.run(globals),
         Action::Audit(audit) => audit.run(globals),
         Action::Show(show) => show.run(globals),
         Action::Compare(compare) => compare.run(globals),

@@ -1,0 +1,124 @@
+//! `hardmeter tpcc sweep`.
+
+use super::run::order::{Population, StyleName};
+use super::run::system::System;
+use crate::commands::place::Place;
+use crate::commands::workload::{cancelled_by_signals, remark, writable, Bar, Output};
+use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_session::Stop;
+use hardmeter_tpcc::measure::files::write_whole;
+use hardmeter_tpcc::monitor::auto::{sweep, Settings};
+use hardmeter_tpcc::order::{Mix, Mode, Queueing, RunOrder};
+use hardmeter_tpcc::random::Constants;
+use hardmeter_tpcc::TpccError;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Find out how many connections serve best: throughput and CPU over 1 to 64 of them.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Clients without think times, one a connection, over each number of connections in turn, in several \
+                  rounds. The effective multiplicity m of a server process, cpu / (cpu + wait), says where to look: \
+                  2 x CPUs / m. What --connections auto of hardmeter tpcc run would choose is measured along with it.\n\n\
+                  It runs transactions: the database grows. Nothing else should run on the machine meanwhile.\n\n\
+                  Example:\n  hardmeter tpcc sweep --warehouses 4 --output knee.svg\n  \
+                  hardmeter tpcc sweep --style client --connections 4,8,12,16,24,32 --rounds 5"
+)]
+pub(super) struct Sweep {
+    /// How many warehouses [default: those that are loaded, or 10]. A database without any is loaded first.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    warehouses: Option<u32>,
+    /// Numbers of connections to try, beside those that auto tries.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: Vec<u32>,
+    /// How often each is tried.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// How many seconds each time, after it has warmed up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    leg: f64,
+    /// One call of a stored procedure for a transaction, or SQL from the client.
+    #[arg(long, value_enum, default_value_t = StyleName::Procedures)]
+    style: StyleName,
+    /// Send a warehouse's transactions over its own connection, even if another one is free.
+    #[arg(long)]
+    affinity: bool,
+    /// How many threads the driver has.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+    /// What decides over all that is drawn.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Draw throughput and CPU over the number of connections into this SVG file.
+    #[arg(short, long, value_name = "FILE.svg")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    format: Output,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("'{text}' is no number of seconds from 0.1 to 3600")),
+    }
+}
+
+impl Sweep {
+    pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
+        if let Some(path) = &self.output {
+            writable(path)?;
+        }
+        let system = System::find_or_make(&self.place, self.warehouses, globals)?;
+        let stop = cancelled_by_signals();
+        let population = system.population(self.warehouses, true, &stop, globals)?;
+        let backends = system.backends(self.style.style(), &stop)?;
+        let server = system.observer(&Stop::new())?.and_then(|server| server.first_process());
+        let settings = Settings {
+            counts: self.connections.clone(),
+            rounds: self.rounds,
+            leg_seconds: self.leg,
+            ..Settings::default()
+        };
+        let bar = Bar::new(globals);
+        let swept = sweep(&self.order(population), backends.as_ref(), server, &settings, &stop, &bar)?;
+        drop(bar);
+        let Some(swept) = swept else {
+            remark(globals, "interrupted: too little was measured to say anything");
+            return Ok(Outcome::Partial);
+        };
+        let draw =
+            |path: &PathBuf| -> Result<(), TpccError> { write_whole(path, swept.to_svg()?.as_bytes()) };
+        // What was measured is told even if it cannot be kept.
+        let drawn = self.output.as_ref().map(draw);
+        self.format.print(|| swept.in_words(), || json!(swept))?;
+        drawn.transpose()?;
+        Ok(Outcome::Complete)
+    }
+
+    fn order(&self, population: Population) -> RunOrder {
+        let Population { warehouses, load_last } = population;
+        RunOrder {
+            all_warehouses: warehouses,
+            first_warehouse: 1,
+            warehouses,
+            mode: Mode::Closed { clients: 1 },
+            mix: Mix::Deck,
+            style: self.style.style(),
+            connections: 1,
+            threads: self.threads.min(warehouses),
+            queueing: Queueing::Fifo,
+            affinity: self.affinity,
+            retries: 5,
+            ramp_seconds: 0.0,
+            interval_seconds: self.leg,
+            seed: self.seed,
+            constants: Constants::for_run(load_last.unwrap_or(0), self.seed),
+            load_last,
+            checkpoint_seconds: None,
+            start_at: None,
+        }
+    }
+}
