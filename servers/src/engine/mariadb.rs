@@ -50,6 +50,7 @@ impl Ways for Mariadb {
             site.programs.path("mariadb-install-db"),
             "--no-defaults",
             joined("--datadir=", site.folder.data()),
+            joined("--tmpdir=", site.folder.data()),
             "--auth-root-authentication-method=normal",
             "--skip-name-resolve",
         ]
@@ -71,6 +72,9 @@ impl Ways for Mariadb {
             site.programs.path("mariadbd"),
             "--no-defaults",
             joined("--datadir=", site.folder.data()),
+            // A MariaDB that starts deletes all temporary tables that lie in its folder for them, which by default is /tmp:
+            // those of another server that is just being made, too.
+            joined("--tmpdir=", site.folder.data()),
             joined("--pid-file=", site.folder.data().join("hardmeter.pid")),
             // By default it reserves 8 TiB of addresses for a pool that might grow; Valgrind has 128 GiB for everything.
             // "loose": versions before 10.11.12 have no such option and need none.
