@@ -11,6 +11,7 @@ mod observe;
 pub mod oo1;
 pub mod pages;
 mod place;
+mod place_engines;
 pub mod queries;
 pub mod record;
 pub mod report;

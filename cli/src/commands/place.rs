@@ -13,13 +13,13 @@ use std::path::PathBuf;
 pub(super) struct Place {
     /// The folder of a server that `hardmeter server` made [default: a throwaway one of its own].
     #[arg(long, value_name = "DIR", help_heading = "Where")]
-    server: Option<PathBuf>,
-    /// Any PostgreSQL, by a connection string: 'host=/run/postgresql user=postgres dbname=NAME'.
+    pub(super) server: Option<PathBuf>,
+    /// Any server, by a connection string: 'host=/run/postgresql user=postgres dbname=NAME'.
     #[arg(long, value_name = "STRING", conflicts_with = "server", help_heading = "Where")]
-    connection: Option<String>,
+    pub(super) connection: Option<String>,
     /// The database [default: that of the connection string, or the workload's name].
     #[arg(long, value_name = "NAME", help_heading = "Where")]
-    database: Option<String>,
+    pub(super) database: Option<String>,
 }
 
 /// What the data are of.
@@ -103,7 +103,7 @@ impl Place {
     fn connected(&self, workload: &Workload) -> Result<Option<Target>, CommandError> {
         let Some(text) = &self.connection else { return Ok(None) };
         let target = Target::parse(text)?.named(&workload.application());
-        refuse_password(text)?;
+        refuse_password(text, "give it in PGPASSWORD or in ~/.pgpass (which only you may read)")?;
         Ok(Some(match &self.database {
             Some(name) => target.with_database(name),
             None => target,
@@ -145,12 +145,12 @@ impl Place {
 }
 
 /// A password on a command line is no secret.
-fn refuse_password(connection: &str) -> Result<(), CommandError> {
+pub(super) fn refuse_password(connection: &str, remedy: &str) -> Result<(), CommandError> {
     match holds_password(connection) {
         false => Ok(()),
         true => Err(CommandError::new(
             "there is a password in --connection, where everybody on this machine can read it in the list of processes",
-            "give it in PGPASSWORD or in ~/.pgpass (which only you may read)",
+            remedy,
         )),
     }
 }

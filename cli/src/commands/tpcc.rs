@@ -4,6 +4,7 @@ mod acid;
 mod audit;
 mod compare;
 mod load;
+mod load_mariadb;
 mod merge;
 mod run;
 mod show;

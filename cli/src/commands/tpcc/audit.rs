@@ -1,10 +1,11 @@
 //! `hardmeter tpcc audit`.
 
 use super::TPCC;
-use crate::commands::place::Place;
+use crate::commands::place_engines::{Data, EnginePlace};
 use crate::commands::workload::{cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::audit::{audit, Audit as Audited, Condition, Finding, Tool, Verdict};
+use hardmeter_tpcc::mariadb;
 use indicatif::HumanCount;
 use serde_json::json;
 
@@ -20,19 +21,22 @@ pub(super) struct Audit {
     #[arg(long, value_name = "TOOL", default_value = "hardmeter", hide_default_value = true)]
     foreign: Tool,
     #[command(flatten)]
-    place: Place,
+    place: EnginePlace,
     #[command(flatten)]
     output: Output,
 }
 
 impl Audit {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
-        let target = self.place.find(&TPCC, globals)?;
+        let data = self.place.find(&TPCC, globals)?;
         let stop = cancelled_by_signals();
         let bar = Bar::new(globals);
-        let audited = audit(&target, self.foreign, &stop, &bar)?;
+        let audited = match &data {
+            Data::Postgres(target) => audit(target, self.foreign, &stop, &bar)?,
+            Data::Mariadb(target) => mariadb::audit(target, self.foreign, &stop, &bar)?,
+        };
         drop(bar);
-        self.output.print(|| in_words(&audited, target.description()), || json!(audited))?;
+        self.output.print(|| in_words(&audited, data.description()), || json!(audited))?;
         Ok(if audited.is_short() { Outcome::Partial } else { Outcome::Complete })
     }
 }

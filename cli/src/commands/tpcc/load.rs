@@ -1,10 +1,12 @@
 //! `hardmeter tpcc load`.
 
-use super::TPCC;
-use crate::commands::place::{memory_mb, Place};
+use super::{load_mariadb, TPCC};
+use crate::commands::place::memory_mb;
+use crate::commands::place_engines::{mariadb_settings, Data, EnginePlace, Making};
 use crate::commands::workload::{cancelled_by_signals, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
-use hardmeter_session::{ensure_database, usual_jobs};
+use hardmeter_servers::Engine;
+use hardmeter_session::{ensure_database, usual_jobs, Target};
 use hardmeter_tpcc::inspection::Check;
 use hardmeter_tpcc::load::{load, LoadOrder, Loaded};
 use hardmeter_tpcc::schema::{self, Layout};
@@ -22,32 +24,35 @@ use serde_json::json;
 pub(super) struct Load {
     /// How many warehouses: about 110 MB each.
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    warehouses: u32,
+    pub(super) warehouses: u32,
     /// What decides over all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Cut each table of the warehouses into so many parts, by the warehouse.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
-    partitions: u32,
+    pub(super) partitions: u32,
     /// How warehouses are put into parts.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = PartitionBy::Hash, requires = "partitions")]
     partition_by: PartitionBy,
+    /// Spread the warehouses over so many servers behind one (MariaDB with Spider).
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(super) shards: u32,
     /// Have Citus spread the warehouses over its nodes; its extension has to be in the database.
-    #[arg(long, conflicts_with = "partitions")]
-    distribute: bool,
+    #[arg(long, conflicts_with = "partitions", conflicts_with = "shards")]
+    pub(super) distribute: bool,
     /// Fill pages only to so many percent [default: the server's].
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(10..=100))]
-    fill: Option<u8>,
+    pub(super) fill: Option<u8>,
     /// Throw the tables of TPC-C away that an earlier load of ours made.
     #[arg(long)]
-    replace: bool,
+    pub(super) replace: bool,
     /// How many sessions load side by side [default: as many as processors, 4 at most].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
-    jobs: Option<u8>,
+    pub(super) jobs: Option<u8>,
     #[command(flatten)]
-    place: Place,
+    place: EnginePlace,
     #[command(flatten)]
-    output: Output,
+    pub(super) output: Output,
 }
 
 /// How warehouses are put into parts.
@@ -61,9 +66,31 @@ pub(super) enum PartitionBy {
 
 impl Load {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
-        let target = self.place.find_or_make(&TPCC, &settings_for(self.warehouses), globals)?;
+        let settings = |engine| match engine {
+            Engine::Postgres => settings_for(self.warehouses),
+            Engine::Mariadb => mariadb_settings(self.warehouses, memory_mb()),
+        };
+        let making = Making { settings: &settings, shards: self.shards };
+        match self.place.find_or_make(&TPCC, &making, globals)? {
+            Data::Postgres(target) => self.run_postgres(&target, globals),
+            Data::Mariadb(target) => load_mariadb::run(self, &target, globals),
+        }
+    }
+
+    /// Whether neighbouring warehouses are to be in one part.
+    pub(super) fn is_by_range(&self) -> bool {
+        self.partition_by == PartitionBy::Range
+    }
+
+    fn run_postgres(&self, target: &Target, globals: &Globals) -> Result<Outcome, CommandError> {
+        if self.shards > 0 {
+            return Err(CommandError::new(
+                "--shards is for MariaDB with Spider",
+                "leave it out, name a MariaDB (--engine mariadb), or have Citus spread the warehouses: --distribute",
+            ));
+        }
         let stop = cancelled_by_signals();
-        ensure_database(&target, &stop)?;
+        ensure_database(target, &stop)?;
         let order = LoadOrder {
             seed: self.seed,
             layout: Layout {
@@ -80,7 +107,7 @@ impl Load {
             ..order_for(self.warehouses)
         };
         let bar = Bar::new(globals);
-        let loaded = load(&target, &order, &stop, &bar)?;
+        let loaded = load(target, &order, &stop, &bar)?;
         drop(bar);
         self.output.print(|| in_words(&loaded, target.description()), || json!(loaded))?;
         Ok(if loaded.is_right() { Outcome::Complete } else { Outcome::Partial })

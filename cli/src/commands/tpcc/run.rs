@@ -6,7 +6,7 @@ mod prepare;
 pub(super) mod system;
 mod times;
 
-use crate::commands::place::Place;
+use crate::commands::place_engines::EnginePlace;
 use crate::commands::workload::{cancelled_by_signals, remark, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use files::{may_be_written, Files};
@@ -74,7 +74,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     prices: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: EnginePlace,
     #[command(flatten)]
     format: Output,
 }

@@ -2,7 +2,7 @@
 
 use super::run::order::{Population, StyleName};
 use super::run::system::System;
-use crate::commands::place::Place;
+use crate::commands::place_engines::EnginePlace;
 use crate::commands::workload::{cancelled_by_signals, remark, writable, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::Stop;
@@ -54,7 +54,7 @@ pub(super) struct Sweep {
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: EnginePlace,
     #[command(flatten)]
     format: Output,
 }

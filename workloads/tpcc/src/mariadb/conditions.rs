@@ -2,7 +2,7 @@
 //!
 //! MariaDB has no full outer join: where either side may miss a row, both are stacked and grouped. One side of the joins of
 //! orders and lines is a group, which is made once and looked up in memory: by the key of a table that is on another server
-//! ([`super::Layout::Shards`]) each row would be a round trip (condition 10 of 3 warehouses: 39 s, 6 s so).
+//! ([`super::Layout::Shards`]) each row would be a round trip.
 
 use super::session::Session;
 use crate::audit::conditions::{ALL, EXAMPLES, INITIAL_ONLY};

@@ -79,7 +79,7 @@ fn is_lost_shard(code: u16) -> bool {
 fn remedy_of(told: &MySqlError) -> String {
     match told.code {
         1045 | 1698 => {
-            "give the right user, and the password in MYSQL_PWD or in the URL: mysql://USER@HOST/DATABASE"
+            "give the right user (mysql://USER@HOST/DATABASE), and the password in MYSQL_PWD"
         }
         1044 | 1142 | 1227 | 1370 => "connect as a user who may do this, or GRANT it",
         1049 => "make the database (CREATE DATABASE), or name another with --database",

@@ -4,8 +4,9 @@ use super::order::Population;
 use crate::commands::tpcc::load::order_for;
 use crate::commands::workload::{remark, Bar};
 use crate::commands::{CommandError, Globals};
-use hardmeter_session::{ensure_database, Session, Stop, Target};
+use hardmeter_session::{ensure_database, usual_jobs, Session, Stop, Target};
 use hardmeter_tpcc::load::{load, Loaded, Mark};
+use hardmeter_tpcc::{mariadb, TpccError};
 
 /// Makes sure that all warehouses are there. `wanted`: as many as the user said, if he did.
 pub(super) fn populate(
@@ -19,17 +20,14 @@ pub(super) fn populate(
     let found = Mark::of(&mut Session::open(target, stop)?)?;
     let order = match &found {
         Some(mark) if mark.complete => {
-            check_size(mark, wanted)?;
+            check_size(mark.warehouses, &mark.in_words(), wanted)?;
             return Ok(Population { warehouses: mark.warehouses, load_last: Some(mark.c_last) });
         }
         _ if !may_load => {
-            return Err(CommandError::new(
-                "this driver is one of several, and the database is not loaded",
-                "load it before they begin: hardmeter tpcc load --warehouses N",
-            ))
+            return Err(not_loaded_for_several());
         }
         Some(mark) => {
-            check_size(mark, wanted)?;
+            check_size(mark.warehouses, &mark.in_words(), wanted)?;
             remark(globals, &format!("going on with a load that was cut off: {}", mark.in_words()));
             mark.order()
         }
@@ -52,18 +50,59 @@ pub(super) fn populate(
 /// How many warehouses where nobody says it.
 pub(super) const DEFAULT_WAREHOUSES: u32 = 10;
 
-fn check_size(mark: &Mark, wanted: Option<u32>) -> Result<(), CommandError> {
+fn check_size(there: u32, found: &str, wanted: Option<u32>) -> Result<(), CommandError> {
     match wanted {
-        Some(wanted) if wanted != mark.warehouses => Err(CommandError::new(
-            format!("this database holds {}, not {wanted}", mark.in_words()),
+        Some(wanted) if wanted != there => Err(CommandError::new(
+            format!("this database holds {found}, not {wanted} warehouses"),
             format!(
-                "run on those (--warehouses {}), load anew (hardmeter tpcc load --replace --warehouses {wanted}), or name \
-                 another database: --database NAME",
-                mark.warehouses
+                "run on those (--warehouses {there}), load anew (hardmeter tpcc load --replace --warehouses {wanted}), or name \
+                 another database: --database NAME"
             ),
         )),
         _ => Ok(()),
     }
+}
+
+fn not_loaded_for_several() -> CommandError {
+    CommandError::new(
+        "this driver is one of several, and the database is not loaded",
+        "load it before they begin: hardmeter tpcc load --warehouses N",
+    )
+}
+
+/// The same in MariaDB: whole tables. A load that was cut off is gone on with by `load`, which knows of parts and shards.
+pub(super) fn populate_mariadb(
+    target: &mariadb::Target,
+    wanted: Option<u32>,
+    may_load: bool,
+    stop: &Stop,
+    globals: &Globals,
+) -> Result<Population, CommandError> {
+    mariadb::ensure_database(target, stop)?;
+    let mark = match mariadb::mark(target, stop) {
+        Ok(mark) => {
+            check_size(mark.warehouses, &mark.in_words(), wanted)?;
+            mark
+        }
+        Err(TpccError::NoData { .. }) if may_load => {
+            let order = mariadb::LoadOrder {
+                warehouses: wanted.unwrap_or(DEFAULT_WAREHOUSES),
+                seed: 1,
+                layout: mariadb::Layout::Whole,
+                replace: false,
+                jobs: usual_jobs(),
+            };
+            remark(
+                globals,
+                &format!("loading {} warehouses into {}", order.warehouses, target.description()),
+            );
+            let bar = Bar::new(globals);
+            mariadb::load(target, &order, stop, &bar)?.mark
+        }
+        Err(TpccError::NoData { .. }) => return Err(not_loaded_for_several()),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Population { warehouses: mark.warehouses, load_last: Some(mark.c_last) })
 }
 
 fn in_words(loaded: &Loaded) -> String {

@@ -1,14 +1,17 @@
 //! What is under test, for a run and for whoever tries several (`sweep`): found or made, loaded, ready for transactions.
 
 use super::order::Population;
-use super::prepare::{populate, DEFAULT_WAREHOUSES};
-use crate::commands::place::Place;
+use super::prepare::{populate, populate_mariadb, DEFAULT_WAREHOUSES};
+use crate::commands::place::memory_mb;
+use crate::commands::place_engines::{mariadb_settings, Data, EnginePlace, Making};
 use crate::commands::tpcc::load::settings_for;
 use crate::commands::tpcc::TPCC;
 use crate::commands::{CommandError, Globals};
+use hardmeter_servers::Engine;
 use hardmeter_session::{Progress, SessionError, Stop, Target};
 use hardmeter_tpcc::audit::{self, Tool, Verdict};
 use hardmeter_tpcc::backend::{Backends, Style};
+use hardmeter_tpcc::mariadb::{self, Mariadb, Observer};
 use hardmeter_tpcc::measure::Condition;
 use hardmeter_tpcc::observe::{Postgres, Server};
 use hardmeter_tpcc::stub::Stub;
@@ -22,17 +25,27 @@ pub(in crate::commands::tpcc) enum System {
     Stub(Stub),
     /// A database of PostgreSQL.
     Postgres(Box<Target>),
+    /// A database of MariaDB, on one server or spread over several.
+    Mariadb(Box<mariadb::Target>),
 }
 
 impl System {
     /// What `--server` and so on name, or a throwaway server, which is made if it is not there.
     pub(in crate::commands::tpcc) fn find_or_make(
-        place: &Place,
+        place: &EnginePlace,
         warehouses: Option<u32>,
         globals: &Globals,
     ) -> Result<System, CommandError> {
-        let settings = settings_for(warehouses.unwrap_or(DEFAULT_WAREHOUSES));
-        Ok(System::Postgres(Box::new(place.find_or_make(&TPCC, &settings, globals)?)))
+        let warehouses = warehouses.unwrap_or(DEFAULT_WAREHOUSES);
+        let settings = |engine| match engine {
+            Engine::Postgres => settings_for(warehouses),
+            Engine::Mariadb => mariadb_settings(warehouses, memory_mb()),
+        };
+        let making = Making { settings: &settings, shards: 0 };
+        Ok(match place.find_or_make(&TPCC, &making, globals)? {
+            Data::Postgres(target) => System::Postgres(target),
+            Data::Mariadb(target) => System::Mariadb(Box::new(target)),
+        })
     }
 
     /// What it holds; an empty database is loaded, a load that was cut off gone on with. `may_load`: not by one driver of
@@ -49,6 +62,7 @@ impl System {
                 Ok(Population { warehouses: wanted.unwrap_or(DEFAULT_WAREHOUSES), load_last: None })
             }
             System::Postgres(target) => populate(target, wanted, may_load, stop, globals),
+            System::Mariadb(target) => populate_mariadb(target, wanted, may_load, stop, globals),
         }
     }
 
@@ -67,6 +81,7 @@ impl System {
                 }
                 Style::Client => Box::new(PostgresBackends::new(Target::clone(target), ClientSql::new())),
             },
+            System::Mariadb(target) => Box::new(Mariadb::new(target, style, stop)?),
         })
     }
 
@@ -78,6 +93,7 @@ impl System {
         Ok(match self {
             System::Stub(_) => None,
             System::Postgres(target) => Some(Box::new(Postgres::open(target, stop)?)),
+            System::Mariadb(target) => Some(Box::new(Observer::open(target, stop)?)),
         })
     }
 
@@ -90,6 +106,7 @@ impl System {
         let checked = match self {
             System::Stub(_) => Vec::new(),
             System::Postgres(target) => audit::check_conditions(target, Tool::Hardmeter, stop, progress)?,
+            System::Mariadb(target) => mariadb::check_conditions(target, Tool::Hardmeter, stop, progress)?,
         };
         let condition = |one: audit::Condition| Condition {
             number: one.number,

@@ -1,0 +1,256 @@
+//! The place of data that may be PostgreSQL's or MariaDB's.
+
+use super::place::{refuse_password, Place, Workload};
+use super::workload::remark;
+use super::{CommandError, Globals};
+use hardmeter_servers::{
+    servers_folder, shard_folder, shard_folders, Cluster, Engine, Programs, ProgramsWanted, ServerError,
+    ServerFolder, Setting, StartOptions, Status,
+};
+use hardmeter_session::Target;
+use hardmeter_tpcc::mariadb;
+
+/// A kind of server on the command line.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EngineName {
+    Postgres,
+    Mariadb,
+}
+
+/// Where data are of a workload that knows several engines.
+#[derive(clap::Args, Debug)]
+pub(super) struct EnginePlace {
+    /// The kind of server [default: that of --server or --connection, else postgres].
+    #[arg(long, value_enum, value_name = "ENGINE", help_heading = "Where")]
+    engine: Option<EngineName>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where data are, by engine.
+#[derive(Debug)]
+pub(super) enum Data {
+    Postgres(Box<Target>),
+    Mariadb(mariadb::Target),
+}
+
+impl Data {
+    /// The database and the server, in words.
+    pub(super) fn description(&self) -> &str {
+        match self {
+            Data::Postgres(target) => target.description(),
+            Data::Mariadb(target) => target.description(),
+        }
+    }
+}
+
+/// A throwaway server that is not there yet, as it shall be made.
+pub(super) struct Making<'a> {
+    /// Its settings, by engine.
+    pub(super) settings: &'a dyn Fn(Engine) -> Vec<(&'static str, String)>,
+    /// Servers behind it that hold the warehouses; MariaDB only.
+    pub(super) shards: u32,
+}
+
+impl EnginePlace {
+    /// Where data are that were loaded before. A server of Hardmeter that stands still is started, with those behind it.
+    pub(super) fn find(&self, workload: &Workload, globals: &Globals) -> Result<Data, CommandError> {
+        match self.engine(workload)? {
+            Engine::Postgres => Ok(Data::Postgres(Box::new(self.place.find(workload, globals)?))),
+            Engine::Mariadb => match self.connected()? {
+                Some(target) => Ok(Data::Mariadb(target)),
+                None => {
+                    let cluster = match Cluster::open(&self.folder(workload)) {
+                        Err(ServerError::NoServer { .. }) if self.place.server.is_none() => {
+                            return Err(CommandError::new(
+                                format!("there is no throwaway MariaDB for {} yet", workload.title),
+                                format!(
+                                    "make one with data in it (hardmeter {} load --engine mariadb), or name yours: \
+                                     --server DIR, --connection 'mysql://USER@HOST/DATABASE'",
+                                    workload.name
+                                ),
+                            ))
+                        }
+                        other => other?,
+                    };
+                    self.serving(cluster, workload, globals)
+                }
+            },
+        }
+    }
+
+    /// Where data shall be loaded. A throwaway server that is not there yet is made for them, and those behind it.
+    pub(super) fn find_or_make(
+        &self,
+        workload: &Workload,
+        making: &Making,
+        globals: &Globals,
+    ) -> Result<Data, CommandError> {
+        match self.engine(workload)? {
+            Engine::Postgres if making.shards > 0 => Err(CommandError::new(
+                "several servers behind one are made with MariaDB and Spider only",
+                "add --engine mariadb, or leave --shards out",
+            )),
+            Engine::Postgres => {
+                let settings = (making.settings)(Engine::Postgres);
+                Ok(Data::Postgres(Box::new(self.place.find_or_make(workload, &settings, globals)?)))
+            }
+            Engine::Mariadb => match self.connected()? {
+                Some(target) => Ok(Data::Mariadb(target)),
+                None => {
+                    let folder = self.folder(workload);
+                    let may_make = self.place.server.is_none();
+                    let head = open_or_make(&folder, may_make, making, globals)?;
+                    for number in 1..=making.shards {
+                        open_or_make(&shard_folder(&folder, number), true, making, globals)?;
+                    }
+                    let data = self.serving(head, workload, globals)?;
+                    if making.shards > 0 {
+                        name_shards(&folder, making.shards, self.database(workload))?;
+                    }
+                    Ok(data)
+                }
+            },
+        }
+    }
+
+    /// The kind of server that is meant. What is named twice must be named alike.
+    fn engine(&self, workload: &Workload) -> Result<Engine, CommandError> {
+        let wanted = self.engine.map(|name| match name {
+            EngineName::Postgres => Engine::Postgres,
+            EngineName::Mariadb => Engine::Mariadb,
+        });
+        let named = match (&self.place.connection, &self.place.server) {
+            (Some(text), _) if mariadb::Target::is_meant_by(text) => Some(Engine::Mariadb),
+            (Some(_), _) => Some(Engine::Postgres),
+            // What is wrong with the folder is told by whoever uses it.
+            (None, Some(folder)) => {
+                Cluster::open(&ServerFolder::new(folder)).ok().map(|cluster| cluster.state().engine)
+            }
+            (None, None) => None,
+        };
+        match (wanted, named) {
+            (Some(wanted), Some(named)) if wanted != named => Err(CommandError::new(
+                format!(
+                    "--engine says {}, but what is named for {} is {}",
+                    wanted.title(),
+                    workload.title,
+                    named.title()
+                ),
+                "leave --engine out; MariaDB is reached by a URL: mysql://USER@HOST/DATABASE",
+            )),
+            (wanted, named) => Ok(wanted.or(named).unwrap_or(Engine::Postgres)),
+        }
+    }
+
+    fn connected(&self) -> Result<Option<mariadb::Target>, CommandError> {
+        let Some(text) = &self.place.connection else { return Ok(None) };
+        refuse_password(text, "give it in MYSQL_PWD")?;
+        let target = mariadb::Target::parse(text)?;
+        Ok(Some(match &self.place.database {
+            Some(name) => target.with_database(name),
+            None if target.database().is_empty() => target.with_database("tpcc"),
+            None => target,
+        }))
+    }
+
+    fn folder(&self, workload: &Workload) -> ServerFolder {
+        match &self.place.server {
+            Some(folder) => ServerFolder::new(folder),
+            None => ServerFolder::new(servers_folder().join(format!("{}-mariadb", workload.name))),
+        }
+    }
+
+    fn database<'a>(&'a self, workload: &'a Workload) -> &'a str {
+        self.place.database.as_deref().unwrap_or(workload.name)
+    }
+
+    fn serving(
+        &self,
+        mut head: Cluster,
+        workload: &Workload,
+        globals: &Globals,
+    ) -> Result<Data, CommandError> {
+        for folder in shard_folders(head.folder()) {
+            ensure_running(&mut Cluster::open(&folder)?, globals)?;
+        }
+        ensure_running(&mut head, globals)?;
+        let target = mariadb::Target::socket(&head.socket(), &head.state().user, self.database(workload));
+        Ok(Data::Mariadb(target))
+    }
+}
+
+fn open_or_make(
+    folder: &ServerFolder,
+    may_make: bool,
+    making: &Making,
+    globals: &Globals,
+) -> Result<Cluster, CommandError> {
+    match Cluster::open(folder) {
+        Err(ServerError::NoServer { .. }) if may_make => {
+            let programs = Programs::find(Engine::Mariadb, &ProgramsWanted::default())?;
+            remark(globals, &format!("making a throwaway server in {}", folder.path().display()));
+            let mut cluster = Cluster::create(folder, &programs, &|_| {})?;
+            let settings = (making.settings)(Engine::Mariadb)
+                .into_iter()
+                .map(|(name, value)| Setting { name: name.into(), value })
+                .collect();
+            cluster.start(&StartOptions { settings, ..StartOptions::default() }, &|_| {})?;
+            Ok(cluster)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn ensure_running(cluster: &mut Cluster, globals: &Globals) -> Result<(), CommandError> {
+    if !matches!(cluster.status(), Status::Running(_)) {
+        remark(globals, &format!("starting the server in {}", cluster.folder().path().display()));
+        cluster.start(&StartOptions::default(), &|_| {})?;
+    }
+    Ok(())
+}
+
+/// Tells the head of the servers behind it: Spider's plugin, and where each of them is.
+fn name_shards(folder: &ServerFolder, shards: u32, database: &str) -> Result<(), CommandError> {
+    let mut head = Cluster::open(folder)?;
+    if head.query("SELECT 1 FROM information_schema.engines WHERE engine = 'SPIDER'")?.is_empty() {
+        head.query("INSTALL PLUGIN IF NOT EXISTS spider SONAME 'ha_spider'").map_err(|error| {
+            CommandError::new(
+                format!("Spider cannot be loaded: {error}"),
+                "install it (Debian: apt-get install mariadb-plugin-spider)",
+            )
+        })?;
+        // Spider 10.11 knows the members of a two-phase commit by their host alone (error 12606 otherwise), and these
+        // have the same one; the port tells them apart, which a socket does not use.
+        head.query(
+            "ALTER TABLE mysql.spider_xa_member DROP KEY idx1, ADD KEY idx1 (data, format_id, gtrid_length, host, port)",
+        )?;
+        // Two-phase commit needs a log that only a server that starts with the plugin opens.
+        head.stop(&|_| {})?;
+        head.start(&StartOptions::default(), &|_| {})?;
+    }
+    for number in 1..=shards {
+        let shard = Cluster::open(&shard_folder(folder, number))?;
+        // Folders are ours, names of databases the user's: only the latter may need quoting.
+        head.query(&format!(
+            "CREATE OR REPLACE SERVER {} FOREIGN DATA WRAPPER mysql \
+             OPTIONS (HOST 'localhost', PORT {number}, SOCKET '{}', USER '{}', DATABASE '{}')",
+            mariadb::server_name(number),
+            shard.socket().display(),
+            shard.state().user,
+            database.replace('\\', "\\\\").replace('\'', "''"),
+        ))?;
+    }
+    Ok(())
+}
+
+/// Settings of a throwaway MariaDB for so many warehouses: a workload of transactions on it shall wait for the disk as on a
+/// real one, but not for checkpoints of a small log.
+pub(super) fn mariadb_settings(warehouses: u32, memory_mb: u64) -> Vec<(&'static str, String)> {
+    let wanted = 256 + 120 * u64::from(warehouses);
+    vec![
+        ("innodb_buffer_pool_size", format!("{}M", wanted.min(memory_mb / 4).max(128))),
+        ("innodb_log_file_size", "1G".into()),
+        ("max_connections", "200".into()),
+    ]
+}
