@@ -66,6 +66,7 @@ class Database:
 class Run:
     """A run of the kit."""
 
+    file: Path
     result: dict
     used: Used
     new_orders: int
@@ -79,14 +80,13 @@ class Run:
         return self.result["kinds"][0]["completed"]
 
 
-def run_tpcc(database: Database, *words) -> Run:
-    """Runs the kit without its own check afterwards, and reads the file that it leaves."""
-    result = database.folder.parent / "run.json"
-    for leftover in (result, result.with_suffix(".html")):
-        leftover.unlink(missing_ok=True)
+def run_tpcc(database: Database, *words, check: bool = False) -> Run:
+    """Runs the kit, with its own check of the conditions afterwards or without, and reads the file that it leaves."""
+    file = database.folder.parent / "run.json"
     before = database.new_orders()
-    used = run_measured(database.command("run", "--no-check", *words, "--output", result.with_suffix("")))
+    words = [*words, "--output", file.with_suffix(""), "--overwrite", *([] if check else ["--no-check"])]
+    used = run_measured(database.command("run", *words))
     after = database.new_orders()
-    if not result.exists():
-        raise Trouble(f"hardmeter tpcc run left no {result}")
-    return Run(json.loads(result.read_text()), used, after - before)
+    if not file.exists():
+        raise Trouble(f"hardmeter tpcc run left no {file}")
+    return Run(file, json.loads(file.read_text()), used, after - before)

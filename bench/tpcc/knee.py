@@ -6,7 +6,7 @@ from typing import Callable, List
 from database import Database
 from figure import Bar, Figure
 from processes import run
-from servers import HARDMETER, Playground
+from servers import Playground
 
 WAREHOUSES = 4
 BAR_PERCENT = 10
@@ -18,18 +18,16 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     say(f"loading {WAREHOUSES} warehouses")
     database.tpcc("load", "--warehouses", str(WAREHOUSES))
     say("sweeping over connections")
-    words = ["--leg", "2s", "--rounds", "1"] if quick else []
-    sweep = json.loads(run([HARDMETER, "--quiet", "tpcc", "sweep", "--server", database.folder, "--format", "json", *words]))
+    words = ["--leg", "1", "--rounds", "1"] if quick else ["--rounds", "5"]
+    sweep = json.loads(run([*database.command("sweep", *words), "--format", "json"]))
     points = sweep["points"]
-    best = max(point["new_orders_per_minute"] for point in points)
-    chosen = next(point for point in points if point["connections"] == sweep["auto"])
-    below = (1 - chosen["new_orders_per_minute"] / best) * 100
-    what = f"New-Orders a minute at {sweep['auto']} connections, which auto chose, below the best of the sweep"
-    figures = [Figure("auto below the best", below, "%", len(points), what, Bar(BAR_PERCENT))]
+    chosen = next(point for point in points if point["connections"] == sweep["chosen"])
+    what = f"New-Orders a minute at {sweep['chosen']} connections, which auto chose, below the best of the sweep"
+    rounds = len(chosen["throughputs"])
+    figures = [Figure("auto below the best", (1 - chosen["of_best"]) * 100, "%", rounds, what, Bar(BAR_PERCENT))]
     for point in points:
-        name = f"{point['connections']} connections"
-        figures.append(Figure(name, point["new_orders_per_minute"], "/min", point["legs"], "New-Orders a minute"))
-        cost = point["server_cpu_per_1000"]
-        if cost is not None:
-            figures.append(Figure(f"{name}, server's CPU", cost, "s/1000", point["legs"], "per 1000 New-Orders"))
+        name, rounds = f"{point['connections']} connections", len(point["throughputs"])
+        figures.append(Figure(name, point["throughput"], "/min", rounds, "New-Orders a minute"))
+        if point["server_cpu"] is not None:
+            figures.append(Figure(f"{name}, server's CPU", point["server_cpu"], "s/1000", rounds, "per 1000 New-Orders"))
     return figures
