@@ -1,5 +1,5 @@
 //! `hardmeter tpcc` on MariaDB: loaded, run in both styles, killed, audited, with planted faults; and over several servers by
-//! Spider. MariaDB is no part of `make setup`: where it is missing the tests say so.
+//! Spider, whose plugin is no part of `make setup`: where it is missing the test says so.
 
 mod common;
 #[path = "common/mariadb.rs"]
