@@ -161,7 +161,7 @@ fn rights_limits_and_passwords() {
     // No right to make procedures: the message says what does without them.
     failed_saying(
         &as_poor("procedures", &[]),
-        &["installing stored procedures", "permission denied", "--style client"],
+        &["stored procedures cannot be installed", "permission denied", "--style client"],
     );
     let output = as_poor("client", &["--style", "client", "--connections", "1"]);
     let result = tpcc.result("client");

@@ -1,0 +1,103 @@
+/*
+ * The occupancy probe: how much of the L2 cache did a section replace? Without a PMU, rights or a kernel's help.
+ *
+ *   prime:   load W lines of each of some cache sets, W being the number of ways: the sets are full of our lines
+ *   section: whatever it loads into these sets pushes lines of ours out
+ *   count:   load them again, each timed; a slow one had gone
+ *
+ * Which pages fill a set cannot be known from addresses (virtual machines, hashed indices), but can be timed: the analyzer finds
+ * them at its start (probe_discover.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
+ * physical addresses, so that the sets are the same for everybody. ../../shared/research/place.md, section 6b: accuracy and traps.
+ *
+ *   probe.segment
+ *   +--------------------+ 0
+ *   | split_probe_header |  geometry, thresholds, calibration; sequence odd while it is written
+ *   +--------------------+ 4096
+ *   | pages              |  `pages` pages of 4 KB; page i is way (i % ways) of colour (i / ways);
+ *   +--------------------+  line l of all pages of a colour are one set
+ *
+ * Traps that were measured: lines are chained by pointers that are masked (XOR), else a prefetcher follows them; a line per page and
+ * set, never two lines of a page in order of address; no other line of a page may be touched to warm its TLB entry.
+ */
+#ifndef SPLIT_PROBE_H
+#define SPLIT_PROBE_H
+
+#include "segment.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SPLIT_PROBE_MAGIC UINT64_C(0x3165626f72706d68) /* "hmprobe1" */
+#define SPLIT_PROBE_VERSION 1
+#define SPLIT_PROBE_HEADER_SIZE 4096
+#define SPLIT_PROBE_COLOURS_MAX 8
+#define SPLIT_PROBE_WAYS_MAX 32
+#define SPLIT_PROBE_POINTS 8
+
+/* A synthetic section of known size, and which share of the lines it displaced: what a share means on this machine, today. */
+struct split_probe_point {
+  uint32_t kilobytes;
+  uint32_t shots;
+  float displaced_median;
+  float displaced_p10;
+  float displaced_p90;
+};
+
+struct split_probe_header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t header_size;
+  _Atomic uint64_t generation; /* odd: being written. Goes up whenever sets are found anew */
+  uint64_t made_ns;
+  char boot_id[40];
+  uint32_t ways;
+  uint32_t colours;
+  uint32_t lines_per_set; /* how many of the ways are primed: ways, or fewer for a blunter probe */
+  uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines */
+  uint32_t hit_cycles;    /* loads slower than this had to leave L2 */
+  uint32_t l2_kilobytes;  /* as the processor says; virtual machines lie */
+  uint32_t cost_cycles;   /* of a prime and a count, median */
+  uint32_t
+      random_lines; /* 1: no full sets were found; pages are any pages, one line each (blunter: 2 MB and more) */
+  uint64_t mask; /* pointers of the chain are XORed with it */
+  uint32_t points;
+  struct split_probe_point point[SPLIT_PROBE_POINTS];
+};
+
+/* A process's view of the published sets. */
+struct split_probe;
+
+/* Maps `directory`/probe.segment; NULL (and a reason, if asked for) if there is none that can be used. Checks every field. */
+struct split_probe *split_probe_open(const char *directory, const char **reason);
+void split_probe_close(struct split_probe *probe);
+uint64_t split_probe_generation(const struct split_probe *probe);
+uint32_t split_probe_cost_cycles(const struct split_probe *probe);
+
+/* Loads the lines of the sets of this turn (a thread takes another turn each time, so that other lines of the pages get used). */
+void split_probe_prime(const struct split_probe *probe, uint32_t turn);
+/* Loads them again: how many of `*lines` were gone. */
+uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines);
+
+/* ---- the analyzer's side ---- */
+
+struct split_probe_options {
+  uint32_t ways;    /* 0: ask CPUID */
+  uint32_t colours; /* wanted; fewer will do */
+  uint32_t seconds; /* give up after so many */
+  uint64_t seed;
+};
+enum split_probe_outcome {
+  SPLIT_PROBE_FULL_SETS = 0,
+  SPLIT_PROBE_RANDOM_LINES =
+      1, /* no sets were found in time: published are random lines, which tell 512 KB from 2 MB only */
+  SPLIT_PROBE_IMPOSSIBLE =
+      2 /* no time stamp counter, no memory, or timing makes no sense here; *reason says which */
+};
+/* Finds, calibrates and publishes: writes beside and renames. Takes seconds; runs on the calling thread's CPU. */
+enum split_probe_outcome split_probe_publish(const char *directory,
+                                             const struct split_probe_options *options,
+                                             const char **reason);
+/* Are the published sets still full sets? The share of sets that are, 0 to 1. Milliseconds. */
+double split_probe_verify(const struct split_probe *probe);
+
+#endif

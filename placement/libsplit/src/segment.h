@@ -1,0 +1,238 @@
+/*
+ * What lies in shared memory: between the threads and processes of an application and the analyzer.
+ *
+ * Three kinds of files in one folder (split_configure), all of fixed size, all mapped:
+ *
+ *   app-<id>.segment     one per application: its kinds, their statistics, what the analyzer decided for them
+ *   machine.segment      one: for each CPU, which section ran on it last, of whatever application
+ *   probe.segment        one, written by the analyzer: pages whose lines fill sets of the L2 cache (probe.h)
+ *   analyzer.lock        locked (flock) by the one analyzer
+ *
+ *   app-<id>.segment
+ *   +--------------------------------+ 0
+ *   | split_header                   |   who, how large, settings (application) and commands (analyzer)
+ *   +--------------------------------+ kinds_at
+ *   | split_kind     [kinds]         |   key, label; written once, by whoever meets the kind first
+ *   +--------------------------------+ decisions_at
+ *   | split_decision [kinds]         |   class, cores; written by the analyzer only
+ *   +--------------------------------+ threads_at
+ *   | split_thread   [threads]       |   threads whose affinity is narrowed now, and what it was
+ *   +--------------------------------+ cpus_at
+ *   | split_cpu      [cpus]          |   budget of probes, place in the ring
+ *   +--------------------------------+ records_at
+ *   | split_record   [cpus][kinds]   |   statistics; a line is written by threads of one CPU only
+ *   +--------------------------------+ traces_at
+ *   | split_trace    [cpus][traces]  |   ring of the latest sections
+ *   +--------------------------------+ size
+ *
+ * Invariants:
+ *   - Whoever reads believes nothing: every index and length is checked against the sizes that the reader computed itself.
+ *   - An application holds a shared flock on its file as long as it lives; who gets it exclusively may replace the file. No process
+ *     ever waits for another: locks are tried.
+ *   - Writers may die at any instruction. A record whose sequence stays odd is mended by the analyzer once its owner is gone.
+ *   - All times are CLOCK_MONOTONIC nanoseconds or cycles of the time stamp counter, as their names say.
+ *   - Everything is little-endian; a file is used on the machine and boot that made it.
+ */
+#ifndef SPLIT_SEGMENT_H
+#define SPLIT_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
+#define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
+#define SPLIT_SEGMENT_VERSION 1
+#define SPLIT_LINE 64
+#define SPLIT_CPUS_MAX 1024
+#define SPLIT_KINDS_MAX 65536
+#define SPLIT_THREADS 1024
+#define SPLIT_TRACES 1024
+#define SPLIT_LABEL_LENGTH 128
+#define SPLIT_NOTE_LENGTH 64
+
+/* What a kind does to the caches, or what they do to it (DESIGN: damage and sensitivity are two things). */
+enum split_class {
+  SPLIT_CLASS_UNKNOWN = 0,
+  SPLIT_CLASS_SHORT = 1,     /* too short to be worth a move */
+  SPLIT_CLASS_POLLUTER = 2,  /* replaces much of L2 */
+  SPLIT_CLASS_SENSITIVE = 3, /* slower after polluters */
+  SPLIT_CLASS_NEUTRAL = 4,
+  SPLIT_CLASSES = 5
+};
+
+/* What a thread does when it begins a section of a kind. */
+enum split_actuation {
+  SPLIT_ACT_NONE = 0,
+  SPLIT_ACT_PAPER = 1, /* affinity at start, restored at end */
+  SPLIT_ACT_LAZY =
+      2, /* affinity at start if the thread is not within already; restored when told so, or on another kind */
+  SPLIT_ACT_SOFT = 3 /* only whoever routes requests obeys (split_queue.h); threads are not moved */
+};
+
+/* What came before a section on its CPU; index of split_record.after. The first SPLIT_CLASSES are the classes of the section before. */
+enum { SPLIT_AFTER_SAME = SPLIT_CLASSES /* the same kind */, SPLIT_AFTERS = SPLIT_CLASSES + 1 };
+
+/* Everything up to `commands` is written by the application before the file gets its name, and by nobody later. */
+struct split_header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t header_size;
+  uint64_t size;
+  uint32_t app_id;
+  uint32_t related_app_id;
+  uint32_t key_type;
+  uint32_t kinds;
+  uint32_t cpus;
+  uint32_t threads;
+  uint32_t traces;
+  uint32_t record_size;
+  uint64_t kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at;
+  uint64_t made_ns;
+  uint64_t cycles_per_second; /* of the time stamp counter, as measured when the file was made */
+  char name[32];
+  char boot_id[40];
+
+  /* Written by the application, at any time. */
+  alignas(SPLIT_LINE) _Atomic uint32_t collect;
+  _Atomic uint32_t place;
+  _Atomic uint32_t analysis_interval_ms;
+  _Atomic uint32_t threshold;
+  _Atomic uint64_t weight_bits; /* a double */
+  _Atomic uint32_t probe_budget_ppm;
+  _Atomic uint32_t backend;      /* enum split_backend: the one in use */
+  _Atomic uint32_t kinds_used;   /* of the table, both reserved ones included */
+  _Atomic uint32_t without;      /* bits: 1 no rseq, 2 no PMU, 4 no probe sets */
+  _Atomic uint64_t without_room; /* sections counted as SPLIT_CODE_OTHER */
+  _Atomic uint64_t
+      contended; /* sections not counted, since another thread of the CPU was in the record */
+  _Atomic uint64_t dropped;     /* sections that ended on another thread, or never */
+  _Atomic uint64_t moves;       /* affinity was changed so often */
+  _Atomic uint64_t bad_origins; /* notes of an origin that were none */
+
+  /* Written by the analyzer. Stale (heartbeat older than SPLIT_STALE_NS): nobody is placed. */
+  alignas(SPLIT_LINE) _Atomic uint64_t heartbeat_ns;
+  _Atomic uint32_t analyzer_pid;
+  _Atomic uint32_t analyzer_version;
+  _Atomic uint32_t placement_on; /* 0 in the off epochs of the guard */
+  _Atomic uint32_t policy;
+  _Atomic uint64_t epoch;
+  _Atomic uint64_t probe_generation; /* of probe.segment; 0: there is none */
+  _Atomic uint32_t trace_every;      /* every so many sections a trace entry; 0: none */
+};
+#define SPLIT_HEADER_SIZE 4096
+#define SPLIT_STALE_NS UINT64_C(1500000000)
+
+enum { SPLIT_KIND_FREE = 0, SPLIT_KIND_CLAIMED = 1, SPLIT_KIND_READY = 2 };
+
+/* A kind. Open addressing: index 0 is "none", 1 is "other", the rest are found by hash. A claimed kind that never gets ready (its
+ * claimant died) is one lost place. */
+struct split_kind {
+  alignas(SPLIT_LINE) _Atomic uint32_t state;
+  _Atomic uint32_t note_state; /* as state, for the note */
+  uint64_t key_hash;           /* never 0 */
+  uint64_t key_number;         /* the key itself, if keys are numbers */
+  uint32_t label_length;
+  _Atomic uint32_t related_code; /* the latest section known to have caused one of these, ... */
+  _Atomic uint32_t related_app;  /* ... and its application */
+  uint32_t reserved;
+  uint64_t first_seen_ns;
+  char label[SPLIT_LABEL_LENGTH]; /* the key as text, cut; bytes below 0x20 are replaced by '?' */
+  char note[SPLIT_NOTE_LENGTH];
+};
+
+/* What the analyzer decided. A seqlock: odd while it is written. */
+struct split_decision {
+  alignas(SPLIT_LINE) _Atomic uint32_t sequence;
+  _Atomic uint8_t class_;       /* enum split_class */
+  _Atomic uint8_t actuation;    /* enum split_actuation */
+  _Atomic uint8_t wants_probes; /* 0: none, else 2^(n-1) - 1 of 2^(n-1) sections are passed over */
+  _Atomic uint8_t
+      uses_cpu_clock; /* so long that it is often preempted: its cycles come from the thread's CPU clock */
+  _Atomic uint64_t expected_cycles;
+  _Atomic uint32_t queue; /* of split_queue.h */
+  uint32_t reserved;
+  _Atomic uint64_t cpu_mask[SPLIT_CPUS_MAX / 64];
+};
+
+/* A thread with narrowed affinity. `tid` 0: free, taken by compare and swap; original_mask is written before `narrowed` is. */
+struct split_thread {
+  alignas(SPLIT_LINE) _Atomic uint32_t tid;
+  _Atomic uint32_t narrowed;
+  uint64_t
+      started_ticks; /* field 22 of /proc/PID/task/TID/stat: that tid is not another thread by now */
+  uint64_t original_mask[SPLIT_CPUS_MAX / 64];
+};
+
+struct split_cpu {
+  alignas(SPLIT_LINE) _Atomic uint64_t traced; /* entries ever written to this CPU's ring */
+  _Atomic uint64_t probe_tokens;               /* cycles that probing may still cost */
+  _Atomic uint64_t probe_refilled;             /* time stamp */
+  _Atomic uint64_t sections;                   /* ended on this CPU */
+  _Atomic uint64_t probes;
+  _Atomic uint64_t probe_cycles; /* what they cost */
+};
+
+struct split_after {
+  uint64_t count;
+  double mean; /* cycles */
+  double m2;   /* sum of squared differences from the mean: Welford 1962 */
+};
+
+#define SPLIT_BUCKETS 64
+#define SPLIT_BUCKETS_PER_OCTAVE 4
+#define SPLIT_FIRST_OCTAVE 10 /* bucket 0: up to 2^10 cycles; the last one: all above */
+
+/* Statistics of a kind on a CPU. All only grow, so that the analyzer's view of a span of time is a difference. */
+struct split_record {
+  alignas(SPLIT_LINE) _Atomic uint32_t sequence; /* odd: being written by ... */
+  _Atomic uint32_t owner;                        /* ... this thread */
+  uint64_t count;                                /* sections that ended */
+  uint64_t exact; /* of them: cycles known to be its own (not preempted, or by the CPU clock) */
+  uint64_t preempted;
+  uint64_t migrated;
+  uint64_t elapsed_cycles; /* sum over all, waits and preemption included */
+  uint64_t cycles;         /* sum over the exact ones */
+  double mean, m2;         /* of the cycles of the exact ones */
+  double adaptive;         /* equation (1) of the paper over them */
+  uint64_t missed;         /* sections with a count of L2 misses (PMU) */
+  uint64_t misses;
+  double adaptive_misses;
+  uint64_t probed;       /* sections with a probe that holds */
+  double displaced_mean; /* share of the probe's lines that were gone, 0 to 1 */
+  double displaced_m2;
+  struct split_after after[SPLIT_AFTERS];
+  uint64_t nested_cycles;            /* of `cycles`: spent in sections within */
+  uint32_t histogram[SPLIT_BUCKETS]; /* of elapsed cycles of all */
+};
+
+/* One section that ended. */
+struct split_trace {
+  uint64_t ended_tsc;         /* 0: never written; written last */
+  uint32_t elapsed_cycles_16; /* in units of 16 cycles, saturated */
+  uint32_t cycles_16;         /* its own, 0: not known */
+  uint32_t code;
+  uint32_t previous_code; /* on this CPU ... */
+  uint32_t previous_app;  /* ... of this application; 0: none */
+  uint16_t displaced;     /* in 1/1000, 0xffff: not probed */
+  uint16_t flags;         /* 1 preempted, 2 migrated, 4 placed, 8 nested */
+};
+
+/* machine.segment: a header line, then one line for each CPU. */
+struct split_machine_header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t cpus;
+  char boot_id[40];
+};
+struct split_last {
+  alignas(SPLIT_LINE) _Atomic uint64_t who; /* app << 32 | class << 24 | code; 0: nothing yet */
+  _Atomic uint64_t ended_tsc;
+};
+
+_Static_assert(sizeof(struct split_header) <= SPLIT_HEADER_SIZE, "the header has a page");
+_Static_assert(sizeof(struct split_trace) == 40 || sizeof(struct split_trace) == 32,
+               "a trace entry is small");
+_Static_assert(sizeof(struct split_last) == SPLIT_LINE, "each CPU has a line of its own");
+
+#endif
