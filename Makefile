@@ -15,8 +15,11 @@ DESTDIR     ?=
 CARGO       ?= scripts/cargo
 JOBS        ?= $(shell nproc)
 
+# Cargo's: release, or dev, which is what the tests use, so that CI compiles once.
+PROFILE     ?= release
+
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-PROGRAM     := target/release/hardmeter
+PROGRAM     := target/$(PROFILE:dev=debug)/hardmeter
 
 # Targets follow one another; cargo and softpmu/Makefile use the processors by themselves.
 .NOTPARALLEL:
@@ -34,13 +37,13 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-command build-planner build-persist build-objects ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7
+build: build-command build-planner build-persist build-objects build-placement ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7, SPLiT
 
 # All that `make demo` needs.
 .PHONY: build-command
 build-command: build-softpmu
 	$(call say,building the hardmeter command)
-	@$(CARGO) build --release --locked --jobs $(JOBS)
+	@$(CARGO) build --profile $(PROFILE) --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
 
 .PHONY: build-softpmu
@@ -68,8 +71,15 @@ build-objects: build-persist
 	  cmake --build build/$$name --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
 	done
 
+# SPLiT: the library, and modules for whatever servers this machine has headers of.
+.PHONY: build-placement
+build-placement:
+	$(call say,building SPLiT)
+	@cmake -S placement -B build/placement >/dev/null
+	@cmake --build build/placement --parallel $(JOBS) -- --no-print-directory -s >/dev/null # warnings and errors are on stderr
+
 .PHONY: test
-test: build-softpmu build-planner build-persist build-objects ## run every test: unit, integration, end to end
+test: build-softpmu build-planner build-persist build-objects build-placement ## run every test: unit, integration, end to end
 	$(call say,testing the software PMU)
 	@$(MAKE) --no-print-directory -C softpmu test
 	$(call say,testing the PostgreSQL extension)
@@ -77,6 +87,9 @@ test: build-softpmu build-planner build-persist build-objects ## run every test:
 	$(call say,testing the persistent store)
 	@ctest --test-dir build/persist --output-on-failure --parallel $(JOBS)
 	@$(MAKE) --no-print-directory test-persist-sanitized
+	$(call say,testing SPLiT)
+	@ctest --test-dir build/placement --output-on-failure
+	@$(MAKE) --no-print-directory test-placement-sanitized
 	$(call say,testing the programs of OO1 and OO7)
 	@ctest --test-dir build/oo1 --output-on-failure
 	@ctest --test-dir build/oo7 --output-on-failure
@@ -96,6 +109,17 @@ test-persist-sanitized:
 	  ctest --test-dir "$$folder" --output-on-failure --parallel $(JOBS) "$${chosen[@]}"; \
 	done
 THREADED := ^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr)$$
+
+# The library and its queues; servers are not built with sanitizers.
+.PHONY: test-placement-sanitized
+test-placement-sanitized:
+	@for sanitizers in address,undefined thread; do \
+	  printf '==> testing SPLiT under %s sanitizers\n' "$$sanitizers"; \
+	  folder=build/placement-$${sanitizers%%,*}; \
+	  cmake -S placement -B "$$folder" -DSANITIZE="$$sanitizers" >/dev/null; \
+	  cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
+	  ctest --test-dir "$$folder" --output-on-failure; \
+	done
 
 .PHONY: lint
 lint: ## check formatting, clippy, C and shell style; what a machine lacks is skipped, and said
