@@ -108,8 +108,8 @@ pub struct Moments {
 pub const AFTERS: usize = 6;
 /// Index among [`AFTERS`]: the same kind came before.
 pub const AFTER_SAME: usize = 5;
-/// Buckets of durations: four an octave, the first up to 2^10 cycles.
-pub const BUCKETS: usize = 64;
+/// Buckets of durations: four an octave, the first below 2^10 cycles, the last from 3 * 2^32 on (segment.h).
+pub const BUCKETS: usize = 96;
 
 /// Statistics of a kind over some time and some processors. All only grow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -29,7 +29,10 @@
  *   - Whoever reads believes nothing: every index and length is checked against the sizes that the reader computed itself.
  *   - An application holds a shared flock on its file as long as it lives; who gets it exclusively may replace the file. No process
  *     ever waits for another: locks are tried.
- *   - Writers may die at any instruction. A record whose sequence stays odd is mended by the analyzer once its owner is gone.
+ *   - The folder says who is trusted, since whoever can write a mapped file can truncate it, which kills those who map it. A folder
+ *     like /tmp (all may write, sticky): files are made 0600, and only those of root and of the own user are used. Any other folder:
+ *     files are made with its permission bits (0770 gives 0660), and used whoever made them.
+ *   - Writers may die at any instruction. The owner of a record is its lock; once that thread is gone, whoever notices mends it.
  *   - All times are CLOCK_MONOTONIC nanoseconds or cycles of the time stamp counter, as their names say.
  *   - Everything is little-endian; a file is used on the machine and boot that made it.
  */
@@ -102,13 +105,15 @@ struct split_header {
   _Atomic uint32_t probe_budget_ppm;
   _Atomic uint32_t backend;      /* enum split_backend: the one in use */
   _Atomic uint32_t kinds_used;   /* of the table, both reserved ones included */
-  _Atomic uint32_t without;      /* bits: 1 no rseq, 2 no PMU, 4 no probe sets */
-  _Atomic uint64_t without_room; /* sections counted as SPLIT_CODE_OTHER */
+  _Atomic uint32_t without;      /* enum split_without */
+  /* Counters: a line of their own, so that counting takes the settings from nobody's cache. */
+  alignas(SPLIT_LINE) _Atomic uint64_t without_room; /* sections counted as SPLIT_CODE_OTHER */
   _Atomic uint64_t
       contended; /* sections not counted, since another thread of the CPU was in the record */
   _Atomic uint64_t dropped;     /* sections that ended on another thread, or never */
   _Atomic uint64_t moves;       /* affinity was changed so often */
   _Atomic uint64_t bad_origins; /* notes of an origin that were none */
+  _Atomic uint64_t refused;     /* placements without a CPU that the thread may use, or refused by the kernel */
 
   /* Written by the analyzer. Stale (heartbeat older than SPLIT_STALE_NS): nobody is placed. */
   alignas(SPLIT_LINE) _Atomic uint64_t heartbeat_ns;
@@ -121,16 +126,24 @@ struct split_header {
   _Atomic uint32_t trace_every;      /* every so many sections a trace entry; 0: none */
 };
 #define SPLIT_HEADER_SIZE 4096
+
+/* What an application does without: bits of split_header.without. */
+enum split_without {
+  SPLIT_WITHOUT_RSEQ = 1,       /* preemption is seen in one section of 16 only */
+  SPLIT_WITHOUT_PMU = 2,        /* no misses */
+  SPLIT_WITHOUT_PROBE_SETS = 4, /* no displacement */
+  SPLIT_WITHOUT_MACHINE = 8     /* no machine.segment: sections of other applications are not seen */
+};
 #define SPLIT_STALE_NS UINT64_C(1500000000)
 
 enum { SPLIT_KIND_FREE = 0, SPLIT_KIND_CLAIMED = 1, SPLIT_KIND_READY = 2 };
 
-/* A kind. Open addressing: index 0 is "none", 1 is "other", the rest are found by hash. A claimed kind that never gets ready (its
- * claimant died) is one lost place. */
+/* A kind. Open addressing: index 0 is "none", 1 is "other", the rest are found by hash. There is a kind as soon as its hash stands
+ * (compare and swap); number and label may be read when its state is ready, which it never gets if its claimant died. */
 struct split_kind {
   alignas(SPLIT_LINE) _Atomic uint32_t state;
   _Atomic uint32_t note_state; /* as state, for the note */
-  uint64_t key_hash;           /* never 0 */
+  _Atomic uint64_t key_hash;   /* 0: no kind */
   uint64_t key_number;         /* the key itself, if keys are numbers */
   uint32_t label_length;
   _Atomic uint32_t related_code; /* the latest section known to have caused one of these, ... */
@@ -155,18 +168,19 @@ struct split_decision {
   _Atomic uint64_t cpu_mask[SPLIT_CPUS_MAX / 64];
 };
 
-/* A thread with narrowed affinity. `tid` 0: free, taken by compare and swap; original_mask is written before `narrowed` is. */
+/* A thread with narrowed affinity. `tid` 0: free, taken by compare and swap; original_mask is written before `narrowed` is. Who
+ * gives the affinity back turns `narrowed` to 0 first (compare and swap, from the number it read before it read the mask). */
 struct split_thread {
   alignas(SPLIT_LINE) _Atomic uint32_t tid;
-  _Atomic uint32_t narrowed;
-  uint64_t
+  _Atomic uint32_t narrowed; /* 0: not; else another number each time */
+  _Atomic uint64_t
       started_ticks; /* field 22 of /proc/PID/task/TID/stat: that tid is not another thread by now */
-  uint64_t original_mask[SPLIT_CPUS_MAX / 64];
+  _Atomic uint64_t original_mask[SPLIT_CPUS_MAX / 64];
 };
 
 struct split_cpu {
   alignas(SPLIT_LINE) _Atomic uint64_t traced; /* entries ever written to this CPU's ring */
-  _Atomic uint64_t probe_tokens;               /* cycles that probing may still cost */
+  _Atomic int64_t probe_tokens;                /* cycles that probing may still cost; below 0: a debt */
   _Atomic uint64_t probe_refilled;             /* time stamp */
   _Atomic uint64_t sections;                   /* ended on this CPU */
   _Atomic uint64_t probes;
@@ -179,14 +193,17 @@ struct split_after {
   double m2;   /* sum of squared differences from the mean: Welford 1962 */
 };
 
-#define SPLIT_BUCKETS 64
+/* Bucket 0: below 2^10 cycles. Bucket b begins at 2^o * (1 + (b - 1) % 4 / 4) cycles, o = 10 + (b - 1) / 4; the last has all above:
+ * 3 * 2^32 cycles, some five seconds. */
+#define SPLIT_BUCKETS 96
 #define SPLIT_BUCKETS_PER_OCTAVE 4
-#define SPLIT_FIRST_OCTAVE 10 /* bucket 0: up to 2^10 cycles; the last one: all above */
+#define SPLIT_FIRST_OCTAVE 10
 
-/* Statistics of a kind on a CPU. All only grow, so that the analyzer's view of a span of time is a difference. */
+/* Statistics of a kind on a CPU. All only grow, so that the analyzer's view of a span of time is a difference.
+ * Writing: owner 0 -> tid by compare and swap, tried once; sequence to odd; the fields; sequence to even; owner to 0. */
 struct split_record {
-  alignas(SPLIT_LINE) _Atomic uint32_t sequence; /* odd: being written by ... */
-  _Atomic uint32_t owner;                        /* ... this thread */
+  alignas(SPLIT_LINE) _Atomic uint32_t sequence; /* odd: being written */
+  _Atomic uint32_t owner;                        /* by this thread; 0: by nobody */
   uint64_t count;                                /* sections that ended */
   uint64_t exact; /* of them: cycles known to be its own (not preempted, or by the CPU clock) */
   uint64_t preempted;
@@ -206,16 +223,16 @@ struct split_record {
   uint32_t histogram[SPLIT_BUCKETS]; /* of elapsed cycles of all */
 };
 
-/* One section that ended. */
+/* One section that ended. Who reads looks at ended_tsc before and after: another one, and the entry was overwritten meanwhile. */
 struct split_trace {
-  uint64_t ended_tsc;         /* 0: never written; written last */
-  uint32_t elapsed_cycles_16; /* in units of 16 cycles, saturated */
-  uint32_t cycles_16;         /* its own, 0: not known */
-  uint32_t code;
-  uint32_t previous_code; /* on this CPU ... */
-  uint32_t previous_app;  /* ... of this application; 0: none */
-  uint16_t displaced;     /* in 1/1000, 0xffff: not probed */
-  uint16_t flags;         /* 1 preempted, 2 migrated, 4 placed, 8 nested */
+  _Atomic uint64_t ended_tsc;         /* 0: never written, or being written; written last */
+  _Atomic uint32_t elapsed_cycles_16; /* in units of 16 cycles, saturated */
+  _Atomic uint32_t cycles_16;         /* its own, 0: not known */
+  _Atomic uint32_t code;
+  _Atomic uint32_t previous_code; /* on this CPU ... */
+  _Atomic uint32_t previous_app;  /* ... of this application; 0: none */
+  _Atomic uint16_t displaced;     /* in 1/1000, 0xffff: not probed */
+  _Atomic uint16_t flags;         /* 1 preempted, 2 migrated, 4 placed, 8 nested */
 };
 
 /* machine.segment: a header line, then one line for each CPU. */
@@ -231,8 +248,7 @@ struct split_last {
 };
 
 _Static_assert(sizeof(struct split_header) <= SPLIT_HEADER_SIZE, "the header has a page");
-_Static_assert(sizeof(struct split_trace) == 40 || sizeof(struct split_trace) == 32,
-               "a trace entry is small");
+_Static_assert(sizeof(struct split_trace) == 32, "two trace entries share a line");
 _Static_assert(sizeof(struct split_last) == SPLIT_LINE, "each CPU has a line of its own");
 
 #endif
