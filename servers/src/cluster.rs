@@ -439,7 +439,7 @@ fn orphans_remain(error: &ServerError) -> bool {
     error.to_string().contains("pre-existing shared memory block")
 }
 
-fn plain(words: Vec<OsString>) -> Command {
+pub(crate) fn plain(words: Vec<OsString>) -> Command {
     let mut words = words.into_iter();
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);

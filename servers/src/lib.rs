@@ -14,6 +14,8 @@
 //! and opens no network port. It knows nothing of samples; the profiler passes a *wrapper* ([`StartOptions`]) when
 //! the server has to run inside the software PMU.
 //!
+//! Throwaway web servers, which the databases are asked by, are in [`mod@web`].
+//!
 //! # Design constraints
 //!
 //! * *Least privilege.* Root's servers run as `postgres`, `mysql` or `nobody`; only `data/` and `socket/` are theirs,
@@ -37,6 +39,7 @@ mod programs;
 mod settings;
 mod shards;
 mod state;
+pub mod web;
 
 pub use account::Account;
 pub use cluster::{Cluster, Progress, StartOptions, Status, StopOutcome, Wrapper};

@@ -40,6 +40,11 @@ impl Log {
         &self.path
     }
 
+    /// How long it was before this run.
+    pub fn before(&self) -> u64 {
+        self.before
+    }
+
     /// The last lines of this run.
     pub fn tail(&self) -> String {
         tail(&self.path, self.before)
