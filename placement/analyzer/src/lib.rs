@@ -13,3 +13,5 @@
 
 pub mod model;
 pub mod policy;
+pub mod scores;
+pub mod trace;

@@ -1,6 +1,6 @@
 //! What the analyzer thinks in: kinds, statistics of a span of time, processors, plans. Plain data.
 
-use hardmeter_samples::Cycles;
+use hardmeter_samples::model::Cycles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -241,10 +241,17 @@ pub struct KindProfile {
     pub misses: Option<Estimate>,
     /// Damage: the share of L2 that a section replaces, 0 to 1. `None`: not probed.
     pub displaced: Option<Estimate>,
+    /// The same as the size of a synthetic section that replaces as much, in KB; by the probe's calibration. Beyond its largest
+    /// point it only says "at least".
+    #[serde(default)]
+    pub footprint_kb: Option<Estimate>,
     /// Sensitivity: how much longer after a polluter than after its own kind or a neutral one; 0.1 is 10 %.
     pub slowdown: Option<Estimate>,
     /// What follows.
     pub class: Class,
+    /// From what it follows, in words.
+    #[serde(default)]
+    pub reason: String,
     /// What caused it.
     pub related: Option<KindRef>,
 }
@@ -254,6 +261,9 @@ pub struct KindProfile {
 pub struct Workload {
     /// The window's length.
     pub seconds: f64,
+    /// Of the time stamp counter; 0: not known.
+    #[serde(default)]
+    pub cycles_per_second: u64,
     /// For people, and which is whose cause: id, name, related.
     pub apps: Vec<(AppId, String, Option<AppId>)>,
     /// Ordered by kind.

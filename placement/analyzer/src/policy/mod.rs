@@ -1,6 +1,27 @@
 //! Policies: from what kinds do to cores for them. Pure functions, so that the simulator asks the same ones.
+//!
+//! | name | what it wants | how it is carried out |
+//! |---|---|---|
+//! | observe | classes, and nothing else | not at all |
+//! | paper | sections 2.4.1 to 2.4.3: dirty and clean cores, one core for each clean kind | affinity at each start, restored at each end |
+//! | lazy | kinds that hurt each other apart, if that pays for the moves and the imbalance | affinity when the thread is elsewhere |
+//! | soft | kinds that hurt each other in different queues | whoever routes requests; no thread moves, no core idles |
 
-use crate::model::{Machine, Plan, Workload};
+mod cores;
+mod grouping;
+mod lazy;
+mod observe;
+mod paper;
+mod soft;
+#[cfg(test)]
+mod testing;
+
+pub use lazy::Lazy;
+pub use observe::Observe;
+pub use paper::Paper;
+pub use soft::Soft;
+
+use crate::model::{Actuation, CpuSet, KindProfile, Machine, Placement, Plan, Workload};
 
 /// A way to decide.
 pub trait Policy: Send + Sync {
@@ -9,4 +30,117 @@ pub trait Policy: Send + Sync {
 
     /// Where each kind shall run. `before`: what was decided last, for whoever wants to move little.
     fn decide(&self, machine: &Machine, workload: &Workload, before: &Plan) -> Plan;
+}
+
+/// What there is.
+pub const NAMES: [&str; 4] = ["observe", "paper", "lazy", "soft"];
+
+/// A policy by its name.
+pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
+    match name {
+        "observe" => Some(Box::new(Observe)),
+        "paper" => Some(Box::new(Paper::default())),
+        "lazy" => Some(Box::new(Lazy::default())),
+        "soft" => Some(Box::new(Soft::default())),
+        _ => None,
+    }
+}
+
+/// A kind that runs anywhere.
+fn anywhere(kind: &KindProfile, reason: String) -> Placement {
+    Placement {
+        kind: kind.kind,
+        class: kind.class,
+        cpus: CpuSet::default(),
+        actuation: Actuation::None,
+        queue: 0,
+        reason,
+    }
+}
+
+/// All kinds anywhere, with what is known of each.
+fn nowhere(policy: &str, workload: &Workload, remark: Option<&str>) -> Plan {
+    Plan {
+        policy: policy.into(),
+        placements: workload.kinds.iter().map(|kind| anywhere(kind, kind.reason.clone())).collect(),
+        remarks: remark.iter().map(|remark| (*remark).to_string()).collect(),
+    }
+}
+
+/// Why nothing can be placed on such a machine, if so.
+fn cannot_place(machine: &Machine) -> Option<&'static str> {
+    match cores::units(machine).len() {
+        0 => Some("no processors are known: nothing to place"),
+        _ if machine.cpus.len() == 1 => Some("one core: nothing to place"),
+        1 => Some(
+            "one L2 cache for all cores: wherever a section runs, it meets the same cache; nothing to place",
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{machine, one_core, workload};
+    use super::*;
+    use crate::model::Class;
+
+    #[test]
+    fn every_name_is_a_policy_of_that_name() {
+        for name in NAMES {
+            assert_eq!(by_name(name).unwrap().name(), name);
+        }
+        assert!(by_name("fair").is_none());
+    }
+
+    #[test]
+    fn one_core_is_a_remark_and_no_placement() {
+        let workload = workload(&[(1, 2, Class::Polluter, 500.0, 1000.0)]);
+        for name in NAMES {
+            let plan = by_name(name).unwrap().decide(&one_core(), &workload, &Plan::default());
+            assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()), "{name}");
+            assert_eq!(plan.placements[0].class, Class::Polluter);
+            assert!(name == "observe" || plan.remarks[0].contains("one core"), "{name}: {:?}", plan.remarks);
+        }
+    }
+
+    #[test]
+    fn observe_says_classes_and_places_nothing() {
+        let workload =
+            workload(&[(1, 2, Class::Polluter, 500.0, 1000.0), (1, 3, Class::Sensitive, 500.0, 1000.0)]);
+        let plan = Observe.decide(&machine(4, 1), &workload, &Plan::default());
+        assert_eq!(plan.placements.len(), 2);
+        for placement in &plan.placements {
+            assert_eq!((placement.actuation, placement.cpus.0.len()), (Actuation::None, 0));
+        }
+        assert_eq!(plan.placements[1].class, Class::Sensitive);
+    }
+
+    /// Whatever the machine, no policy names a processor that it does not have, and all name each kind once.
+    #[test]
+    fn plans_hold_on_machines_of_any_size() {
+        let kinds: Vec<_> = (0..40_u32)
+            .map(|i| {
+                let class = [Class::Polluter, Class::Sensitive, Class::Neutral, Class::Short][i as usize % 4];
+                (1 + i % 3, 2 + i, class, 100.0 + 50.0 * f64::from(i), 100.0)
+            })
+            .collect();
+        let workload = workload(&kinds);
+        for cpus in [2, 3, 4, 6, 8, 24, 128] {
+            for smt in [1, 2] {
+                if cpus % smt != 0 {
+                    continue;
+                }
+                let machine = machine(cpus, smt);
+                for name in NAMES {
+                    let plan = by_name(name).unwrap().decide(&machine, &workload, &Plan::default());
+                    let mut named: Vec<_> = plan.placements.iter().map(|one| one.kind).collect();
+                    named.sort();
+                    assert_eq!(named, workload.kinds.iter().map(|kind| kind.kind).collect::<Vec<_>>());
+                    let known = |cpu: &crate::model::CpuId| machine.cpus.iter().any(|one| one.id == *cpu);
+                    assert!(plan.placements.iter().all(|one| one.cpus.0.iter().all(known)), "{name} {cpus}");
+                }
+            }
+        }
+    }
 }

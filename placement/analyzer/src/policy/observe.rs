@@ -1,0 +1,18 @@
+//! Says what kinds are, and places nothing: what an analyzer does until it is told otherwise.
+
+use super::{nowhere, Policy};
+use crate::model::{Machine, Plan, Workload};
+
+/// Classes only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Observe;
+
+impl Policy for Observe {
+    fn name(&self) -> &'static str {
+        "observe"
+    }
+
+    fn decide(&self, _machine: &Machine, workload: &Workload, _before: &Plan) -> Plan {
+        nowhere(self.name(), workload, None)
+    }
+}

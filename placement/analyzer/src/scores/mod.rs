@@ -1,0 +1,207 @@
+//! From counters to judgements: how much a kind damages the caches, how much it suffers, which class that makes it.
+//!
+//! ```text
+//!  Snapshot, earlier ──┐                      displaced (damage) ──────┐
+//!                      ├─> condensed: later minus earlier, all CPUs ───┤
+//!  Snapshot, now ──────┘                      after[...] (slowdown) ───┼─> class, reason
+//!  ring entries ─────────> transitions: who makes whom slower ─────────┘
+//! ```
+//!
+//! Damage and sensitivity are two scores: a kind can have both, and one counter cannot tell them apart (Tang et al. 2011). Every
+//! score has its 95 % interval, and a class changes only when an interval has crossed its bound.
+
+mod calibration;
+mod classes;
+mod condensed;
+mod moments;
+mod records;
+mod transitions;
+
+pub use calibration::Point;
+pub use classes::Options;
+pub use moments::{difference, ratio};
+pub use transitions::Transitions;
+
+use crate::model::{AppId, KindProfile, KindRef, Record, Snapshot, Workload, AFTER_SAME};
+use crate::model::{Class, Estimate, Moments};
+use crate::trace::Section;
+use condensed::{condense, Condensed};
+use std::collections::BTreeMap;
+
+/// Judges again and again, over a window that slides.
+#[derive(Debug)]
+pub struct Scores {
+    options: Options,
+    transitions: Transitions,
+    /// The window begins here, or up to one window's length earlier ...
+    begin: Option<Condensed>,
+    /// ... and the next one will begin here.
+    next: Option<Condensed>,
+    /// Classes that were found last: whoever is in doubt stays what it is.
+    classes: BTreeMap<KindRef, Class>,
+}
+
+impl Scores {
+    /// Nothing was seen yet.
+    pub fn new(options: Options) -> Scores {
+        Scores {
+            options,
+            transitions: Transitions::default(),
+            begin: None,
+            next: None,
+            classes: BTreeMap::new(),
+        }
+    }
+
+    /// What judgements rest on: the probe's points become known later, say.
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    /// Sections that ended, in any order: who came before whom.
+    pub fn sections(&mut self, sections: &[Section]) {
+        for section in sections {
+            self.transitions.add(section);
+        }
+    }
+
+    /// All applications, as they are now.
+    pub fn observe(&mut self, snapshots: &[Snapshot]) -> Workload {
+        let now = condense(snapshots);
+        let classes = &self.classes;
+        let last = |kind: KindRef, told: Class| classes.get(&kind).copied().unwrap_or(told);
+        let empty = Condensed::default();
+        let begin = self.begin.as_ref().or(self.next.as_ref()).unwrap_or(&empty);
+        let workload = judge(snapshots, begin, &now, &self.transitions, &self.options, &last);
+        self.classes = workload.kinds.iter().map(|kind| (kind.kind, kind.class)).collect();
+        let window_ns = (self.options.window_seconds * 1e9) as u64;
+        match &self.next {
+            Some(next) if now.taken_ns < next.taken_ns.saturating_add(window_ns) => {}
+            _ => {
+                self.begin = self.next.take();
+                self.next = Some(now);
+                self.transitions.fade();
+            }
+        }
+        workload
+    }
+}
+
+/// What happened between two looks at some applications. A kind whose class is in doubt keeps the one that the later snapshot has
+/// for it.
+pub fn workload(
+    before: &[Snapshot],
+    after: &[Snapshot],
+    transitions: &Transitions,
+    options: &Options,
+) -> Workload {
+    judge(after, &condense(before), &condense(after), transitions, options, &|_, told| told)
+}
+
+fn judge(
+    snapshots: &[Snapshot],
+    before: &Condensed,
+    now: &Condensed,
+    transitions: &Transitions,
+    options: &Options,
+    last: &dyn Fn(KindRef, Class) -> Class,
+) -> Workload {
+    let seconds = now.seconds_since(before);
+    let hertz = snapshots.iter().map(|snapshot| snapshot.cycles_per_second).max().unwrap_or(0);
+    let mut kinds = Vec::new();
+    for snapshot in snapshots {
+        for seen in &snapshot.kinds {
+            let kind = KindRef { app: snapshot.app, code: seen.code };
+            let Some(whole) = now.records.get(&kind) else { continue };
+            let window = before.records.get(&kind).map_or_else(|| whole.clone(), |then| whole.since(then));
+            if whole.count == 0 {
+                continue;
+            }
+            let mut profile = KindProfile {
+                kind,
+                label: seen.label.clone(),
+                count: window.count,
+                rate: if seconds > 0.0 { window.count as f64 / seconds } else { 0.0 },
+                share: 0.0,
+                cycles: enough(&window.own, &whole.own, options),
+                misses: enough(&window.misses, &whole.misses, options),
+                displaced: enough(&window.displaced, &whole.displaced, options),
+                footprint_kb: None,
+                slowdown: None,
+                class: last(kind, seen.class),
+                reason: String::new(),
+                related: seen.related,
+            };
+            profile.footprint_kb = profile.displaced.map(|share| options.footprint(share));
+            kinds.push((profile, window));
+        }
+    }
+    share_time(&mut kinds);
+    let polluting: BTreeMap<KindRef, bool> = kinds
+        .iter()
+        .map(|(kind, _)| {
+            (kind.kind, kind.displaced.is_some_and(|share| share.low > options.polluter_displaces))
+        })
+        .collect();
+    for (kind, window) in &mut kinds {
+        let whole = &now.records[&kind.kind];
+        kind.slowdown =
+            transitions.slowdown(kind.kind, &polluting).or_else(|| slowdown(window, whole, options));
+        let long = classes::duration(window, whole);
+        (kind.class, kind.reason) = classes::classify(kind, &long, options);
+    }
+    let mut kinds: Vec<KindProfile> = kinds.into_iter().map(|(kind, _)| kind).collect();
+    kinds.sort_by_key(|kind| kind.kind);
+    let apps: Vec<(AppId, String, Option<AppId>)> =
+        snapshots.iter().map(|app| (app.app, app.name.clone(), app.related)).collect();
+    Workload { seconds, cycles_per_second: hertz, apps, kinds, transitions: transitions.estimates() }
+}
+
+/// Of the window if that holds enough values, else of all that was ever seen: known kinds are probed seldom.
+fn enough(window: &Moments, whole: &Moments, options: &Options) -> Option<Estimate> {
+    if window.count >= options.fewest {
+        window.estimate()
+    } else {
+        whole.estimate()
+    }
+}
+
+fn share_time(kinds: &mut [(KindProfile, Record)]) {
+    let time = |record: &Record| {
+        // Of sections whose own cycles are not known (preempted), the same is assumed as of the others.
+        if record.exact > 0 {
+            record.cycles.0 as f64 / record.exact as f64 * record.count as f64
+        } else {
+            record.elapsed.0 as f64
+        }
+    };
+    let all: f64 = kinds.iter().map(|(_, record)| time(record)).sum();
+    for (kind, record) in kinds {
+        kind.share = if all > 0.0 { time(record) / all } else { 0.0 };
+    }
+}
+
+/// By the class of the predecessor, from the kind's own record: the worse of "after polluters" and "after sensitive kinds" (two
+/// clean kinds that do not fit together are each other's polluters) against "after its own kind or a neutral one".
+fn slowdown(window: &Record, whole: &Record, options: &Options) -> Option<Estimate> {
+    let of = |record: &Record| {
+        let mut baseline = record.after[AFTER_SAME];
+        baseline.add(&record.after[Class::Neutral as usize]);
+        [Class::Polluter, Class::Sensitive]
+            .iter()
+            .filter_map(|&class| {
+                let after = &record.after[class as usize];
+                let known = after.count >= options.fewest && baseline.count >= options.fewest;
+                if known {
+                    ratio(after, &baseline)
+                } else {
+                    None
+                }
+            })
+            .max_by(|a, b| a.low.total_cmp(&b.low))
+    };
+    of(window).or_else(|| of(whole))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Recorded sections: what the rings of libsplit hold for a moment, as a file that can be kept, sent, and replayed by the simulator.
+//!
+//! JSON lines, so that any tool reads them. The first says what it is; a kind's line comes before its first section (a later line of
+//! the same kind replaces it: more is known by then); sections are arrays, in any order:
+//!
+//! ```text
+//! {"format":"hardmeter-split-trace","version":1,"cycles_per_second":2700000000,"source":"recorded on ..."}
+//! {"kind":"7.2","label":"/SearchItems.php","application":"web","class":"polluter","warm_cycles":2.1e6,"footprint_kb":900.0}
+//! [ended_ns, cpu, "7.2", elapsed_cycles, own_cycles or null, "7.3" or null (what came before), displaced or null, flags]
+//! ```
+//!
+//! Flags as in segment.h: 1 preempted, 2 migrated, 4 placed, 8 nested. What it is not for: statistics; those are in the segment, and
+//! complete, while a ring that is not read in time overwrites itself.
+
+mod read;
+mod write;
+
+pub use read::{Entry, Reader, TraceError};
+pub use write::Writer;
+
+use crate::model::{Class, CpuId, KindRef};
+use hardmeter_samples::model::Cycles;
+use serde::{Deserialize, Serialize};
+
+/// What the first line names.
+pub const FORMAT: &str = "hardmeter-split-trace";
+/// Of the format. A reader refuses what is newer.
+pub const VERSION: u32 = 1;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Of the time stamp counter.
+    pub cycles_per_second: u64,
+    /// Where it is from, in words.
+    #[serde(default)]
+    pub source: String,
+}
+
+impl Header {
+    /// Of this version.
+    pub fn new(cycles_per_second: u64, source: &str) -> Header {
+        Header { format: FORMAT.into(), version: VERSION, cycles_per_second, source: source.into() }
+    }
+}
+
+/// A kind, as well as it was known when the line was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kind {
+    /// Which.
+    #[serde(with = "kind_text")]
+    pub kind: KindRef,
+    /// Its key, for people.
+    #[serde(default)]
+    pub label: String,
+    /// The name of its application.
+    #[serde(default)]
+    pub application: String,
+    /// What it is.
+    #[serde(default)]
+    pub class: Class,
+    /// What a section takes that finds its data in the cache.
+    #[serde(default)]
+    pub warm_cycles: Option<f64>,
+    /// How much of the cache it replaces, in KB-equivalents of the probe.
+    #[serde(default)]
+    pub footprint_kb: Option<f64>,
+    /// How much longer it takes after polluters; 0.1 is 10 %.
+    #[serde(default)]
+    pub slowdown: Option<f64>,
+}
+
+/// A section that ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Section {
+    /// On CLOCK_MONOTONIC.
+    pub ended_ns: u64,
+    /// Where it ended.
+    pub cpu: CpuId,
+    /// Of which kind it was.
+    pub kind: KindRef,
+    /// Which kind was on the processor before it.
+    pub previous: Option<KindRef>,
+    /// From start to end.
+    pub elapsed: Cycles,
+    /// Its own, if they are known.
+    pub own: Option<Cycles>,
+    /// The share of the probe's lines that were gone after it, 0 to 1, if it was probed.
+    pub displaced: Option<f64>,
+    /// It lost the processor.
+    pub preempted: bool,
+    /// It went on on another processor.
+    pub migrated: bool,
+    /// The library had placed it.
+    pub placed: bool,
+    /// It ran within another section of its thread.
+    pub nested: bool,
+}
+
+/// Kinds as text: `app.code`, in hexadecimal.
+pub(crate) mod kind_text {
+    use crate::model::{AppId, CodeId, KindRef};
+    use serde::{de::Error, Deserialize, Deserializer, Serializer};
+
+    pub fn parse(text: &str) -> Option<KindRef> {
+        let (app, code) = text.split_once('.')?;
+        let number = |text: &str| {
+            let good = (1..=8).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if good {
+                u32::from_str_radix(text, 16).ok()
+            } else {
+                None
+            }
+        };
+        Some(KindRef { app: AppId(number(app)?), code: CodeId(number(code)?) })
+    }
+
+    pub fn serialize<S: Serializer>(kind: &KindRef, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(kind)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KindRef, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse(&text).ok_or_else(|| D::Error::custom("a kind is two hexadecimal numbers with a dot between"))
+    }
+}
