@@ -2,15 +2,24 @@
  * Class queues: for a server that can choose which request a thread takes next. The request goes to a core that suits it, and no
  * thread is moved.
  *
- *     put(kind A) ──> queue of A's class ──┐
- *     put(kind B) ──> queue of B's class ──┴─> take(worker): its own queue first; if that is empty, soft stealing
+ *     put(kind A) ──> queue of A's group ──┐
+ *     put(kind B) ──> queue of B's group ──┴─> take(worker): the oldest at home; if there is none, soft stealing
  *
- * Every worker has a home: the queue whose cores it runs on (it is bound to one of them by the library). Soft stealing keeps all cores
- * at work: a polluter's worker that has nothing to do takes any request; a worker for clean kinds takes polluting ones only if more
- * than one waits (a core that is spoilt for one request is worth less than the wait of one). Without an analyzer, or while its
- * placement is off, there is one queue, first come first served, and workers run wherever the kernel wants.
+ * Groups are the analyzer's (its plan gives each kind a queue and processors): kinds that pollute apart from those that suffer, and
+ * also two kinds whose data do not fit into one cache together. Workers are shared out among the processors of the groups, and bound
+ * to them: that is their home. A kind of which nothing was decided is at home with every worker, in its turn.
  *
- * Any number of threads may put and take. Nothing is allocated after split_queue_open.
+ * Soft stealing keeps all cores at work. A worker whose home has nothing to do takes another home's oldest request, once its
+ * core has been idle for as long as the theft will cost. That cost is learned from the requests' CPU times: what a stolen one takes
+ * longer than at home, and what the thief's next one at home takes longer after it. Where it is nothing (short requests, data that
+ * is prefetched), nobody waits; a core that goes on stealing from the same group does not wait again; nobody waits more than 2 ms.
+ * While another worker runs on the same core nothing is won by a theft: then only what has waited for 5 ms is taken, for that worker
+ * may have blocked.
+ *
+ * Without an analyzer, or while its placement is off, there is one queue, first come first served, and workers run wherever the
+ * kernel wants. When placement ends, sleeping workers get their affinity back within half a second, others with their next take.
+ *
+ * Any number of threads may put and take. Nothing is allocated after split_queue_open. No call changes errno.
  */
 #ifndef SPLIT_QUEUE_H
 #define SPLIT_QUEUE_H
@@ -23,14 +32,16 @@ extern "C" {
 
 typedef struct split_queue split_queue;
 
-/* For at most `capacity` waiting requests and `workers` threads; split_init first. NULL: no memory. */
+/* For at most `capacity` waiting requests and `workers` threads (65535 at most); split_init first. NULL: no memory. Close it once no
+ * thread puts or takes any more. */
 SPLIT_API split_queue *split_queue_open(size_t capacity, unsigned workers);
 SPLIT_API void split_queue_close(split_queue *queue);
 
-/* A request of this kind waits; `key` and `length` as for split_begin. false: the queue is full (or shut). */
+/* A request (not NULL) of this kind waits; `key` and `length` as for split_begin. false: the queue is full, or shut. */
 SPLIT_API bool split_queue_put(split_queue *queue, const void *key, size_t length, void *request);
 
-/* Worker number `worker` asks for work and waits for it. NULL: the queue was shut and is empty. */
+/* Worker number `worker` (from 0; one thread each) asks for work and waits for it. NULL: the queue was shut and is empty; the thread
+ * has its first affinity again. */
 SPLIT_API void *split_queue_take(split_queue *queue, unsigned worker);
 
 /* No more is put; takers get what is left, then NULL. */

@@ -1,0 +1,361 @@
+/*
+ * Class queues with soft stealing: split_queue.h has the rules.
+ *
+ *   queue_lines.h    requests that wait, in a line for each group of kinds
+ *   queue_plan.h     groups, domains (processors), homes of workers, from what the analyzer decided
+ *   queue_costs.h    what a theft costs, and so how long a worker waits before it steals
+ *   queue_choice.c   who takes what, and who is woken for it
+ *   here             the calls: the lock, waiting, workers' affinity
+ *
+ * Invariants:
+ *   - All but affinities is under the lock. No system call is made under it but waiting, and waking all after a new plan.
+ *   - A worker that sleeps is in `asleep`. Whoever puts a request claims a sleeper, if one could take it; a claimed sleeper looks for
+ *     itself; whoever awoke looks before it sleeps again. So no request is forgotten: either a sleeper looks, or all who could take
+ *     it are awake, and look before they sleep.
+ *   - Whoever sleeps while something waits that it might steal has a time (`due`) at which it looks again.
+ *   - While nothing is placed, all groups are everybody's home: one queue, by age.
+ */
+#include "queue_inside.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A bound worker that sleeps looks so often whether it still should be bound: within 2 s of an analyzer's end, of which the first
+ * 1.5 s are until it counts as ended. */
+#define RECHECK_NS UINT64_C(400000000)
+/* So often is asked whether a group came into use, or fell out of it. */
+#define LAY_OUT_NS UINT64_C(1000000000)
+/* Of requests that follow their own group, one in so many has its CPU time taken (two calls of 170 ns). */
+enum { WARM_SAMPLING = 8 };
+
+/* Of the calling thread, which works for one queue at a time. */
+static _Thread_local struct {
+  uint64_t queue;   /* its serial number; 0: none */
+  uint32_t version; /* of the homes that it is bound by */
+  bool bound;
+  bool refused;
+  uint32_t passed_over;
+  /* The request that it works on, if its CPU time is taken. */
+  struct {
+    bool on;
+    uint8_t before, group;
+    uint32_t code, version;
+    uint64_t cpu_ns;
+  } timed;
+} here;
+
+static uint64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- opening and closing ---- */
+
+static bool get_memory(split_queue *queue, uint32_t capacity, unsigned workers) {
+  queue->asleep = calloc(workers, sizeof(*queue->asleep));
+  queue->domain_of = calloc(workers, sizeof(*queue->domain_of));
+  return split_queue_lines_open(&queue->lines, capacity) && queue->asleep != NULL &&
+         queue->domain_of != NULL;
+}
+
+static void give_memory(split_queue *queue) {
+  split_queue_lines_close(&queue->lines);
+  free(queue->asleep);
+  free(queue->domain_of);
+  free(queue);
+}
+
+split_queue *split_queue_open(size_t capacity, unsigned workers) {
+  if (capacity == 0 || capacity >= UINT32_MAX || workers == 0 || workers > UINT16_MAX) return NULL;
+  static _Atomic uint64_t serials;
+  const int error = errno;
+  const size_t bytes = sizeof(split_queue) + workers * sizeof(struct queue_worker);
+  split_queue *queue =
+      aligned_alloc(SPLIT_LINE, (bytes + SPLIT_LINE - 1) / SPLIT_LINE * SPLIT_LINE);
+  if (queue != NULL) {
+    memset(queue, 0, sizeof(*queue));
+    queue->serial = ++serials;
+    queue->workers = workers;
+    if (!get_memory(queue, (uint32_t)capacity, workers)) {
+      give_memory(queue);
+      queue = NULL;
+    }
+  }
+  errno = error;
+  if (queue == NULL) return NULL;
+  pthread_mutex_init(&queue->lock, NULL);
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  for (unsigned i = 0; i < workers; i++) {
+    queue->worker[i] = (struct queue_worker){.before = QUEUE_NO_GROUP};
+    pthread_cond_init(&queue->worker[i].wake, &monotonic);
+  }
+  pthread_condattr_destroy(&monotonic);
+  return queue;
+}
+
+void split_queue_close(split_queue *queue) {
+  if (queue == NULL) return;
+  for (unsigned i = 0; i < queue->workers; i++) pthread_cond_destroy(&queue->worker[i].wake);
+  pthread_mutex_destroy(&queue->lock);
+  give_memory(queue);
+}
+
+/* ---- following the analyzer ---- */
+
+static void wake_all(split_queue *queue) {
+  for (unsigned i = 0; i < queue->sleepers; i++) {
+    queue->asleep[i]->claimed = true;
+    pthread_cond_broadcast(&queue->worker[queue->asleep[i]->worker].wake);
+  }
+}
+
+/* Placing or not; groups that came, changed or fell out of use. */
+static void refresh(split_queue *queue, uint64_t now) {
+  const bool placing = split_placing(now);
+  if (placing == queue->placing && !queue->plan_changed &&
+      (!placing || now - queue->laid_out_ns < LAY_OUT_NS))
+    return;
+  const uint64_t used = placing ? split_queue_plan_used(&queue->plan, &queue->allowed, now) : 0;
+  const bool same = used == queue->used && (used == 0 || !queue->plan_changed);
+  queue->placing = placing;
+  queue->plan_changed = false;
+  queue->laid_out_ns = now;
+  if (same) return;
+  queue->used = used;
+  split_queue_plan_lay_out(&queue->plan, used, &queue->allowed, queue->workers, queue->domain_of);
+  queue->version++;
+  for (unsigned at = 0; at < queue->plan.domains; at++)
+    queue->scene[at] = (struct queue_scene){.before = QUEUE_NO_GROUP, .idle_since_ns = now};
+  for (unsigned i = 0; split_queue_placed(queue) && i < queue->workers; i++)
+    queue->scene[queue->domain_of[i]].running += queue->worker[i].running;
+  wake_all(queue);
+}
+
+/* A thread that is new to the queue: where may it run? */
+static void arrive(split_queue *queue) {
+  cpu_set_t cpus;
+  const bool known = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
+  memset(&here, 0, sizeof(here));
+  here.queue = queue->serial;
+  pthread_mutex_lock(&queue->lock);
+  for (unsigned cpu = 0; known && cpu < SPLIT_CPUS_MAX; cpu++) {
+    const uint64_t bit = UINT64_C(1) << cpu % 64;
+    if (!CPU_ISSET(cpu, &cpus) || queue->allowed.bits[cpu / 64] & bit) continue;
+    queue->allowed.bits[cpu / 64] |= bit;
+    queue->plan_changed = true;
+  }
+  pthread_mutex_unlock(&queue->lock);
+}
+
+/* The kernel would not have us on the processors of a domain: its groups have no home until something else is decided. */
+static void give_up(split_queue *queue, unsigned domain) {
+  for (uint64_t left = queue->plan.domain[domain].groups; left != 0; left &= left - 1) {
+    queue->plan.groups[__builtin_ctzll(left)].refused = true;
+    queue->plan_changed = true;
+  }
+}
+
+/* Brings this thread's affinity to what the plan says of the worker. true: the lock was let go meanwhile. */
+static bool follow_plan(split_queue *queue, unsigned number) {
+  if (!split_queue_placed(queue)) {
+    if (!here.bound) return false;
+    here.bound = false;
+    pthread_mutex_unlock(&queue->lock);
+    split_thread_widen();
+    pthread_mutex_lock(&queue->lock);
+    return true;
+  }
+  /* The library's own thread may have widened it, in a moment of silence of the analyzer that nobody here noticed. */
+  const bool current = here.version == queue->version;
+  if (current && (here.refused || split_thread_is_narrowed())) return false;
+  const struct queue_cpus cpus = queue->plan.domain[queue->domain_of[number]].cpus;
+  here.version = queue->version;
+  pthread_mutex_unlock(&queue->lock);
+  here.bound = split_thread_narrow(cpus.bits);
+  here.refused = !here.bound;
+  pthread_mutex_lock(&queue->lock);
+  if (here.refused && split_queue_placed(queue) && here.version == queue->version)
+    give_up(queue, queue->domain_of[number]);
+  return true;
+}
+
+/* ---- taking ---- */
+
+static bool is_home(const split_queue *queue, unsigned number, unsigned group) {
+  if (!split_queue_placed(queue)) return true;
+  const uint64_t own = queue->plan.domain[queue->domain_of[number]].groups;
+  return ((own | ~queue->plan.routed) >> group & 1) != 0;
+}
+
+static void *begin(split_queue *queue, unsigned number, unsigned group) {
+  struct queue_worker *worker = &queue->worker[number];
+  const struct queue_request taken = split_queue_lines_take(&queue->lines, group);
+  worker->running++;
+  here.timed.on = false;
+  if (is_home(queue, number, group))
+    queue->counts.taken_at_home++;
+  else
+    queue->counts.stolen++;
+  if (split_queue_placed(queue)) {
+    struct queue_scene *scene = &queue->scene[queue->domain_of[number]];
+    const uint8_t before = split_queue_ran_before(queue, number);
+    const struct queue_kind *kind = &queue->plan.kinds[taken.code % QUEUE_KINDS];
+    if (taken.code != SPLIT_CODE_NONE && kind->code == taken.code && kind->group == group) {
+      const bool changes = before != group && before != QUEUE_NO_GROUP;
+      here.timed.on =
+          changes || kind->warm_count < WARM_SAMPLING || here.passed_over >= WARM_SAMPLING;
+      here.passed_over = here.timed.on ? 0 : here.passed_over + 1;
+      here.timed.before = before;
+      here.timed.group = (uint8_t)group;
+      here.timed.code = taken.code;
+      here.timed.version = queue->version;
+    }
+    scene->before = (uint8_t)group;
+    scene->running++;
+  }
+  worker->before = (uint8_t)group;
+  return taken.request;
+}
+
+/* The worker is back from the request that it took before. */
+static void end(split_queue *queue, unsigned number, uint64_t now, uint64_t cpu_ns) {
+  struct queue_worker *worker = &queue->worker[number];
+  if (worker->running == 0) return;
+  worker->running--;
+  if (!split_queue_placed(queue)) return;
+  const unsigned domain = queue->domain_of[number];
+  struct queue_scene *scene = &queue->scene[domain];
+  if (scene->running-- == split_queue_room(queue, domain)) scene->idle_since_ns = now;
+  struct queue_kind *kind = &queue->plan.kinds[here.timed.code % QUEUE_KINDS];
+  if (here.timed.on && here.timed.version == queue->version && kind->code == here.timed.code &&
+      kind->group == here.timed.group)
+    split_queue_costs_learn(&queue->costs, kind, here.timed.before, cpu_ns - here.timed.cpu_ns);
+}
+
+static void sleep_until(split_queue *queue, struct queue_sleeper *sleeper, uint64_t until) {
+  pthread_cond_t *wake = &queue->worker[sleeper->worker].wake;
+  const bool listed = queue->sleepers < queue->workers;
+  sleeper->claimed = false;
+  if (listed) {
+    queue->asleep[queue->sleepers++] = sleeper;
+  } else { /* more threads than were announced: nobody wakes these */
+    const uint64_t soon = clock_ns(CLOCK_MONOTONIC) + 1000000;
+    if (until > soon) until = soon;
+  }
+  if (until == QUEUE_NEVER) {
+    pthread_cond_wait(wake, &queue->lock);
+  } else {
+    const struct timespec at = {.tv_sec = (time_t)(until / 1000000000u),
+                                .tv_nsec = (long)(until % 1000000000u)};
+    pthread_cond_timedwait(wake, &queue->lock, &at);
+  }
+  if (!listed) return;
+  unsigned at = 0;
+  while (queue->asleep[at] != sleeper) at++;
+  queue->sleepers--;
+  memmove(&queue->asleep[at], &queue->asleep[at + 1],
+          (queue->sleepers - at) * sizeof(*queue->asleep));
+}
+
+/* The thread goes on to other things. */
+static void leave(void) {
+  if (here.bound) split_thread_widen();
+  here.bound = false;
+  here.queue = 0;
+}
+
+void *split_queue_take(split_queue *queue, unsigned number) {
+  const int error = errno;
+  number %= queue->workers;
+  if (here.queue != queue->serial) {
+    leave();
+    arrive(queue);
+  }
+  const uint64_t cpu_ns = here.timed.on ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+  uint64_t now = clock_ns(CLOCK_MONOTONIC);
+  struct queue_sleeper sleeper = {.worker = number, .asked_ns = now};
+  void *request = NULL;
+  pthread_mutex_lock(&queue->lock);
+  end(queue, number, now, cpu_ns);
+  for (;;) {
+    refresh(queue, now);
+    if (follow_plan(queue, number)) {
+      now = clock_ns(CLOCK_MONOTONIC);
+      continue;
+    }
+    const unsigned group = split_queue_choose(queue, number, sleeper.asked_ns, now, &sleeper.due);
+    if (group != QUEUE_NO_GROUP) {
+      request = begin(queue, number, group);
+      break;
+    }
+    if (queue->shut && queue->lines.waiting == 0) break;
+    const uint64_t recheck = here.bound ? now + RECHECK_NS : QUEUE_NEVER;
+    sleep_until(queue, &sleeper, sleeper.due < recheck ? sleeper.due : recheck);
+    now = clock_ns(CLOCK_MONOTONIC);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  if (request == NULL)
+    leave();
+  else if (here.timed.on)
+    here.timed.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  errno = error;
+  return request;
+}
+
+/* ---- putting ---- */
+
+/* What the analyzer thinks of the kind now; its group. */
+static unsigned group_of(split_queue *queue, split_code_id code, uint64_t now) {
+  if (code == SPLIT_CODE_NONE) return QUEUE_ROAMING;
+  struct queue_kind *kind = split_queue_plan_kind(&queue->plan, code);
+  struct split_decided decided;
+  if (split_decision_sequence(code) != kind->sequence && split_decided(code, &decided) &&
+      split_queue_plan_learn(&queue->plan, kind, &decided))
+    queue->plan_changed = true;
+  queue->plan.groups[kind->group].last_put_ns = now;
+  return kind->group;
+}
+
+bool split_queue_put(split_queue *queue, const void *key, size_t length, void *request) {
+  const int error = errno;
+  const split_code_id code = split_kind_of(key, length);
+  const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+  pthread_mutex_lock(&queue->lock);
+  const unsigned group = group_of(queue, code, now);
+  refresh(queue, now);
+  const bool done = request != NULL && !queue->shut &&
+                    split_queue_lines_put(&queue->lines, group, code, request, now);
+  pthread_cond_t *wake = NULL;
+  if (done) {
+    queue->counts.put++;
+    const struct queue_sleeper *claimed = split_queue_claim(queue, group);
+    if (claimed != NULL) wake = &queue->worker[claimed->worker].wake;
+  } else {
+    queue->counts.refused++;
+  }
+  pthread_mutex_unlock(&queue->lock);
+  if (wake != NULL) pthread_cond_broadcast(wake);
+  errno = error;
+  return done;
+}
+
+void split_queue_shut(split_queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  queue->shut = true;
+  wake_all(queue);
+  pthread_mutex_unlock(&queue->lock);
+}
+
+void split_queue_counts(const split_queue *queue, struct split_queue_counts *counts) {
+  /* The queue itself was made by split_queue_open and is not constant. */
+  pthread_mutex_t *lock = (pthread_mutex_t *)&queue->lock;
+  pthread_mutex_lock(lock);
+  *counts = queue->counts;
+  pthread_mutex_unlock(lock);
+}

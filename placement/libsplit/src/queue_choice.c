@@ -1,0 +1,86 @@
+/* Who takes what, and who is woken for it: no lock, no clock, no thread here, so that tests can ask for any situation. */
+#include "queue_inside.h"
+
+uint8_t split_queue_ran_before(const split_queue *queue, unsigned number) {
+  const unsigned domain = queue->domain_of[number];
+  return queue->plan.domain[domain].slots == 1 ? queue->scene[domain].before
+                                               : queue->worker[number].before;
+}
+
+/* When a worker may take the first of a group that is not at home with it. */
+static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned group,
+                          uint64_t asked_ns) {
+  if (queue->shut) return 0;
+  const uint64_t put = split_queue_lines_first(&queue->lines, group)->put_ns;
+  const unsigned domain = queue->domain_of[number], owner = queue->plan.groups[group].domain;
+  const struct queue_scene *scene = &queue->scene[domain];
+  if (scene->running >= split_queue_room(queue, domain))
+    return (put > asked_ns ? put : asked_ns) + QUEUE_BLOCKED_NS;
+  uint64_t cost =
+      split_queue_costs_of_theft(&queue->costs, split_queue_ran_before(queue, number), group);
+  /* Somebody at home is on the way to it. */
+  if (queue->scene[owner].running < split_queue_room(queue, owner) && cost < QUEUE_WAKE_NS)
+    cost = QUEUE_WAKE_NS;
+  return (put > scene->idle_since_ns ? put : scene->idle_since_ns) + cost;
+}
+
+unsigned split_queue_choose(const split_queue *queue, unsigned number, uint64_t asked_ns,
+                            uint64_t now, uint64_t *due) {
+  *due = QUEUE_NEVER;
+  if (!split_queue_placed(queue)) return split_queue_lines_oldest(&queue->lines, UINT64_MAX);
+  const uint64_t home = queue->plan.domain[queue->domain_of[number]].groups | ~queue->plan.routed;
+  const unsigned at_home = split_queue_lines_oldest(&queue->lines, home);
+  if (at_home != QUEUE_NO_GROUP) return at_home;
+  unsigned first = QUEUE_NO_GROUP;
+  for (uint64_t left = queue->lines.filled; left != 0; left &= left - 1) {
+    const unsigned group = (unsigned)__builtin_ctzll(left);
+    const uint64_t at = theft_due(queue, number, group, asked_ns);
+    if (at >= *due) continue;
+    *due = at;
+    first = group;
+  }
+  return *due <= now + QUEUE_SHORTEST_SLEEP_NS ? first : QUEUE_NO_GROUP;
+}
+
+static struct queue_sleeper *last_unclaimed(split_queue *queue, unsigned domain) {
+  for (unsigned i = queue->sleepers; i-- > 0;) {
+    struct queue_sleeper *sleeper = queue->asleep[i];
+    if (sleeper->claimed) continue;
+    if (domain == QUEUE_DOMAINS || queue->domain_of[sleeper->worker] == domain) return sleeper;
+  }
+  return NULL;
+}
+
+/* Whoever may steal it first, so that it knows until when to sleep; unless somebody looks by then anyway. */
+static struct queue_sleeper *first_thief(split_queue *queue, unsigned group) {
+  struct queue_sleeper *first = NULL;
+  uint64_t earliest = QUEUE_NEVER, looks = QUEUE_NEVER;
+  for (unsigned i = queue->sleepers; i-- > 0;) {
+    struct queue_sleeper *sleeper = queue->asleep[i];
+    if (sleeper->claimed) continue;
+    const uint64_t at = theft_due(queue, sleeper->worker, group, sleeper->asked_ns);
+    if (at < earliest) {
+      earliest = at;
+      first = sleeper;
+    }
+    if (sleeper->due < looks) looks = sleeper->due;
+  }
+  return looks <= earliest ? NULL : first;
+}
+
+struct queue_sleeper *split_queue_claim(split_queue *queue, unsigned group) {
+  struct queue_sleeper *claimed = NULL;
+  if (queue->sleepers == 0) return NULL;
+  if (split_queue_placed(queue) && queue->plan.routed >> group & 1) {
+    claimed = last_unclaimed(queue, queue->plan.groups[group].domain);
+    if (claimed == NULL) claimed = first_thief(queue, group);
+  } else {
+    /* At home with everybody: best where a processor is idle. */
+    for (unsigned at = 0; at < queue->plan.domains && claimed == NULL; at++)
+      if (queue->scene[at].running < split_queue_room(queue, at))
+        claimed = last_unclaimed(queue, at);
+    if (claimed == NULL) claimed = last_unclaimed(queue, QUEUE_DOMAINS);
+  }
+  if (claimed != NULL) claimed->claimed = true;
+  return claimed;
+}

@@ -1,0 +1,40 @@
+/*
+ * What it costs that a processor goes over from one group of kinds to another, learned from what happens; and from it how long
+ * a worker waits before it steals.
+ *
+ * A theft costs twice: the stolen request finds none of its data in the thief's cache, and the thief's next request at home finds
+ * less of its own. Both are CPU time beyond what such a request takes on a processor that ran its group before. Waiting costs the
+ * processor's time too. When will work come home? Nobody knows; whoever waits as long as a theft would cost, and then steals, pays at
+ * most twice what he would pay who knew (the ski rental problem; Zaharia et al. 2010 wait for locality alike). So where a theft
+ * costs nothing (short requests, prefetched data) nobody waits, and where it costs 300 us a processor is idle so long at most.
+ *
+ * Plain data; not for several threads.
+ */
+#ifndef SPLIT_QUEUE_COSTS_H
+#define SPLIT_QUEUE_COSTS_H
+
+#include "queue_plan.h"
+
+/* Nobody waits longer for work at home than this: what is learned may be wrong, or old. */
+#define QUEUE_LONGEST_PATIENCE_NS UINT64_C(2000000)
+/* A worker whose processors are all at work for their home has nothing to win by a theft: unless those who work there block. */
+#define QUEUE_BLOCKED_NS UINT64_C(5000000)
+/* A worker that was woken for a request needs about so long to get it. */
+#define QUEUE_WAKE_NS UINT64_C(200000)
+
+struct queue_costs {
+  struct queue_change {
+    float extra_ns; /* of a request of the second group right after one of the first */
+    uint32_t count;
+  } change[QUEUE_GROUPS][QUEUE_GROUPS];
+};
+
+/* A request of `kind` took so much CPU time; its processor had run group `before` (QUEUE_NO_GROUP: nothing yet). */
+void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind, unsigned before,
+                             uint64_t took_ns);
+
+/* What a theft from `group` costs on a processor that ran `before` last. */
+uint64_t split_queue_costs_of_theft(const struct queue_costs *costs, unsigned before,
+                                    unsigned group);
+
+#endif

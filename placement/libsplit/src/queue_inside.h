@@ -1,0 +1,75 @@
+/* The inside of a split_queue, for queue.c (its calls) and queue_choice.c (who takes what, and who is woken). */
+#ifndef SPLIT_QUEUE_INSIDE_H
+#define SPLIT_QUEUE_INSIDE_H
+
+#include "queue_costs.h"
+#include "split_queue.h"
+
+#include <pthread.h>
+
+#define QUEUE_NEVER UINT64_MAX
+/* A sleep and its end cost about as much: nobody sleeps for less. */
+#define QUEUE_SHORTEST_SLEEP_NS UINT64_C(20000)
+
+struct queue_worker {
+  _Alignas(SPLIT_LINE) pthread_cond_t wake;
+  uint32_t running; /* requests: at most one, unless several threads call themselves this worker */
+  uint8_t before;   /* the group that ran here last */
+};
+
+/* On the stack of a thread that waits. */
+struct queue_sleeper {
+  uint32_t worker;
+  bool claimed;      /* somebody woke it, or is about to */
+  uint64_t asked_ns; /* since when it wants work */
+  uint64_t due;      /* when it looks by itself, for a theft */
+};
+
+/* What goes on in a domain of the plan. */
+struct queue_scene {
+  uint32_t running;
+  uint8_t before; /* the group that ran last, if the domain is one processor */
+  uint64_t idle_since_ns;
+};
+
+struct split_queue {
+  pthread_mutex_t lock;
+  uint64_t serial; /* no other queue of this process had it, whatever its address */
+  bool shut;
+  bool placing;
+  bool plan_changed;
+  uint32_t version; /* of homes: goes up whenever a worker may have to be bound otherwise */
+  uint64_t laid_out_ns;
+  uint64_t used;             /* groups, as laid out */
+  struct queue_cpus allowed; /* where workers were when they first came */
+  struct queue_lines lines;
+  struct queue_plan plan;
+  struct queue_costs costs;
+  struct queue_scene scene[QUEUE_DOMAINS];
+  struct split_queue_counts counts;
+  unsigned workers;
+  unsigned sleepers;
+  struct queue_sleeper **asleep; /* the latest to fall asleep last: its cache is the warmest */
+  uint8_t *domain_of;            /* by worker, while there are domains */
+  struct queue_worker worker[];
+};
+
+static inline bool split_queue_placed(const split_queue *queue) { return queue->plan.domains > 0; }
+
+/* So many requests can be worked on at once in a domain. */
+static inline uint32_t split_queue_room(const split_queue *queue, unsigned domain) {
+  const struct queue_domain *of = &queue->plan.domain[domain];
+  return of->slots < of->workers ? of->slots : of->workers;
+}
+
+/* The group that ran last where worker `number` runs. */
+uint8_t split_queue_ran_before(const split_queue *queue, unsigned number);
+
+/* The group from which a worker takes now, who wants work since `asked_ns`. QUEUE_NO_GROUP: none before `due`. */
+unsigned split_queue_choose(const split_queue *queue, unsigned number, uint64_t asked_ns,
+                            uint64_t now, uint64_t *due);
+
+/* The sleeper that shall look at a request that was put into the line of `group`; it is claimed. NULL: none needs to. */
+struct queue_sleeper *split_queue_claim(split_queue *queue, unsigned group);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Requests that wait: a line for each group of kinds, first come first served within it, and their age across lines. All memory is
+ * taken at once. Not for several threads: the queue's lock is the caller's.
+ */
+#ifndef SPLIT_QUEUE_LINES_H
+#define SPLIT_QUEUE_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* So many groups are told apart; a set of them is a uint64_t. Group 0 is of those kinds that may run anywhere. */
+enum { QUEUE_GROUPS = 64, QUEUE_ROAMING = 0, QUEUE_NO_GROUP = 255 };
+
+struct queue_request {
+  void *request;
+  uint64_t put_ns;
+  uint64_t age; /* number of the put: a smaller one is older */
+  uint32_t code;
+  uint32_t next;
+};
+
+struct queue_lines {
+  struct queue_request *requests; /* `capacity` of them, waiting or free */
+  uint32_t free_first;
+  uint64_t puts;
+  uint64_t filled; /* set of the groups in which something waits */
+  uint32_t waiting;
+  struct {
+    uint32_t first, last, length;
+  } line[QUEUE_GROUPS];
+};
+
+bool split_queue_lines_open(struct queue_lines *lines, uint32_t capacity);
+void split_queue_lines_close(struct queue_lines *lines);
+
+/* false: all places are taken. */
+bool split_queue_lines_put(struct queue_lines *lines, unsigned group, uint32_t code, void *request,
+                           uint64_t now_ns);
+
+/* The group of `among` (a set) in which the oldest request waits; QUEUE_NO_GROUP if nothing does. */
+unsigned split_queue_lines_oldest(const struct queue_lines *lines, uint64_t among);
+
+/* The first of a line that is not empty. */
+const struct queue_request *split_queue_lines_first(const struct queue_lines *lines,
+                                                    unsigned group);
+struct queue_request split_queue_lines_take(struct queue_lines *lines, unsigned group);
+
+#endif
