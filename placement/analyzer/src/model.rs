@@ -51,6 +51,32 @@ impl fmt::Display for KindRef {
 #[serde(transparent)]
 pub struct CpuSet(pub std::collections::BTreeSet<CpuId>);
 
+/// As the kernel writes lists: "0-3,8".
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.0.iter().map(|cpu| cpu.0).peekable();
+        let mut comma = "";
+        while let Some(first) = cpus.next() {
+            let mut last = first;
+            while let Some(next) = cpus.next_if(|&next| next == last + 1) {
+                last = next;
+            }
+            write!(f, "{comma}{first}")?;
+            if last != first {
+                write!(f, "-{last}")?;
+            }
+            comma = ",";
+        }
+        Ok(())
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<T: IntoIterator<Item = CpuId>>(cpus: T) -> CpuSet {
+        CpuSet(cpus.into_iter().collect())
+    }
+}
+
 /// What a kind does to the caches, or what they do to it. Numbers as in libsplit's segment.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,0 +1,383 @@
+//! One application's segment.
+
+use super::convert;
+use super::layout::{
+    self, Commands, Counters, CpuLine, Header, Identity, Layout, RawRecord, Settings, Thread,
+};
+use super::mapping::{Mapping, Plain, Shared};
+use crate::model::{Actuation, AppId, Class, CodeId, CpuSet, Record};
+use hardmeter_samples::model::Cycles;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{fence, Ordering};
+
+// SAFETY: atomics only.
+unsafe impl Shared for Settings {}
+unsafe impl Shared for Counters {}
+unsafe impl Shared for Commands {}
+unsafe impl Shared for layout::Decision {}
+unsafe impl Shared for Thread {}
+unsafe impl Shared for CpuLine {}
+// SAFETY: integers and floats only, in whole words.
+unsafe impl Plain for Identity {}
+
+/// Why a segment is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The file cannot be opened.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It is of another version of libsplit.
+    #[error("it is of version {0} of the segment, this analyzer is of version {1}: restart the server with the libsplit of this analyzer")]
+    Version(u32, u32),
+    /// Its header contradicts itself or the file.
+    #[error("{0}")]
+    Malformed(String),
+    /// It was left by an earlier boot.
+    #[error("it is of another boot of this machine")]
+    OtherBoot,
+    /// It shrank while it was mapped.
+    #[error("the file shrank while it was in use")]
+    Shrunk,
+}
+
+/// What to write of a kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// What the kind is.
+    pub class: Class,
+    /// How it is placed.
+    pub actuation: Actuation,
+    /// Which share of its sections is probed: 0 none, 1 all, n: one of 2^(n-1).
+    pub wants_probes: u8,
+    /// Its cycles come from the thread's CPU clock.
+    pub uses_cpu_clock: bool,
+    /// What the next one will take.
+    pub expected: Cycles,
+    /// Which class queue.
+    pub queue: u32,
+    /// Where; empty: anywhere.
+    pub cpus: CpuSet,
+}
+
+/// What an application says of itself, without its statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Which.
+    pub app: AppId,
+    /// Its name for people.
+    pub name: String,
+    /// How often it wants to be analyzed, in milliseconds; 0: it does not say.
+    pub interval_ms: u32,
+    /// Whether it measures.
+    pub collecting: bool,
+    /// Whether its threads may be moved.
+    pub placing: bool,
+    /// What measures.
+    pub backend: &'static str,
+    /// What it does without.
+    pub without: Vec<&'static str>,
+    /// How many kinds it has room for.
+    pub kinds: u32,
+    /// Threads whose affinity is narrowed now.
+    pub narrowed: u32,
+}
+
+/// A segment, open.
+#[derive(Debug)]
+pub struct Application {
+    path: PathBuf,
+    file: File,
+    pub(super) identity: Identity,
+    pub(super) layout: Layout,
+    pub(super) mapping: Mapping,
+    name: String,
+    /// What was read last of each record: stands for one that is being written.
+    pub(super) last: HashMap<(u32, u32), Record>,
+    /// Records that had an owner: which sequence, which owner, since when.
+    pub(super) stuck: HashMap<(u32, u32), (u32, u32, u64)>,
+    pub(super) written: HashMap<CodeId, Decision>,
+}
+
+impl Application {
+    /// Opens and checks a segment. `app`: what its name says.
+    pub fn open(path: &Path, app: AppId) -> Result<Application, Refusal> {
+        Application::open_on(path, app, &boot_id())
+    }
+
+    pub(crate) fn open_on(path: &Path, app: AppId, boot: &str) -> Result<Application, Refusal> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            // O_NONBLOCK: a pipe of that name must not stop us.
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
+            .open(path)
+            .map_err(unreachable)?;
+        let metadata = file.metadata().map_err(unreachable)?;
+        if !metadata.is_file() || metadata.nlink() > 1 {
+            return Err(Refusal::Malformed("it is not a file of that one name".into()));
+        }
+        if metadata.len() < layout::HEADER_SIZE {
+            return Err(Refusal::Malformed(format!("it has {} bytes, less than a header", metadata.len())));
+        }
+        let identity = {
+            let header = Mapping::new(&file, layout::HEADER_SIZE, false).map_err(unreachable)?;
+            let identity = header.copy::<Identity>(0);
+            if header.spoilt() {
+                return Err(Refusal::Shrunk);
+            }
+            identity
+        };
+        let layout = check(&identity, app, metadata.len(), boot)?;
+        let mapping = Mapping::new(&file, layout.size, true).map_err(unreachable)?;
+        Ok(Application {
+            path: path.to_owned(),
+            file,
+            name: convert::printable(&identity.name),
+            identity,
+            layout,
+            mapping,
+            last: HashMap::new(),
+            stuck: HashMap::new(),
+            written: HashMap::new(),
+        })
+    }
+
+    /// Which application.
+    pub fn app(&self) -> AppId {
+        AppId(self.identity.app_id)
+    }
+
+    /// For people: "mariadb (3f2a)".
+    pub fn title(&self) -> String {
+        let name = if self.name.is_empty() { "unnamed" } else { &self.name };
+        format!("{name} ({})", self.app())
+    }
+
+    /// Cycles of the time stamp counter in a second.
+    pub fn cycles_per_second(&self) -> u64 {
+        self.identity.cycles_per_second
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        self.mapping.at(offset_of!(Header, settings) as u64)
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        self.mapping.at(offset_of!(Header, counters) as u64)
+    }
+
+    fn commands(&self) -> &Commands {
+        self.mapping.at(offset_of!(Header, commands) as u64)
+    }
+
+    /// Whether the file of this path is still ours.
+    pub(super) fn is_at_its_path(&self) -> bool {
+        let ours = self.file.metadata();
+        let there = std::fs::symlink_metadata(&self.path);
+        match (ours, there) {
+            (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+            _ => false,
+        }
+    }
+
+    /// Whether no process of the application lives: nobody holds its lock. Tried for an instant, so that hardly ever a starting
+    /// process meets it.
+    pub(super) fn is_dead(&self) -> bool {
+        let dead = self.lock();
+        if dead {
+            self.unlock();
+        }
+        dead
+    }
+
+    fn lock(&self) -> bool {
+        // SAFETY: our own descriptor.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    }
+
+    fn unlock(&self) {
+        // SAFETY: our own descriptor.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+    }
+
+    /// Takes the file away if the application is dead and the path is still its own.
+    pub(super) fn remove_if_dead(&self) -> std::io::Result<bool> {
+        if !self.lock() {
+            return Ok(false);
+        }
+        let removed = if self.is_at_its_path() { std::fs::remove_file(&self.path) } else { Ok(()) };
+        self.unlock();
+        removed.map(|()| true)
+    }
+
+    /// Sections that ended, of all processors: whether anything goes on.
+    pub fn sections(&self) -> u64 {
+        (0..self.layout.cpus).map(|cpu| self.sections_on(cpu)).fold(0, u64::wrapping_add)
+    }
+
+    pub(super) fn sections_on(&self, cpu: u32) -> u64 {
+        self.mapping.at::<CpuLine>(self.layout.cpu(cpu)).sections.load(Ordering::Relaxed)
+    }
+
+    /// What the application says of itself.
+    pub fn facts(&self) -> Facts {
+        let settings = self.settings();
+        let without = settings.without.load(Ordering::Relaxed);
+        let names = [(1, "rseq"), (2, "PMU"), (4, "probe"), (8, "machine.segment")];
+        let thread = size_of::<Thread>() as u64;
+        let narrowed = (0..u64::from(self.layout.threads))
+            .map(|index| self.mapping.at::<Thread>(self.layout.threads_at + index * thread))
+            .filter(|thread| {
+                thread.tid.load(Ordering::Relaxed) != 0 && thread.narrowed.load(Ordering::Relaxed) != 0
+            })
+            .count();
+        Facts {
+            app: self.app(),
+            name: self.name.clone(),
+            interval_ms: settings.analysis_interval_ms.load(Ordering::Relaxed),
+            collecting: settings.collect.load(Ordering::Relaxed) != 0,
+            placing: settings.place.load(Ordering::Relaxed) != 0,
+            backend: match settings.backend.load(Ordering::Relaxed) {
+                1 => "pmu",
+                2 => "probe",
+                _ => "none",
+            },
+            without: names.iter().filter(|(bit, _)| without & bit != 0).map(|(_, name)| *name).collect(),
+            kinds: self.layout.kinds,
+            narrowed: narrowed as u32,
+        }
+    }
+
+    /// Writes what was decided of a kind, if it is another thing than last time. Says whether it was.
+    pub fn decide(&mut self, code: CodeId, decision: &Decision) -> bool {
+        if code.0 >= self.layout.kinds || self.written.get(&code) == Some(decision) {
+            return false;
+        }
+        let place = self.mapping.at::<layout::Decision>(self.layout.decision(code.0));
+        // Odd already: an analyzer died here, and nobody else writes.
+        let odd = place.sequence.load(Ordering::Relaxed) | 1;
+        place.sequence.store(odd, Ordering::Relaxed);
+        fence(Ordering::Release);
+        place.class.store(decision.class as u8, Ordering::Relaxed);
+        place.actuation.store(decision.actuation as u8, Ordering::Relaxed);
+        place.wants_probes.store(decision.wants_probes, Ordering::Relaxed);
+        place.uses_cpu_clock.store(decision.uses_cpu_clock.into(), Ordering::Relaxed);
+        place.expected_cycles.store(decision.expected.0, Ordering::Relaxed);
+        place.queue.store(decision.queue, Ordering::Relaxed);
+        let mut mask = [0_u64; layout::MASK_WORDS];
+        for cpu in decision.cpus.0.iter().filter(|cpu| cpu.0 < layout::CPUS_MAX) {
+            mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);
+        }
+        for (word, value) in place.cpu_mask.iter().zip(mask) {
+            word.store(value, Ordering::Relaxed);
+        }
+        place.sequence.store(odd.wrapping_add(1), Ordering::Release);
+        self.written.insert(code, decision.clone());
+        true
+    }
+
+    /// The analyzer lives.
+    pub fn beat(&self, now_ns: u64) {
+        self.commands().heartbeat_ns.store(now_ns, Ordering::Release);
+    }
+
+    /// Takes the segment over, from nobody or from an analyzer that died: nothing is placed until decided anew.
+    pub fn take_over(&mut self, policy: u32, trace_every: u32) {
+        let commands = self.commands();
+        commands.placement_on.store(0, Ordering::Release);
+        commands.analyzer_pid.store(std::process::id(), Ordering::Relaxed);
+        commands.analyzer_version.store(layout::SEGMENT_VERSION, Ordering::Relaxed);
+        commands.policy.store(policy, Ordering::Relaxed);
+        commands.trace_every.store(trace_every, Ordering::Relaxed);
+        self.written.clear();
+    }
+
+    /// Placement on or off, from this epoch on.
+    pub fn place(&self, on: bool, epoch: u64) {
+        let commands = self.commands();
+        commands.epoch.store(epoch, Ordering::Relaxed);
+        commands.placement_on.store(on.into(), Ordering::Release);
+    }
+
+    /// Which generation of the probe's sets holds; 0: none.
+    pub fn publish_probe(&self, generation: u64) {
+        self.commands().probe_generation.store(generation, Ordering::Release);
+    }
+
+    /// The analyzer goes: nothing is placed, and nobody waits for its silence to be noticed.
+    pub fn let_go(&self) {
+        let commands = self.commands();
+        commands.placement_on.store(0, Ordering::Release);
+        commands.heartbeat_ns.store(0, Ordering::Release);
+        commands.analyzer_pid.store(0, Ordering::Relaxed);
+    }
+
+    /// Collecting off, or on again, for the whole application: `hardmeter split off`.
+    pub fn collect(&self, on: bool) {
+        self.settings().collect.store(on.into(), Ordering::Release);
+    }
+}
+
+fn unreachable(error: std::io::Error) -> Refusal {
+    let remedy = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => ": run the analyzer as the user of that server, or as root",
+        _ => "",
+    };
+    Refusal::Unreachable(format!("it cannot be opened for reading and writing ({error}){remedy}"))
+}
+
+/// Whether the header is exactly what libsplit writes for its sizes.
+pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) -> Result<Layout, Refusal> {
+    let malformed = |what: String| Err(Refusal::Malformed(what));
+    if identity.magic != layout::SEGMENT_MAGIC {
+        return malformed("it is no segment of libsplit".into());
+    }
+    if identity.version != layout::SEGMENT_VERSION {
+        return Err(Refusal::Version(identity.version, layout::SEGMENT_VERSION));
+    }
+    if convert::printable(&identity.boot_id) != boot {
+        return Err(Refusal::OtherBoot);
+    }
+    if identity.app_id != app.0 {
+        return malformed(format!("it says that it is of application {:x}", identity.app_id));
+    }
+    let Some(layout) = Layout::of(identity.kinds, identity.cpus, identity.threads, identity.traces) else {
+        return malformed(format!(
+            "sizes make no sense: {} kinds, {} CPUs, {} threads, {} traces",
+            identity.kinds, identity.cpus, identity.threads, identity.traces
+        ));
+    };
+    let said = [
+        ("the header's size", identity.header_size.into(), layout::HEADER_SIZE),
+        ("a record's size", identity.record_size.into(), size_of::<RawRecord>() as u64),
+        ("the place of kinds", identity.kinds_at, layout.kinds_at),
+        ("the place of decisions", identity.decisions_at, layout.decisions_at),
+        ("the place of threads", identity.threads_at, layout.threads_at),
+        ("the place of CPUs", identity.cpus_at, layout.cpus_at),
+        ("the place of records", identity.records_at, layout.records_at),
+        ("the place of traces", identity.traces_at, layout.traces_at),
+        ("the size", identity.size, layout.size),
+    ];
+    for (what, theirs, ours) in said {
+        if theirs != ours {
+            return malformed(format!("{what} is {theirs}, not {ours}"));
+        }
+    }
+    if length < layout.size {
+        return malformed(format!("the file has {length} bytes, not {}", layout.size));
+    }
+    if !(1_000_000..1_000_000_000_000).contains(&identity.cycles_per_second) {
+        return malformed(format!("{} cycles a second make no sense", identity.cycles_per_second));
+    }
+    Ok(layout)
+}
+
+/// This boot of this machine, as the kernel names it.
+pub(super) fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,211 @@
+//! The folder of segments: which applications there are, came and went.
+
+use super::application::{Application, Refusal};
+use crate::model::AppId;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where segments are if nothing else is said: libsplit's default.
+const DEFAULT_DIRECTORY: &str = "/run/hardmeter-split";
+/// The folder's files beyond this are not looked at.
+const FILES_MAX: usize = 65536;
+/// An application that ended no section is asked so rarely whether it lives: the question takes its lock for an instant.
+const ASK_NS: u64 = 3_000_000_000;
+
+/// The folder to use: as told, as the environment's SPLIT_DIRECTORY says, or the default.
+pub fn directory(told: Option<&Path>) -> PathBuf {
+    match (told, std::env::var_os("SPLIT_DIRECTORY")) {
+        (Some(told), _) => told.to_owned(),
+        (None, Some(named)) if !named.is_empty() => named.into(),
+        _ => DEFAULT_DIRECTORY.into(),
+    }
+}
+
+/// What happened to an application between two scans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is there.
+    Came(AppId, String),
+    /// Its processes are gone; its segment stays a while.
+    Died(AppId, String),
+    /// Its segment is gone, taken away by us or by somebody else.
+    Left(AppId, String),
+    /// Its segment is not used.
+    Refused(PathBuf, Refusal),
+}
+
+#[derive(Debug)]
+struct Known {
+    application: Application,
+    /// How many sections had ended when it was looked at last, and when it was asked whether it lives.
+    sections: u64,
+    asked_ns: u64,
+    dead_since: Option<u64>,
+}
+
+/// The applications of a folder.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    grace: Duration,
+    known: BTreeMap<AppId, Known>,
+    /// Files that were refused, as they were then: each is told once.
+    refused: BTreeMap<PathBuf, (u64, i64, Refusal)>,
+}
+
+impl Folder {
+    /// A folder, made if it is not there: everybody may put files there, as in /tmp, so that servers of several users can. `grace`:
+    /// how long the segment of a dead application stays.
+    pub fn open(path: &Path, grace: Duration) -> std::io::Result<Folder> {
+        match std::fs::DirBuilder::new().mode(0o1777).create(path) {
+            // The umask took bits away.
+            Ok(()) => std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o1777))?,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        std::fs::read_dir(path)?;
+        Ok(Folder { path: path.to_owned(), grace, known: BTreeMap::new(), refused: BTreeMap::new() })
+    }
+
+    /// A folder that is there already, to look at.
+    pub fn existing(path: &Path) -> std::io::Result<Folder> {
+        std::fs::read_dir(path)?;
+        let grace = Duration::MAX;
+        Ok(Folder { path: path.to_owned(), grace, known: BTreeMap::new(), refused: BTreeMap::new() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Living applications.
+    pub fn applications(&mut self) -> impl Iterator<Item = &mut Application> {
+        self.known.values_mut().filter(|known| known.dead_since.is_none()).map(|known| &mut known.application)
+    }
+
+    /// One of them.
+    pub fn application(&mut self, app: AppId) -> Option<&mut Application> {
+        self.known.get_mut(&app).map(|known| &mut known.application)
+    }
+
+    /// Looks who came and who went.
+    pub fn scan(&mut self, now_ns: u64) -> Vec<Change> {
+        let mut changes = self.part(now_ns);
+        let files = self.files();
+        for (app, path) in &files {
+            if self.known.contains_key(app) {
+                continue;
+            }
+            let identity =
+                std::fs::symlink_metadata(path).map(|file| (file.ino(), file.mtime())).unwrap_or_default();
+            match Application::open(path, *app) {
+                Ok(application) => {
+                    self.refused.remove(path);
+                    changes.push(Change::Came(*app, application.title()));
+                    let known = Known { application, sections: 0, asked_ns: now_ns, dead_since: None };
+                    self.known.insert(*app, known);
+                }
+                // Gone since the folder was read.
+                Err(_) if std::fs::symlink_metadata(path).is_err() => {}
+                Err(refusal) => {
+                    let now = (identity.0, identity.1, refusal.clone());
+                    if self.refused.get(path) != Some(&now) {
+                        self.refused.insert(path.clone(), now);
+                        changes.push(Change::Refused(path.clone(), refusal));
+                    }
+                }
+            }
+        }
+        self.refused.retain(|path, _| files.iter().any(|(_, file)| file == path));
+        changes
+    }
+
+    /// An application whose segment turned out not to be one: it is opened anew at the next scan, and then refused with a reason.
+    pub fn forget(&mut self, app: AppId) {
+        self.known.remove(&app);
+    }
+
+    /// Those that left, died, or have been dead long enough to be taken away.
+    fn part(&mut self, now_ns: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let grace = u64::try_from(self.grace.as_nanos()).unwrap_or(u64::MAX);
+        self.known.retain(|&app, known| {
+            let title = known.application.title();
+            if !known.application.is_at_its_path() {
+                changes.push(Change::Left(app, title));
+                return false;
+            }
+            let sections = known.application.sections();
+            if sections != known.sections {
+                known.sections = sections;
+                known.asked_ns = now_ns;
+                known.dead_since = None;
+                return true;
+            }
+            if now_ns.saturating_sub(known.asked_ns) < ASK_NS {
+                return true;
+            }
+            known.asked_ns = now_ns;
+            match (known.application.is_dead(), known.dead_since) {
+                (false, _) => known.dead_since = None,
+                (true, None) => {
+                    known.dead_since = Some(now_ns);
+                    changes.push(Change::Died(app, title));
+                }
+                (true, Some(since)) if now_ns.saturating_sub(since) >= grace => {
+                    if matches!(known.application.remove_if_dead(), Ok(true)) {
+                        changes.push(Change::Left(app, title));
+                        return false;
+                    }
+                }
+                (true, Some(_)) => {}
+            }
+            true
+        });
+        changes
+    }
+
+    fn files(&self) -> Vec<(AppId, PathBuf)> {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
+        entries
+            .flatten()
+            .take(FILES_MAX)
+            .filter_map(|entry| Some((app_of(&entry.file_name())?, entry.path())))
+            .collect()
+    }
+}
+
+/// Which application's segment has this name.
+fn app_of(name: &OsStr) -> Option<AppId> {
+    let id = name.to_str()?.strip_prefix("app-")?.strip_suffix(".segment")?;
+    let number = u32::from_str_radix(id, 16).ok()?;
+    // As libsplit writes it and no other way: no sign, no zeros before, no capitals.
+    (format!("{number:x}") == id && (1..1 << 24).contains(&number)).then_some(AppId(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_libsplit_gives_are_segments() {
+        assert_eq!(app_of(OsStr::new("app-3f2a.segment")), Some(AppId(0x3f2a)));
+        for other in [
+            "app-.segment",
+            "app-03.segment",
+            "app-+3.segment",
+            "app-3F.segment",
+            "app-0.segment",
+            "app-1000000.segment",
+            "probe.segment",
+            "app-3.segment.tmp",
+            "app-ffffffffff.segment",
+        ] {
+            assert_eq!(app_of(OsStr::new(other)), None, "{other}");
+        }
+    }
+}

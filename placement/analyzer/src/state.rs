@@ -1,0 +1,214 @@
+//! What the analyzer knows at a moment, as a file in the segments' folder: whoever shows it (top, report, metrics) reads that file and
+//! asks the daemon nothing.
+
+use crate::model::{AppId, Machine, Plan, Workload};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Its name in the folder.
+pub const FILE: &str = "analyzer-state.json";
+/// Of the file's form.
+pub const VERSION: u32 = 1;
+/// More is not read: nobody's state is so long.
+const LENGTH_MAX: u64 = 256 << 20;
+/// Older than this: the analyzer that wrote it is gone.
+pub const STALE_NS: u64 = 5_000_000_000;
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// [`VERSION`].
+    pub version: u32,
+    /// On CLOCK_MONOTONIC: whether an analyzer still writes.
+    pub written_ns: u64,
+    /// The analyzer's process.
+    pub pid: u32,
+    /// As `--policy` names it.
+    pub policy: String,
+    /// How often it looks, in milliseconds.
+    pub interval_ms: u64,
+    /// Processors that may be used.
+    pub machine: Machine,
+    /// Living applications.
+    pub applications: Vec<Application>,
+    /// Kinds over the latest window.
+    pub workload: Workload,
+    /// What the policy wants; in force while `placement_on`.
+    pub plan: Plan,
+    /// What the guard found.
+    pub guard: Guard,
+    /// Counts the times that placement went on or off.
+    pub epoch: u64,
+    /// Whether kinds are placed now.
+    pub placement_on: bool,
+    /// What measures displacement.
+    pub probe: Probe,
+    /// The latest lines of the log, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// An application, without its kinds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Application {
+    pub app: AppId,
+    pub name: String,
+    pub related: Option<AppId>,
+    pub collecting: bool,
+    /// Whether it lets its threads be moved.
+    pub placing: bool,
+    /// "pmu", "probe", "none".
+    pub backend: String,
+    /// What it does without.
+    pub without: Vec<String>,
+    pub kinds: u32,
+    pub kinds_max: u32,
+    pub sections: u64,
+    pub without_room: u64,
+    pub contended: u64,
+    pub dropped: u64,
+    /// How often an affinity was changed.
+    pub moves: u64,
+    /// Threads whose affinity is narrowed now.
+    pub narrowed: u32,
+    pub probes: u64,
+    pub probe_cycles: u64,
+    pub cycles_per_second: u64,
+}
+
+/// What the guard does and found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Guard {
+    /// false: `--no-guard`, or a policy that places nothing.
+    pub active: bool,
+    /// "idle", "trial", "kept", "refused".
+    pub phase: String,
+    /// Why, in words.
+    pub reason: String,
+    /// Seconds until it tries again; for "refused".
+    pub retry_seconds: Option<f64>,
+    /// Epochs compared, on and off.
+    pub epochs_on: u32,
+    /// The same.
+    pub epochs_off: u32,
+    /// What was compared: "CPU time per request", "work done per second", "p99 of ...".
+    pub effects: Vec<Effect>,
+}
+
+/// A measure with placement on against off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// What was measured.
+    pub measure: String,
+    /// On over off, minus one: -0.2 is 20 % less.
+    pub change: f64,
+    /// 95 % interval of it.
+    pub low: f64,
+    /// The same.
+    pub high: f64,
+    /// Pairs of epochs compared.
+    pub n: u32,
+}
+
+/// What measures displacement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// "searching", "full sets", "random lines", "impossible", "off".
+    pub kind: String,
+    /// Why, where it is not full sets.
+    pub reason: String,
+    /// Of the sets; 0: none.
+    pub generation: u64,
+    /// Share of the sets that were still full when last looked.
+    pub verified: Option<f64>,
+    /// What sections of known size displaced.
+    pub points: Vec<ProbePoint>,
+}
+
+/// A section of known size, and which share of the probe's lines it displaced.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct ProbePoint {
+    pub kilobytes: u32,
+    pub median: f32,
+    pub p10: f32,
+    pub p90: f32,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Event {
+    /// 2026-11-22T10:30:00.123Z
+    pub time: String,
+    pub text: String,
+}
+
+/// Why there is no state.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// No analyzer works on this folder, or never did.
+    #[error("no analyzer has written into {0}")]
+    Missing(String),
+    /// The file cannot be read.
+    #[error("the analyzer's state in {0} cannot be read: {1}")]
+    Unreadable(String, String),
+}
+
+impl State {
+    /// Writes it for everybody to read: beside, then renamed.
+    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
+        let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
+        // What an analyzer of this number left, if it is ours; else the next line fails and says so.
+        let _ = std::fs::remove_file(&beside);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&beside)?;
+        let text = serde_json::to_vec(self).map_err(std::io::Error::other)?;
+        file.write_all(&text)
+            .and_then(|()| std::fs::rename(&beside, folder.join(FILE)))
+            .inspect_err(|_| _ = std::fs::remove_file(&beside))
+    }
+
+    /// Reads what the analyzer of this folder wrote last.
+    pub fn read(folder: &Path) -> Result<State, StateError> {
+        let path = folder.join(FILE);
+        let unreadable = |error: &dyn std::fmt::Display| {
+            StateError::Unreadable(folder.display().to_string(), error.to_string())
+        };
+        let file =
+            match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)
+            {
+                Ok(file) => file,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    return Err(StateError::Missing(folder.display().to_string()))
+                }
+                Err(error) => return Err(unreadable(&error)),
+            };
+        let text = bounded(file).map_err(|error| unreadable(&error))?;
+        let state: State = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
+        if state.version != VERSION {
+            return Err(unreadable(&format_args!("it is of version {}, not {VERSION}", state.version)));
+        }
+        Ok(state)
+    }
+
+    /// Whether its writer is gone.
+    pub fn is_stale(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.written_ns) > STALE_NS.max(3 * self.interval_ms * 1_000_000)
+    }
+}
+
+fn bounded(file: File) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if file.take(LENGTH_MAX + 1).read_to_end(&mut text)? as u64 > LENGTH_MAX {
+        return Err(std::io::Error::other("it is too long"));
+    }
+    Ok(text)
+}
