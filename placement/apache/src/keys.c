@@ -1,0 +1,60 @@
+#include "keys.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { SEGMENTS = 8, LONGEST_NAME = 32 };
+
+/* No locale: the same URL is the same kind on every machine. */
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_of_an_id(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == '-';
+}
+
+static bool is_id(const char *segment, size_t length) {
+  if (length > LONGEST_NAME) return true;
+  bool digit = false;
+  for (size_t i = 0; i < length; i++) {
+    if (!is_of_an_id(segment[i])) return false;
+    digit = digit || is_digit(segment[i]);
+  }
+  return digit;
+}
+
+struct text {
+  char *at;
+  size_t length, size;
+};
+
+static bool append(struct text *text, const char *bytes, size_t length) {
+  if (length >= text->size - text->length) return false;
+  memcpy(text->at + text->length, bytes, length);
+  text->length += length;
+  return true;
+}
+
+/* The last dot of a name, if what follows is short enough to be the name of a type; else its end. */
+static size_t stem_length(const char *segment, size_t length) {
+  const char *dot = memrchr(segment, '.', length);
+  if (!dot || dot == segment || length - (size_t)(dot - segment) > 6) return length;
+  return (size_t)(dot - segment);
+}
+
+size_t key_pattern(const char *path, char *pattern, size_t size) {
+  struct text text = {pattern, 0, size};
+  if (size == 0) return 0;
+  for (int segments = 0; *path != '\0' && segments < SEGMENTS; segments++) {
+    if (*path == '/') {
+      if (!append(&text, "/", 1)) break;
+      path++;
+    }
+    size_t length = strcspn(path, "/");
+    size_t stem = stem_length(path, length);
+    bool id = stem > 0 && is_id(path, stem);
+    bool fits = id ? append(&text, "<id>", 4) : append(&text, path, stem);
+    if (!fits || !append(&text, path + stem, length - stem)) break;
+    path += length;
+  }
+  pattern[text.length] = '\0';
+  return text.length;
+}

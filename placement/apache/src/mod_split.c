@@ -1,0 +1,229 @@
+/*
+ * mod_split: SPLiT in Apache 2.4, any MPM. Tells libsplit when a thread begins to work on a request, of which kind it is, and when
+ * it is done; tells the next tier which kind that was.
+ *
+ *   post_read_request   the request is read: its section begins
+ *   fixups              its file is known, and by that its kind; the kind's id goes into the environment (mod_php, FastCGI, CGI)
+ *   output filter       the last bucket of the response (EOR) has passed: the section ends. This is always on the request's thread;
+ *                       log_transaction is not (event MPM with sendfile: seconds later, on another one)
+ *
+ * A section that none of these ended is dropped when its connection leaves the thread, or when the thread begins its next request.
+ */
+#include "keys.h"
+#include "request_section.h"
+#include "settings.h"
+
+#include "split.h"
+
+#include <apr_strings.h>
+#include <ap_mpm.h>
+#include <http_connection.h>
+#include <http_core.h>
+#include <http_log.h>
+#include <http_protocol.h>
+#include <http_request.h>
+#include <httpd.h>
+#include <mpm_common.h>
+#include <util_filter.h>
+
+#include <stdatomic.h>
+#include <string.h>
+
+APLOG_USE_MODULE(split);
+
+#define HEADER "split-id"
+#define VARIABLE "SPLIT_CODE_ID"
+#define FILTER "SPLIT_END_OF_REQUEST"
+
+/* Set in the parent before children are made, and by nobody later. */
+static ap_filter_rec_t *output_filter;
+static server_rec *main_server;
+static bool active;
+
+/* What the library has to say is said once a process, and again when it has something else to say. */
+static void log_problem(void) {
+  static atomic_flag busy = ATOMIC_FLAG_INIT;
+  static char said[256];
+  const char *problem = split_problem();
+  if (*problem == '\0' || atomic_flag_test_and_set(&busy)) return;
+  if (strncmp(said, problem, sizeof said - 1) != 0) {
+    apr_cpystrn(said, problem, sizeof said);
+    ap_log_error(APLOG_MARK, APLOG_WARNING, 0, main_server, "split: %s", said);
+  }
+  atomic_flag_clear(&busy);
+}
+
+/* Some problems come with the work: no room for more kinds. */
+static void look_for_problems(void) {
+  static _Thread_local unsigned requests;
+  if (++requests % 256 == 0) log_problem();
+}
+
+/* --- The kind of a request ----------------------------------------------------------------------------------------------------- */
+
+/* Hosts share the application's kinds: their paths are told apart by their names. */
+static const char *of_host(const request_rec *r, const char *path) {
+  if (!r->server->is_virtual) return path;
+  return apr_pstrcat(r->pool, r->server->server_hostname, path, NULL);
+}
+
+static const char *pattern_of(const request_rec *r) {
+  char pattern[SPLIT_KEY_LENGTH];
+  key_pattern(r->uri, pattern, sizeof pattern);
+  return of_host(r, apr_pstrdup(r->pool, pattern));
+}
+
+/* Nothing that could answer is known of: a 404 to come. Whoever tries addresses must not fill the table of kinds. */
+static bool will_not_be_found(const request_rec *r) {
+  return r->finfo.filetype == APR_NOFILE && !r->handler && !r->proxyreq;
+}
+
+/* Before the handler runs. NULL: only the answer will tell. */
+static const char *early_key(const request_rec *r) {
+  if (will_not_be_found(r)) return NULL;
+  switch (settings_of(r->server)->host.key) {
+    case KEY_URL: return of_host(r, r->uri);
+    case KEY_PATTERN: return pattern_of(r);
+    default:
+      /* What a handler or a proxy makes of an address has no file, and may turn out not to exist. */
+      return r->finfo.filetype == APR_NOFILE || r->proxyreq ? NULL : r->filename;
+  }
+}
+
+/* When the answer is known. */
+static const char *late_key(const request_rec *r) {
+  while (r->next) r = r->next;
+  if (r->status >= 400) return apr_psprintf(r->pool, "(%d)", r->status);
+  return pattern_of(r);
+}
+
+/* --- The way of a request ------------------------------------------------------------------------------------------------------ */
+
+static int on_post_read_request(request_rec *r) {
+  const struct host_settings *settings = &settings_of(r->server)->host;
+  if (r->main || r->prev || settings->engine != ON) return DECLINED;
+  const char *origin = apr_table_get(r->headers_in, HEADER);
+  if (origin) {
+    section_begin(r, settings->trust_header == ON ? apr_pstrdup(r->pool, origin) : NULL);
+    apr_table_unset(r->headers_in, HEADER);
+  } else {
+    section_begin(r, NULL);
+  }
+  return DECLINED;
+}
+
+static int on_fixups(request_rec *r) {
+  const request_rec *first = r;
+  while (first->prev) first = first->prev;
+  if (r->main || !section_is_of(first)) return DECLINED;
+  const char *key = early_key(r);
+  if (!key) return DECLINED;
+  section_set_kind(key);
+  char id[SPLIT_ORIGIN_LENGTH];
+  if (split_origin(id) > 0)
+    apr_table_setn(r->subprocess_env, VARIABLE, apr_pstrdup(r->pool, id));
+  else
+    apr_table_unset(r->subprocess_env, VARIABLE);
+  return DECLINED;
+}
+
+static apr_status_t on_output(ap_filter_t *filter, apr_bucket_brigade *brigade) {
+  if (!section_is_on(filter->c)) return ap_pass_brigade(filter->next, brigade);
+  bool last = false;
+  for (apr_bucket *bucket = APR_BRIGADE_FIRST(brigade); bucket != APR_BRIGADE_SENTINEL(brigade);
+       bucket = APR_BUCKET_NEXT(bucket)) {
+    if (AP_BUCKET_IS_EOR(bucket))
+      last = true;
+    else if (!APR_BUCKET_IS_METADATA(bucket))
+      section_sends(bucket->length == (apr_size_t)-1 ? SECTION_BYTES_UNKNOWN
+                                                     : (apr_off_t)bucket->length);
+  }
+  if (last && !section_has_kind()) {
+    /* Its bucket is in our hands: the request lives, until the bucket is passed on. */
+    request_rec *r = section_request();
+    section_set_kind(late_key(r));
+  }
+  apr_status_t status = ap_pass_brigade(filter->next, brigade);
+  if (last) section_end();
+  return status;
+}
+
+/* Where a request ends without the filter having seen it. */
+static int on_log_transaction(request_rec *r) {
+  if (section_is_of(r)) {
+    if (!section_has_kind()) section_set_kind(late_key(r));
+    section_end();
+  }
+  look_for_problems();
+  return DECLINED;
+}
+
+/* The connection leaves this thread (event MPM) or ends; its request is over, or goes on elsewhere. */
+static void on_suspend_connection(conn_rec *c, request_rec *r) {
+  (void)r;
+  if (section_is_on(c)) section_end();
+}
+
+static int on_pre_close_connection(conn_rec *c) {
+  if (section_is_on(c)) section_end();
+  return OK;
+}
+
+static int on_pre_connection(conn_rec *c, void *socket) {
+  (void)socket;
+  if (active) ap_add_output_filter_handle(output_filter, NULL, NULL, c);
+  return OK;
+}
+
+/* --- The server's life --------------------------------------------------------------------------------------------------------- */
+
+static apr_status_t close_library(void *unused) {
+  (void)unused;
+  split_close();
+  return APR_SUCCESS;
+}
+
+static int on_post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp, server_rec *s) {
+  (void)plog, (void)ptemp;
+  main_server = s;
+  active = settings_engine_anywhere(s);
+  /* A configuration is read twice, or only to be checked: neither makes a segment. */
+  if (!active || ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_CREATE_PRE_CONFIG ||
+      ap_state_query(AP_SQ_RUN_MODE) == AP_SQ_RM_CONFIG_TEST)
+    return OK;
+  const struct server_settings *settings = &settings_of(s)->server;
+  if (settings->directory) split_configure(settings->directory);
+  if (settings->kinds) split_set(SPLIT_HASH_SIZE, &settings->kinds);
+  split_init_named(settings->name ? settings->name : "web", settings->app_id, 0, SPLIT_KEY_TEXT);
+  /* The parent only: children go without it, as they go without everything else of this pool's. */
+  apr_pool_cleanup_register(pconf, NULL, close_library, apr_pool_cleanup_null);
+  log_problem();
+  return OK;
+}
+
+static void register_hooks(apr_pool_t *pool) {
+  (void)pool;
+  output_filter =
+      ap_register_output_filter(FILTER, on_output, NULL, (ap_filter_type)AP_FTYPE_CONNECTION);
+  ap_hook_post_config(on_post_config, NULL, NULL, APR_HOOK_MIDDLE);
+  ap_hook_pre_connection(on_pre_connection, NULL, NULL, APR_HOOK_MIDDLE);
+  ap_hook_post_read_request(on_post_read_request, NULL, NULL, APR_HOOK_REALLY_FIRST);
+  /* After mod_dir, which makes / to /index.php. */
+  ap_hook_fixups(on_fixups, NULL, NULL, APR_HOOK_REALLY_LAST);
+  ap_hook_log_transaction(on_log_transaction, NULL, NULL, APR_HOOK_REALLY_LAST);
+  ap_hook_suspend_connection(on_suspend_connection, NULL, NULL, APR_HOOK_FIRST);
+  ap_hook_pre_close_connection(on_pre_close_connection, NULL, NULL, APR_HOOK_FIRST);
+}
+
+/* clang-format off */
+module AP_MODULE_DECLARE_DATA split_module = {
+    STANDARD20_MODULE_STUFF,
+    NULL, /* nothing of folders ... */
+    NULL,
+    settings_create, /* ... but of hosts */
+    settings_merge,
+    settings_directives,
+    register_hooks,
+    AP_MODULE_FLAG_NONE
+};
+/* clang-format on */

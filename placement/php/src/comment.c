@@ -1,0 +1,71 @@
+#include "comment.h"
+
+#include <string.h>
+
+#define OPENING " /*split_id='"
+#define CLOSING "'*/"
+#define KEY "split_id="
+
+enum { HALF_MOST = 8 /* 32 bits */ };
+
+static size_t hexadecimal(const char *text, size_t length) {
+  size_t digits = 0;
+  while (digits < length && ((text[digits] >= '0' && text[digits] <= '9') ||
+                             (text[digits] >= 'a' && text[digits] <= 'f')))
+    digits++;
+  return digits;
+}
+
+size_t comment_make(const char *id, size_t length, char comment[COMMENT_MOST]) {
+  size_t app = hexadecimal(id, length);
+  if (app == 0 || app > HALF_MOST || app == length || id[app] != '.') return 0;
+  size_t code = hexadecimal(id + app + 1, length - app - 1);
+  if (code == 0 || code > HALF_MOST || app + 1 + code != length) return 0;
+  _Static_assert(sizeof OPENING - 1 + 2 * HALF_MOST + 1 + sizeof CLOSING - 1 <= COMMENT_MOST,
+                 "every id has room");
+  char *end = comment;
+  memcpy(end, OPENING, sizeof OPENING - 1);
+  end += sizeof OPENING - 1;
+  memcpy(end, id, length);
+  end += length;
+  memcpy(end, CLOSING, sizeof CLOSING - 1);
+  end += sizeof CLOSING - 1;
+  return (size_t)(end - comment);
+}
+
+static bool ends_a_statement(char c) {
+  return c == ';' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+/* The last slash and star before `end` that open a comment. */
+static bool last_opening(const char *statement, size_t end, size_t *at) {
+  for (size_t i = end; i >= 2; i--)
+    if (statement[i - 1] == '*' && statement[i - 2] == '/') {
+      *at = i - 2;
+      return true;
+    }
+  return false;
+}
+
+/* Whether the last comment has no end, as far as that can be said without parsing: a string may look like a comment. */
+static bool ends_in_open_comment(const char *statement, size_t length, size_t opening) {
+  return memmem(statement + opening + 2, length - opening - 2, "*/", 2) == NULL;
+}
+
+static bool ends_with_id(const char *statement, size_t length, size_t opening) {
+  return memcmp(statement + length - 2, "*/", 2) == 0 &&
+         memmem(statement + opening, length - opening, KEY, sizeof KEY - 1) != NULL;
+}
+
+bool comment_place(const char *statement, size_t length, size_t *place) {
+  if (length > COMMENT_STATEMENT_MOST) return false;
+  while (length > 0 && ends_a_statement(statement[length - 1])) length--;
+  if (length == 0) return false;
+  size_t opening;
+  if (last_opening(statement, length, &opening) &&
+      (ends_in_open_comment(statement, length, opening) ||
+       ends_with_id(statement, length, opening)))
+    return false;
+  *place = length;
+  return true;
+}
