@@ -31,7 +31,7 @@
  *     ever waits for another: locks are tried.
  *   - The folder says who is trusted, since whoever can write a mapped file can truncate it, which kills those who map it. A folder
  *     like /tmp (all may write, sticky): files are made 0600, and only those of root and of the own user are used. Any other folder:
- *     files are made with its permission bits (0770 gives 0660), and used whoever made them.
+ *     whoever may write to it may use the files (0770 gives 0660), whoever made them.
  *   - Writers may die at any instruction. The owner of a record is its lock; once that thread is gone, whoever notices mends it.
  *   - All times are CLOCK_MONOTONIC nanoseconds or cycles of the time stamp counter, as their names say.
  *   - Everything is little-endian; a file is used on the machine and boot that made it.

@@ -1,0 +1,252 @@
+/*
+ * Carries decisions out: narrows the affinity of the thread that begins a section, and gives it back.
+ *
+ * Whoever narrows says so first (split_thread.narrowed) and looks again afterwards: who gives back (the service thread, another
+ * process) takes the word away first and sets the affinity then. Whatever the order, the wide one is set last.
+ */
+#include "decided.h"
+#include "process.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* After a refusal the thread is left alone for so long: cpusets do not change every millisecond. */
+#define REFUSAL_NS UINT64_C(1000000000)
+/* So old may be what a thread knows of the analyzer's being alive. */
+#define FRESH_NS UINT64_C(100000000)
+
+/* The kernel's own call: glibc's wants a type of its own size. */
+static bool set_affinity(const uint64_t *mask, uint32_t words) {
+  return syscall(SYS_sched_setaffinity, 0, words * sizeof *mask, mask) == 0;
+}
+
+static bool get_affinity(uint64_t mask[SPLIT_MASK_WORDS]) {
+  memset(mask, 0, SPLIT_MASK_WORDS * sizeof *mask);
+  return syscall(SYS_sched_getaffinity, 0, SPLIT_MASK_WORDS * sizeof *mask, mask) > 0;
+}
+
+static uint32_t words_of(const struct split_mapping *mapping) {
+  return (mapping->cpu_count + 63) / 64;
+}
+
+bool split_fresh(struct split_mapping *mapping, uint64_t now_ns) {
+  const memory_order relaxed = memory_order_relaxed;
+  const struct split_header *header = mapping->header;
+  if (!atomic_load_explicit(&header->collect, relaxed) ||
+      !atomic_load_explicit(&header->place, relaxed) ||
+      !atomic_load_explicit(&header->placement_on, relaxed)) {
+    return false;
+  }
+  uint64_t heartbeat = atomic_load_explicit(&header->heartbeat_ns, relaxed);
+  if (now_ns == 0) now_ns = split_clock_ns(CLOCK_MONOTONIC);
+  /* One from the future is none; a little is only a reading that was interrupted. */
+  return now_ns > heartbeat ? now_ns - heartbeat < SPLIT_STALE_NS
+                            : heartbeat - now_ns < SPLIT_STALE_NS;
+}
+
+/* The same with the clock read ten times a second only. */
+static bool fresh_here(struct split_self *self) {
+  const struct split_header *header = self->mapping->header;
+  uint64_t now = split_cycles();
+  if (now < self->fresh_until)
+    return atomic_load_explicit(&header->collect, memory_order_relaxed) &&
+           atomic_load_explicit(&header->place, memory_order_relaxed) &&
+           atomic_load_explicit(&header->placement_on, memory_order_relaxed);
+  if (!split_fresh(self->mapping, 0)) return false;
+  self->fresh_until = now + (uint64_t)(self->mapping->cycles_per_ns * FRESH_NS);
+  return true;
+}
+
+static bool narrowed_still(const struct split_affinity *affinity) {
+  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  return entry && affinity->serial &&
+         atomic_load_explicit(&entry->narrowed, memory_order_acquire) == affinity->serial;
+}
+
+static bool refuse(struct split_self *self) {
+  atomic_fetch_add_explicit(&self->mapping->header->refused, 1, memory_order_relaxed);
+  self->affinity.refused_until =
+      split_cycles() + (uint64_t)(self->mapping->cycles_per_ns * REFUSAL_NS);
+  return false;
+}
+
+/* Notes what the thread may use, in the table that all see, before it may use less. */
+static bool announce(struct split_self *self, uint64_t original[SPLIT_MASK_WORDS]) {
+  struct split_affinity *affinity = &self->affinity;
+  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  if (!entry) {
+    entry = split_entry_claim(self->mapping, self->tid);
+    if (!entry) return false;
+    atomic_store(&affinity->entry, entry);
+  }
+  split_affinity_widen(self);
+  if (!split_service_start(self->mapping) || !get_affinity(original)) return false;
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    atomic_store_explicit(&entry->original_mask[i], original[i], memory_order_relaxed);
+  if (++affinity->last_serial == 0) affinity->last_serial = 1;
+  affinity->serial = affinity->last_serial;
+  atomic_store(&entry->narrowed, affinity->serial);
+  return true;
+}
+
+/* The thread may use `wanted` and nothing else, as far as it may use it at all. */
+static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WORDS]) {
+  struct split_affinity *affinity = &self->affinity;
+  uint64_t original[SPLIT_MASK_WORDS], cut[SPLIT_MASK_WORDS], any = 0;
+  bool already = narrowed_still(affinity);
+  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  if (!already) {
+    if (!announce(self, original)) return refuse(self);
+    entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  } else {
+    for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+      original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
+  }
+  affinity->words = words_of(self->mapping);
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++) {
+    cut[i] = i < affinity->words ? wanted[i] & original[i] : 0;
+    any |= cut[i];
+  }
+  if (already && memcmp(cut, affinity->mask, sizeof cut) == 0) return true;
+  if (!any || !set_affinity(cut, affinity->words)) {
+    split_affinity_widen(self);
+    return refuse(self);
+  }
+  memcpy(affinity->mask, cut, sizeof cut);
+  atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
+  if (narrowed_still(affinity)) return true;
+  /* It was given back between our word and our deed. */
+  if (!set_affinity(original, SPLIT_MASK_WORDS)) {
+    memset(cut, 0xff, sizeof cut);
+    set_affinity(cut, SPLIT_MASK_WORDS);
+  }
+  return false;
+}
+
+void split_affinity_widen(struct split_self *self) {
+  struct split_affinity *affinity = &self->affinity;
+  self->lazy = false;
+  affinity->code = affinity->sequence = 0;
+  if (!affinity->serial) return;
+  affinity->serial = 0;
+  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  if (!entry) return;
+  if (split_entry_release(entry)) {
+    atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
+    return;
+  }
+  /* Somebody else was faster, but may not have got to the deed yet: what we read as our affinity next has to be the wide one. */
+  uint64_t original[SPLIT_MASK_WORDS];
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
+  set_affinity(original, SPLIT_MASK_WORDS);
+}
+
+/* Back to where the thread is between sections. */
+static void go_back(struct split_self *self) {
+  struct split_affinity *affinity = &self->affinity;
+  self->lazy = false;
+  affinity->code = affinity->sequence = 0;
+  if (affinity->bound && narrowed_still(affinity))
+    narrow(self, affinity->bound_mask);
+  else
+    split_affinity_widen(self);
+}
+
+void split_place_section(struct split_self *self, struct split_open *open) {
+  struct split_affinity *affinity = &self->affinity;
+  const struct split_decision *decision = &self->mapping->decisions[open->code];
+  uint32_t actuation = atomic_load_explicit(&decision->actuation, memory_order_relaxed);
+  /* The outermost section that is placed decides: what it calls runs where it runs. */
+  if (self->placed && !(open->flags & SPLIT_OPEN_PLACED)) return;
+  bool wanted = (actuation == SPLIT_ACT_PAPER || actuation == SPLIT_ACT_LAZY) && fresh_here(self);
+  if (!wanted) {
+    if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
+    if (self->lazy) go_back(self);
+    return;
+  }
+  if (split_cycles() < affinity->refused_until) return;
+  uint32_t sequence = atomic_load_explicit(&decision->sequence, memory_order_acquire);
+  struct split_decided decided;
+  bool there = self->lazy && affinity->code == open->code && affinity->sequence == sequence &&
+               narrowed_still(affinity);
+  if (!there) {
+    uint64_t any = 0;
+    if (!split_decided(open->code, &decided)) return;
+    for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++) any |= decided.cpu_mask[i];
+    if (!any) { /* anywhere */
+      if (self->lazy) go_back(self);
+      return;
+    }
+    if (!narrow(self, decided.cpu_mask)) return;
+    affinity->code = open->code;
+    affinity->sequence = decided.sequence;
+  }
+  if (!(open->flags & SPLIT_OPEN_PLACED)) self->placed++;
+  open->flags &= ~(uint32_t)SPLIT_OPEN_PAPER;
+  open->flags |= SPLIT_OPEN_PLACED | SPLIT_OPEN_MOVED;
+  if (actuation == SPLIT_ACT_PAPER) open->flags |= SPLIT_OPEN_PAPER;
+  self->lazy = actuation == SPLIT_ACT_LAZY;
+}
+
+void split_unplace_section(struct split_self *self, struct split_open *open) {
+  open->flags &= ~(uint32_t)SPLIT_OPEN_PLACED;
+  self->placed--;
+  if (open->flags & SPLIT_OPEN_PAPER) go_back(self);
+}
+
+void split_affinity_forget(struct split_self *self) {
+  struct split_affinity *affinity = &self->affinity;
+  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  split_affinity_widen(self);
+  atomic_store(&affinity->entry, NULL);
+  affinity->bound = false;
+  if (entry) atomic_store(&entry->tid, 0);
+}
+
+void split_affinity_child(struct split_self *self) {
+  struct split_affinity *affinity = &self->affinity;
+  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
+  if (entry && affinity->serial) { /* the entry is our parent's; the narrow affinity is ours too */
+    uint64_t original[SPLIT_MASK_WORDS];
+    for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+      original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
+    set_affinity(original, SPLIT_MASK_WORDS);
+  }
+  memset(affinity, 0, sizeof *affinity);
+  self->lazy = false;
+}
+
+/* ---- decided.h: for queues and modules ---- */
+
+bool split_thread_narrow(const uint64_t mask[SPLIT_MASK_WORDS]) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  struct split_self *self = mapping ? split_self_ready(mapping) : NULL;
+  if (!self || !split_fresh(mapping, 0) || split_cycles() < self->affinity.refused_until)
+    return false;
+  int before = errno;
+  struct split_affinity *affinity = &self->affinity;
+  memcpy(affinity->bound_mask, mask, sizeof affinity->bound_mask);
+  /* A section that is placed goes on where it is, and comes back to here. */
+  affinity->bound = (self->placed && narrowed_still(affinity)) || narrow(self, mask);
+  errno = before;
+  return affinity->bound;
+}
+
+void split_thread_widen(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  struct split_self *self = split_self_here;
+  if (!mapping || !self || self->mapping != mapping || !self->affinity.bound) return;
+  int before = errno;
+  self->affinity.bound = false;
+  if (!self->placed) split_affinity_widen(self);
+  errno = before;
+}
+
+bool split_thread_is_narrowed(void) {
+  struct split_self *self = split_self_here;
+  return self && self->mapping == split_mapping_in_use() && narrowed_still(&self->affinity);
+}

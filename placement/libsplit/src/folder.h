@@ -1,0 +1,43 @@
+/*
+ * The folder of the segments, and the files in it: made in one step, alive as long as somebody holds a lock on them, and trusted only
+ * if nobody else can truncate them under us.
+ */
+#ifndef SPLIT_FOLDER_H
+#define SPLIT_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SPLIT_DEFAULT_FOLDER "/run/hardmeter-split"
+#define SPLIT_REASON 256 /* bytes of a line that says why */
+
+struct split_folder {
+  int descriptor;
+  bool crowded; /* anybody may put files there: only root's and our own are used */
+  mode_t files; /* what files of ours may be used by */
+  const char *path;
+};
+
+/* Makes it if it can. false: `reason` says why. */
+bool split_folder_open(const char *path, struct split_folder *folder, char reason[SPLIT_REASON]);
+void split_folder_close(struct split_folder *folder);
+
+/* What a file has to be. */
+struct split_file {
+  const char *name;
+  uint64_t size; /* of a new one */
+  /* Can what is there be used? `alone`: nobody else lives in it, and it may be replaced. Writes `reason` if not. */
+  bool (*fits)(int descriptor, uint64_t size, bool alone, void *context, char reason[SPLIT_REASON]);
+  /* Writes what a new one begins with; all else is zero. false with errno. */
+  bool (*fill)(int descriptor, void *context);
+  void *context;
+};
+
+/* Opens the file, makes it if there is none, and replaces it if it does not fit and nobody lives in it. The descriptor holds a shared
+ * lock: our sign of life, and that of our children. -1: `reason` says why. */
+int split_file_join(const struct split_folder *folder, const struct split_file *file,
+                    char reason[SPLIT_REASON]);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * Hashes of keys. A kind of text key is known by this hash alone (its label is cut), so that all 64 bits have to be good; whoever
+ * makes collisions on purpose makes kinds be counted together, and no more.
+ */
+#ifndef SPLIT_HASH_H
+#define SPLIT_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Product of two words, folded: each bit of the result depends on all bits of both. */
+static inline uint64_t split_fold(uint64_t a, uint64_t b) {
+  __extension__ typedef unsigned __int128 wide;
+  wide product = (wide)a * b;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t split_word(const unsigned char *bytes) {
+  uint64_t word;
+  memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+/* 0 and 1 mean something else in the table of kinds. */
+static inline uint64_t split_hash_fit(uint64_t hash) { return hash < 2 ? hash + 2 : hash; }
+
+/* Odd constants: fractions of e, pi, the golden ratio and the square root of 2. */
+#define SPLIT_HASH_1 UINT64_C(0xb7e151628aed2a6b)
+#define SPLIT_HASH_2 UINT64_C(0x243f6a8885a308d3)
+#define SPLIT_HASH_3 UINT64_C(0x9e3779b97f4a7c15)
+#define SPLIT_HASH_4 UINT64_C(0x6a09e667f3bcc909)
+
+static inline uint64_t split_hash_text(const void *text, size_t length) {
+  const unsigned char *at = text;
+  uint64_t hash = SPLIT_HASH_1 ^ length;
+  size_t left = length;
+  /* The last 16 bytes are taken at the end, over what was taken before. */
+  for (; left > 16; left -= 16, at += 16)
+    hash = split_fold(split_word(at) ^ SPLIT_HASH_2, split_word(at + 8) ^ hash);
+  uint64_t first = 0, last = 0;
+  if (length >= 16) {
+    first = split_word(at + left - 16);
+    last = split_word(at + left - 8);
+  } else if (left >= 8) {
+    first = split_word(at);
+    last = split_word(at + left - 8);
+  } else {
+    for (size_t i = 0; i < left; i++) first = first << 8 | at[i];
+  }
+  hash = split_fold(first ^ SPLIT_HASH_3, last ^ hash);
+  return split_hash_fit(split_fold(hash ^ SPLIT_HASH_4, SPLIT_HASH_1));
+}
+
+/* One to one, but for two numbers of 2^64: a kind of number key is that number. */
+static inline uint64_t split_hash_number(uint64_t number) {
+  number ^= number >> 32;
+  number *= SPLIT_HASH_3;
+  number ^= number >> 29;
+  number *= SPLIT_HASH_1;
+  number ^= number >> 32;
+  return split_hash_fit(number);
+}
+
+#endif

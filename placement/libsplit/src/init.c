@@ -1,0 +1,173 @@
+/* The library begins and ends. */
+#include "hash.h"
+#include "pmu.h"
+#include "process.h"
+#include "settings.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct split_process split_process;
+
+static struct {
+  pthread_mutex_t lock; /* of those who begin and end */
+  char directory[200];
+  char reason[SPLIT_REASON]; /* why it is off */
+} beginning = {.lock = PTHREAD_MUTEX_INITIALIZER, .reason = "split_init was not called"};
+
+void split_configure(const char *directory) {
+  pthread_mutex_lock(&beginning.lock);
+  snprintf(beginning.directory, sizeof beginning.directory, "%s", directory ? directory : "");
+  pthread_mutex_unlock(&beginning.lock);
+}
+
+/* The kernel, the C library and other threads hold addresses of ours (announcements, destructors, handlers of forks): whatever object
+ * we are part of stays in memory. Fails for a main program, which stays anyway. */
+static void stay_in_memory(void) {
+  Dl_info us;
+  if (dladdr((void *)stay_in_memory, &us) == 0 || !us.dli_fname) return;
+  void *handle = dlopen(us.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  if (handle) dlclose(handle);
+}
+
+/* The same program is the same application, wherever it is started. */
+static uint32_t app_of_program(const char *name) {
+  uint32_t app = (uint32_t)(split_hash_text(name, strlen(name)) >> 40);
+  return app ? app : 1;
+}
+
+static const char *folder(void) {
+  if (beginning.directory[0]) return beginning.directory;
+  const char *of_environment = secure_getenv("SPLIT_DIRECTORY");
+  return of_environment && of_environment[0] && strlen(of_environment) < sizeof beginning.directory
+             ? of_environment
+             : SPLIT_DEFAULT_FOLDER;
+}
+
+/* What measures here, and what does not. */
+static void choose_backend(struct split_mapping *mapping) {
+  uint32_t wanted = split_settings.backend;
+  uint32_t without = atomic_load(&mapping->header->without) & SPLIT_WITHOUT_MACHINE;
+  split_process.rseq_works = split_preempt_works();
+  if (!split_process.rseq_works) without |= SPLIT_WITHOUT_RSEQ;
+  split_process.pmu_works = false;
+  if (wanted == SPLIT_BACKEND_AUTO || wanted == SPLIT_BACKEND_PMU) {
+    struct split_pmu *pmu = split_pmu_open();
+    split_process.pmu_works = pmu != NULL;
+    split_pmu_close(pmu);
+  }
+  if (!split_process.pmu_works) without |= SPLIT_WITHOUT_PMU;
+  without |= SPLIT_WITHOUT_PROBE_SETS; /* until some are found */
+  atomic_store(&mapping->header->without, without);
+  atomic_store(&mapping->header->backend,
+               split_process.pmu_works ? SPLIT_BACKEND_PMU : SPLIT_BACKEND_NONE);
+  split_process.may_probe = wanted == SPLIT_BACKEND_AUTO || wanted == SPLIT_BACKEND_PROBE;
+  if (split_process.may_probe) split_sample_probes(mapping);
+}
+
+static split_app_id begin(const char *name, split_app_id app, split_app_id related,
+                          enum split_key_type key_type) {
+  struct split_wish wish = {
+      .directory = folder(),
+      .app_id = app ? app : app_of_program(program_invocation_short_name),
+      .related_app_id = related,
+      .key_type = (uint32_t)key_type,
+      .kinds = split_settings.kinds,
+      .kinds_asked = split_settings.kinds_asked,
+  };
+  if (wish.app_id >= 1u << 24 || related >= 1u << 24) {
+    snprintf(beginning.reason, SPLIT_REASON, "an application id is 1 to 16777215, not %u",
+             wish.app_id >= 1u << 24 ? wish.app_id : related);
+    return 0;
+  }
+  if (key_type != SPLIT_KEY_TEXT && key_type != SPLIT_KEY_NUMBER) {
+    snprintf(beginning.reason, SPLIT_REASON, "there is no key type %d", (int)key_type);
+    return 0;
+  }
+  snprintf(wish.name, sizeof wish.name, "%s", name ? name : program_invocation_short_name);
+  if (!split_threads_open()) {
+    snprintf(beginning.reason, SPLIT_REASON, "this program has no thread key left");
+    return 0;
+  }
+  stay_in_memory();
+  struct split_mapping *mapping = split_mapping_open(&wish, beginning.reason);
+  if (!mapping) return 0;
+  split_settings_apply(mapping);
+  choose_backend(mapping);
+  beginning.reason[0] = '\0';
+  atomic_store_explicit(&split_process.mapping, mapping, memory_order_release);
+  return mapping->app_id;
+}
+
+split_app_id split_init_named(const char *name, split_app_id app, split_app_id related,
+                              enum split_key_type key_type) {
+  int before = errno;
+  pthread_mutex_lock(&beginning.lock);
+  struct split_mapping *mapping = split_mapping_in_use();
+  split_app_id id = mapping ? mapping->app_id : begin(name, app, related, key_type);
+  pthread_mutex_unlock(&beginning.lock);
+  errno = before;
+  return id;
+}
+
+split_app_id split_init(split_app_id app, split_app_id related, enum split_key_type key_type) {
+  return split_init_named(NULL, app, related, key_type);
+}
+
+static void give_back(struct split_self *self) {
+  struct split_thread *entry = atomic_load(&self->affinity.entry);
+  if (entry) split_entry_release(entry);
+}
+
+void split_close(void) {
+  int before = errno;
+  pthread_mutex_lock(&beginning.lock);
+  struct split_mapping *mapping = split_mapping_in_use();
+  if (mapping) {
+    atomic_store(&split_process.mapping, NULL);
+    split_threads_each(give_back);
+    if (split_self_here) split_preempt_disarm(&split_self_here->preempt);
+    split_mapping_leave(mapping);
+    snprintf(beginning.reason, SPLIT_REASON, "split_close was called");
+  }
+  pthread_mutex_unlock(&beginning.lock);
+  errno = before;
+}
+
+const char *split_problem(void) {
+  static _Thread_local char text[SPLIT_REASON];
+  struct split_mapping *mapping = split_mapping_in_use();
+  if (!mapping) {
+    snprintf(text, sizeof text, "%s", beginning.reason);
+    return text;
+  }
+  static const struct {
+    uint32_t bit;
+    const char *words;
+  } lacks[] = {
+      {SPLIT_WITHOUT_RSEQ, "no rseq (preemption is seen in one section of 16)"},
+      {SPLIT_WITHOUT_PMU | SPLIT_WITHOUT_PROBE_SETS,
+       "neither PMU nor probe sets (no cache behaviour until an analyzer finds some)"},
+      {SPLIT_WITHOUT_MACHINE, "no machine.segment (other applications are not seen)"},
+  };
+  uint32_t without = atomic_load(&mapping->header->without);
+  size_t length = 0;
+  text[0] = '\0';
+  for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+    if ((without & lacks[i].bit) != lacks[i].bit) continue;
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
+                               length ? "; " : "without ", lacks[i].words);
+  }
+  if (atomic_load(&mapping->header->without_room) && length < sizeof text)
+    snprintf(text + length, sizeof text - length, "%sno room for more kinds (SPLIT_HASH_SIZE)",
+             length ? "; " : "without ");
+  return text;
+}
+
+#ifndef SPLIT_VERSION
+#define SPLIT_VERSION "0"
+#endif
+const char *split_version(void) { return SPLIT_VERSION; }

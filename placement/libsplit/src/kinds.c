@@ -1,0 +1,107 @@
+/* Kinds: from keys to code ids. */
+#include "hash.h"
+#include "process.h"
+
+#include <string.h>
+
+/* So many places are looked at: in a full table an unknown key costs that much, and no more. */
+#define PLACES 32
+
+static bool legible(unsigned char byte) { return byte >= 0x20 && byte != 0x7f; }
+
+static uint32_t copy_legible(char *to, size_t room, const char *from, size_t length) {
+  if (length > room) length = room;
+  for (size_t i = 0; i < length; i++) to[i] = legible((unsigned char)from[i]) ? from[i] : '?';
+  return (uint32_t)length;
+}
+
+static uint32_t digits_of(uint64_t number, char digits[20]) {
+  char reversed[20];
+  uint32_t n = 0;
+  do {
+    reversed[n++] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  for (uint32_t i = 0; i < n; i++) digits[i] = reversed[n - 1 - i];
+  return n;
+}
+
+/* The place is ours by its hash; now it gets words, unless somebody was faster. */
+static void describe(struct split_kind *kind, uint64_t number, const char *text, size_t length) {
+  uint32_t state = SPLIT_KIND_FREE;
+  if (!atomic_compare_exchange_strong(&kind->state, &state, SPLIT_KIND_CLAIMED)) return;
+  char digits[20];
+  if (!text) {
+    length = digits_of(number, digits);
+    text = digits;
+  }
+  kind->key_number = number;
+  kind->first_seen_ns = split_clock_ns(CLOCK_MONOTONIC);
+  kind->label_length = copy_legible(kind->label, SPLIT_LABEL_LENGTH, text, length);
+  atomic_store_explicit(&kind->state, SPLIT_KIND_READY, memory_order_release);
+}
+
+/* Looks into the shared table: what stands at this place, or shall stand there from now on? */
+static uint64_t settle(struct split_mapping *mapping, uint32_t code, uint64_t hash, uint64_t number,
+                       const char *text, size_t length) {
+  struct split_kind *kind = &mapping->kinds[code];
+  uint64_t there = 0;
+  if (atomic_compare_exchange_strong(&kind->key_hash, &there, hash)) {
+    atomic_fetch_add_explicit(&mapping->header->kinds_used, 1, memory_order_relaxed);
+    there = hash;
+  }
+  if (there == hash) describe(kind, number, text, length);
+  atomic_store_explicit(&mapping->known[code], there, memory_order_relaxed);
+  return there;
+}
+
+uint32_t split_kind_find(struct split_mapping *mapping, uint64_t hash, uint64_t number,
+                         const char *text, size_t length) {
+  /* The first two places are taken: "none" and "other". */
+  uint32_t places = mapping->kind_count - 2;
+  uint32_t at = (uint32_t)((hash >> 32) * places >> 32);
+  for (uint32_t i = 0; i < PLACES; i++) {
+    uint32_t code = 2 + at;
+    uint64_t there = atomic_load_explicit(&mapping->known[code], memory_order_relaxed);
+    if (there == hash) return code;
+    if (there == 0 && settle(mapping, code, hash, number, text, length) == hash) return code;
+    if (++at == places) at = 0;
+  }
+  return SPLIT_CODE_OTHER;
+}
+
+uint32_t split_kind_of_key(struct split_mapping *mapping, const void *key, size_t length) {
+  if (!key) return SPLIT_CODE_NONE;
+  if (mapping->key_type == SPLIT_KEY_NUMBER) {
+    uint64_t number;
+    if (length < sizeof number) return SPLIT_CODE_NONE;
+    memcpy(&number, key, sizeof number);
+    return split_kind_find(mapping, split_hash_number(number), number, NULL, 0);
+  }
+  if (length > SPLIT_KEY_LENGTH) length = SPLIT_KEY_LENGTH;
+  return split_kind_find(mapping, split_hash_text(key, length), 0, key, length);
+}
+
+void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text,
+                     size_t length) {
+  if (code <= SPLIT_CODE_OTHER) return; /* words for one kind, not for all the others */
+  struct split_kind *kind = &mapping->kinds[code];
+  uint32_t state = atomic_load_explicit(&kind->note_state, memory_order_relaxed);
+  if (state != SPLIT_KIND_FREE ||
+      !atomic_compare_exchange_strong(&kind->note_state, &state, SPLIT_KIND_CLAIMED)) {
+    return;
+  }
+  uint32_t end = copy_legible(kind->note, SPLIT_NOTE_LENGTH - 1, text, length);
+  kind->note[end] = '\0';
+  atomic_store_explicit(&kind->note_state, SPLIT_KIND_READY, memory_order_release);
+}
+
+void split_kind_related(struct split_mapping *mapping, uint32_t code, uint32_t app,
+                        uint32_t related) {
+  struct split_kind *kind = &mapping->kinds[code];
+  /* Written only if it is news: else the line would wander between CPUs with each section. */
+  if (atomic_load_explicit(&kind->related_app, memory_order_relaxed) != app)
+    atomic_store_explicit(&kind->related_app, app, memory_order_relaxed);
+  if (atomic_load_explicit(&kind->related_code, memory_order_relaxed) != related)
+    atomic_store_explicit(&kind->related_code, related, memory_order_relaxed);
+}

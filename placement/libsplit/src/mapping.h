@@ -1,0 +1,63 @@
+/*
+ * A process's view of an application's segment. Its geometry is checked once, when the segment is mapped, and never read from shared
+ * memory again: who damages the segment can spoil statistics, not this process.
+ */
+#ifndef SPLIT_MAPPING_H
+#define SPLIT_MAPPING_H
+
+#include "folder.h"
+#include "segment.h"
+
+struct split_mapping {
+  struct split_header *header;
+  struct split_kind *kinds;
+  struct split_decision *decisions;
+  struct split_thread *threads;
+  struct split_cpu *cpus;
+  struct split_record *records;
+  struct split_trace *traces;
+  struct split_last *last; /* of machine.segment, or of this process and its children only */
+  uint32_t kind_count, cpu_count, thread_count, trace_count;
+  uint32_t app_id, related_app_id, key_type;
+  double cycles_per_ns;
+  /* The hash of each kind as this process knows it, 0: not known. So that most lookups touch little memory, and none that others
+   * write to. */
+  _Atomic uint64_t *known;
+  int descriptor;         /* its lock is our sign of life */
+  int machine_descriptor; /* -1: there is no machine.segment for us */
+  char directory[200];
+};
+
+/* What the host asked for. */
+struct split_wish {
+  const char *directory;
+  uint32_t app_id, related_app_id, key_type, kinds;
+  bool kinds_asked; /* by name, and not by default */
+  char name[32];
+};
+
+/* Where things lie in a segment. */
+struct split_layout {
+  uint64_t kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at, size;
+};
+struct split_layout split_layout_of(uint64_t kinds, uint64_t cpus, uint64_t threads,
+                                    uint64_t traces);
+
+/* Opens or makes both segments. NULL: `reason` says why. A mapping is never taken away again, since threads may be in it at any time:
+ * split_mapping_leave gives up the locks only. */
+struct split_mapping *split_mapping_open(const struct split_wish *wish, char reason[SPLIT_REASON]);
+void split_mapping_leave(struct split_mapping *mapping);
+
+/* machine.segment of a folder, for as many CPUs. NULL: there is none for us. */
+struct split_last *split_machine_open(const struct split_folder *folder, uint32_t cpus,
+                                      int *descriptor, char reason[SPLIT_REASON]);
+
+/* This boot, as the kernel names it. */
+void split_boot_id(char id[40]);
+
+static inline struct split_record *split_record_of(const struct split_mapping *mapping,
+                                                   uint32_t cpu, uint32_t code) {
+  return &mapping->records[(uint64_t)cpu * mapping->kind_count + code];
+}
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * Was this thread interrupted since? The trick: a thread that has a restartable sequence (rseq(2)) announced, but is not within it,
+ * has the announcement taken back by the kernel whenever it loses the processor or gets a signal. We announce an empty one at the
+ * start of a section and look at the end: two stores and a load instead of two getrusage(2).
+ *
+ * Another user of rseq in the program (an allocator) may announce its own meanwhile: then nobody knows, and the section's cycles are
+ * not used.
+ */
+#ifndef SPLIT_PREEMPT_H
+#define SPLIT_PREEMPT_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#if __has_include(<sys/rseq.h>)
+#define SPLIT_HAS_RSEQ 1
+#else
+#define SPLIT_HAS_RSEQ 0
+#endif
+
+/* The beginning of what the kernel and glibc share with each thread (linux/rseq.h, whose form changed over the years). */
+struct split_rseq {
+  volatile uint32_t cpu_id_start, cpu_id;
+  volatile uint64_t announced; /* address of a split_announcement, or of another's; 0: none */
+};
+struct split_announcement {
+  uint32_t version, flags;
+  uint64_t start_ip, post_commit_offset, abort_ip;
+} __attribute__((aligned(32)));
+
+struct split_preempt {
+  struct split_rseq *area; /* NULL: glibc registered none; then nothing is seen */
+  uint32_t interruptions;
+  uint32_t unknown;
+};
+
+/* For this thread. */
+void split_preempt_open(struct split_preempt *preempt);
+/* Does the kernel here take back announcements, even of threads that sleep? Sleeps for a moment. */
+bool split_preempt_works(void);
+
+#if SPLIT_HAS_RSEQ
+extern const struct split_announcement split_preempt_announcement
+    __attribute__((visibility("hidden")));
+
+static inline void split_preempt_arm(struct split_preempt *preempt) {
+  if (preempt->area) preempt->area->announced = (uint64_t)(uintptr_t)&split_preempt_announcement;
+}
+
+/* Before memory of ours may go away, and so that the kernel has nothing to look after. */
+static inline void split_preempt_disarm(struct split_preempt *preempt) {
+  if (preempt->area) preempt->area->announced = 0;
+}
+
+/* Counts what happened since it was armed. */
+static inline void split_preempt_look(struct split_preempt *preempt) {
+  if (!preempt->area) return;
+  uint64_t announced = preempt->area->announced;
+  if (announced == (uint64_t)(uintptr_t)&split_preempt_announcement) return;
+  if (announced == 0)
+    preempt->interruptions++;
+  else
+    preempt->unknown++;
+}
+
+static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
+  if (preempt->area) return preempt->area->cpu_id;
+  int cpu = sched_getcpu();
+  return cpu < 0 ? UINT32_MAX : (uint32_t)cpu;
+}
+#else
+static inline void split_preempt_arm(struct split_preempt *preempt) { (void)preempt; }
+static inline void split_preempt_disarm(struct split_preempt *preempt) { (void)preempt; }
+static inline void split_preempt_look(struct split_preempt *preempt) { (void)preempt; }
+static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
+  (void)preempt;
+  int cpu = sched_getcpu();
+  return cpu < 0 ? UINT32_MAX : (uint32_t)cpu;
+}
+#endif
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * What a process and its threads keep for themselves: the mapping in use, and for each thread its open sections and its affinity.
+ */
+#ifndef SPLIT_PROCESS_H
+#define SPLIT_PROCESS_H
+
+#include "cycles.h"
+#include "mapping.h"
+#include "preempt.h"
+#include "probe.h"
+#include "split.h"
+
+#include <pthread.h>
+
+#define SPLIT_DEPTH 8 /* of split_start; what is deeper counts into the outer */
+#define SPLIT_OPEN 16 /* sections of a thread that are open, handles included */
+#define SPLIT_ABANDONED (UINT64_C(1) << 63) /* in a serial: another thread ended it */
+#define SPLIT_MASK_WORDS (SPLIT_CPUS_MAX / 64)
+
+enum split_open_flags {
+  SPLIT_OPEN_HANDLE = 1,  /* of split_begin */
+  SPLIT_OPEN_PROBED = 2,  /* lines were loaded before it */
+  SPLIT_OPEN_CLOCK = 4,   /* its cycles come from the CPU clock */
+  SPLIT_OPEN_USAGE = 8,   /* without rseq: context switches are counted */
+  SPLIT_OPEN_PMU = 16,    /* counters were read */
+  SPLIT_OPEN_PLACED = 32, /* its thread is where it should be */
+  SPLIT_OPEN_PAPER = 64,  /* and goes back when it ends */
+  SPLIT_OPEN_MOVED = 128, /* was placed at some time */
+  SPLIT_OPEN_SPECIAL = SPLIT_OPEN_PROBED | SPLIT_OPEN_CLOCK | SPLIT_OPEN_USAGE | SPLIT_OPEN_PMU
+};
+
+/* An open section. Only its thread touches it, but for `serial`, by which another thread may abandon it. */
+struct split_open {
+  _Atomic uint64_t serial; /* 0: not open */
+  uint64_t started;
+  uint64_t excluded; /* cycles that the library itself took within */
+  uint64_t nested;   /* cycles of sections within */
+  uint64_t previous; /* what ran on the CPU before; split_last.who */
+  uint32_t code, cpu;
+  uint32_t related_app, related_code;
+  uint32_t interruptions, unknown; /* of the thread when it began */
+  uint32_t flags;
+  uint32_t turn;             /* of the probe */
+  struct split_probe *probe; /* whose lines were loaded */
+  uint64_t clock_ns;         /* CPU clock at the start */
+  uint64_t switches;         /* context switches at the start */
+  uint64_t pmu_cycles, pmu_misses;
+};
+
+/* A thread's affinity, as far as the library changed it. */
+struct split_affinity {
+  _Atomic(struct split_thread *) entry; /* in the shared table; NULL: never narrowed */
+  uint32_t serial;                      /* of the narrowing in force, as in entry->narrowed */
+  uint32_t last_serial;
+  uint32_t words; /* of the masks in use */
+  bool bound;     /* by split_thread_narrow, until it is widened */
+  uint64_t mask[SPLIT_MASK_WORDS], bound_mask[SPLIT_MASK_WORDS];
+  uint32_t code, sequence; /* the decision in force */
+  uint64_t refused_until;  /* time stamp: no placement is tried before */
+};
+
+struct split_pmu; /* pmu.h */
+
+struct split_self {
+  struct split_mapping *mapping; /* of which the open sections are */
+  uint32_t tid;
+  uint32_t count;      /* open sections */
+  uint32_t stacked;    /* of them, by split_start */
+  uint32_t unopened;   /* calls of split_start, innermost, that opened none */
+  uint32_t free_slots; /* bit mask */
+  uint32_t placed;     /* open sections for which the thread is placed */
+  uint32_t probed;     /* open sections for which lines were loaded: one at most */
+  uint32_t sampled;    /* sections so far, without rseq */
+  bool lazy;           /* affinity stays narrowed between sections */
+  uint8_t order[SPLIT_OPEN];
+  struct split_preempt preempt;
+  uint64_t last_serial;
+  uint64_t random;
+  uint64_t fresh_until; /* time stamp until which the analyzer need not be looked after */
+  struct split_pmu *pmu;
+  struct split_open open[SPLIT_OPEN];
+  struct split_affinity affinity;
+  struct split_self *next; /* in a list of the process */
+  _Atomic bool living;
+};
+
+struct split_process {
+  _Atomic(struct split_mapping *) mapping; /* NULL: the library is off */
+  bool rseq_works, pmu_works;
+  bool may_probe;                         /* the host did not ask for another back-end */
+  bool own_service;                       /* the host calls split_release_stale itself */
+  _Atomic(struct split_mapping *) served; /* for which there is a service thread */
+};
+extern struct split_process split_process __attribute__((visibility("hidden")));
+
+/* The calling thread's; NULL before its first section. Modules are loaded late, but eight bytes are to be had. */
+extern _Thread_local struct split_self *split_self_here
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline struct split_mapping *split_mapping_in_use(void) {
+  return atomic_load_explicit(&split_process.mapping, memory_order_acquire);
+}
+
+/* thread.c: this thread's state, made or made ready for the mapping; NULL: no memory. */
+struct split_self *split_self_for(struct split_mapping *mapping);
+bool split_threads_open(void); /* once */
+/* Calls `visit` for each living thread's state. */
+void split_threads_each(void (*visit)(struct split_self *));
+
+static inline struct split_self *split_self_ready(struct split_mapping *mapping) {
+  struct split_self *self = split_self_here;
+  if (__builtin_expect(self && self->mapping == mapping, 1)) return self;
+  return split_self_for(mapping);
+}
+
+/* kinds.c */
+uint32_t split_kind_find(struct split_mapping *mapping, uint64_t hash, uint64_t number,
+                         const char *text, size_t length);
+void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text, size_t length);
+void split_kind_related(struct split_mapping *mapping, uint32_t code, uint32_t app,
+                        uint32_t related);
+/* The kind of a key of `length` bytes; NULL: 0. */
+uint32_t split_kind_of_key(struct split_mapping *mapping, const void *key, size_t length);
+
+/* affinity.c */
+bool split_fresh(struct split_mapping *mapping, uint64_t now_ns);
+void split_place_section(struct split_self *self, struct split_open *open);
+void split_unplace_section(struct split_self *self, struct split_open *open);
+void split_affinity_widen(struct split_self *self);
+void split_affinity_forget(struct split_self *self); /* the thread ends */
+void split_affinity_child(struct split_self *self);  /* after fork */
+
+/* release.c */
+struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t tid);
+/* Gives the affinity back of whoever it is; false: it was not narrowed, or somebody else is at it. */
+bool split_entry_release(struct split_thread *entry);
+void split_release_all(struct split_mapping *mapping);
+/* false: there is none and can be none. */
+bool split_service_start(struct split_mapping *mapping);
+
+/* sample.c: what only some sections need. */
+void split_sample_begin(struct split_self *self, struct split_open *open);
+struct split_sample;
+void split_sample_end(struct split_self *self, struct split_open *open,
+                      struct split_sample *sample);
+void split_sample_probes(struct split_mapping *mapping); /* opens what is published, once */
+
+#endif

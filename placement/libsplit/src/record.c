@@ -1,0 +1,17 @@
+#include "record.h"
+
+#include <errno.h>
+#include <signal.h>
+
+bool split_record_mend(struct split_record *record) {
+  uint32_t owner = atomic_load_explicit(&record->owner, memory_order_acquire);
+  if (owner == 0 || owner > INT32_MAX) return false;
+  int before = errno;
+  bool dead = kill((pid_t)owner, 0) != 0 && errno == ESRCH;
+  errno = before;
+  if (!dead) return false;
+  /* To even first: the record is ours from the moment on when it has no owner, and another may write it then. */
+  uint32_t sequence = atomic_load_explicit(&record->sequence, memory_order_relaxed);
+  if (sequence & 1) atomic_compare_exchange_strong(&record->sequence, &sequence, sequence + 1);
+  return atomic_compare_exchange_strong(&record->owner, &owner, 0);
+}

@@ -1,0 +1,106 @@
+/*
+ * Statistics of a kind on a CPU: what one section more makes of them. In a header, since every section passes here.
+ */
+#ifndef SPLIT_RECORD_H
+#define SPLIT_RECORD_H
+
+#include "segment.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* A section that ended. */
+struct split_sample {
+  uint64_t elapsed; /* cycles, waits included */
+  uint64_t cycles;  /* its own; means something if `exact` */
+  uint64_t nested;  /* of them, in sections within */
+  uint64_t misses;
+  double displaced; /* 0 to 1 */
+  uint32_t after;   /* index of split_record.after; SPLIT_AFTERS: not known */
+  bool exact, preempted, migrated, missed, probed;
+};
+
+/* The two numbers of equation (1). */
+struct split_average {
+  double weight;      /* w */
+  uint32_t threshold; /* theta */
+};
+
+/* Equation (1) of the paper, section 2.2.4: the mean of the first theta, then an exponential moving average. `n`: how many made up
+ * `average` so far. */
+static inline double split_average_next(double average, uint64_t n, double value,
+                                        const struct split_average *how) {
+  return n < how->threshold ? (average * (double)n + value) / (double)(n + 1)
+                            : average * how->weight + value * (1.0 - how->weight);
+}
+
+static inline uint32_t split_bucket(uint64_t cycles) {
+  if (cycles < (UINT64_C(1) << SPLIT_FIRST_OCTAVE)) return 0;
+  uint32_t octave = 63 - (uint32_t)__builtin_clzll(cycles);
+  uint32_t quarter = (uint32_t)(cycles >> (octave - 2)) & 3;
+  uint32_t bucket = 1 + SPLIT_BUCKETS_PER_OCTAVE * (octave - SPLIT_FIRST_OCTAVE) + quarter;
+  return bucket < SPLIT_BUCKETS ? bucket : SPLIT_BUCKETS - 1;
+}
+
+/* Welford 1962; `count` is that with the new value. */
+static inline void split_moments_add(uint64_t count, double *mean, double *m2, double value) {
+  double before = value - *mean;
+  *mean += before / (double)count;
+  *m2 += before * (value - *mean);
+}
+
+static inline void split_record_add(struct split_record *record, const struct split_sample *sample,
+                                    const struct split_average *how) {
+  record->count++;
+  record->preempted += sample->preempted;
+  record->migrated += sample->migrated;
+  record->elapsed_cycles += sample->elapsed;
+  record->histogram[split_bucket(sample->elapsed)]++;
+  if (sample->exact) {
+    double cycles = (double)sample->cycles;
+    record->adaptive = split_average_next(record->adaptive, record->exact, cycles, how);
+    record->exact++;
+    record->cycles += sample->cycles;
+    record->nested_cycles += sample->nested;
+    split_moments_add(record->exact, &record->mean, &record->m2, cycles);
+    if (sample->after < SPLIT_AFTERS) {
+      struct split_after *after = &record->after[sample->after];
+      split_moments_add(++after->count, &after->mean, &after->m2, cycles);
+    }
+  }
+  if (sample->missed) {
+    record->adaptive_misses =
+        split_average_next(record->adaptive_misses, record->missed, (double)sample->misses, how);
+    record->missed++;
+    record->misses += sample->misses;
+  }
+  if (sample->probed) {
+    split_moments_add(++record->probed, &record->displaced_mean, &record->displaced_m2,
+                      sample->displaced);
+  }
+}
+
+/* A record is written by threads of one CPU, of which one may have been preempted within: tried once, never waited for. */
+static inline bool split_record_lock(struct split_record *record, uint32_t tid) {
+  uint32_t nobody = 0;
+  if (!atomic_compare_exchange_strong_explicit(&record->owner, &nobody, tid, memory_order_acquire,
+                                               memory_order_relaxed)) {
+    return false;
+  }
+  uint32_t sequence = atomic_load_explicit(&record->sequence, memory_order_relaxed);
+  /* Odd: its last owner died within, and was mended without that; what it wrote is what there is. */
+  atomic_store_explicit(&record->sequence, sequence | 1, memory_order_relaxed);
+  atomic_thread_fence(memory_order_release); /* readers see it odd before they see a change */
+  return true;
+}
+
+static inline void split_record_unlock(struct split_record *record) {
+  uint32_t sequence = atomic_load_explicit(&record->sequence, memory_order_relaxed);
+  atomic_store_explicit(&record->sequence, sequence + 1, memory_order_release);
+  atomic_store_explicit(&record->owner, 0, memory_order_release);
+}
+
+/* Frees a record whose owner died within. Returns whether there was one. */
+bool split_record_mend(struct split_record *record);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * Affinity is given back: the table of threads that are narrowed, and the service thread that looks after it.
+ */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SERVICE_NS 500000000
+#define SERVICE_STACK (64 * 1024)
+
+/* When a thread started, in clock ticks since boot: tells it from a later one with the same number. 0: there is no such thread. No
+ * stdio, no allocation: this runs in signal handlers too. */
+static uint64_t started_ticks(uint32_t tid) {
+  char path[32] = "/proc/", text[512];
+  char digits[12];
+  int n = 0, at = 6;
+  do digits[n++] = (char)('0' + tid % 10);
+  while ((tid /= 10) != 0);
+  while (n > 0) path[at++] = digits[--n];
+  memcpy(path + at, "/stat", 6);
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  ssize_t length = read(descriptor, text, sizeof text - 1);
+  close(descriptor);
+  if (length <= 0) return 0;
+  /* The second field, the name, ends with the last bracket; what is wanted is the 22nd. */
+  ssize_t i = length - 1;
+  while (i > 0 && text[i] != ')') i--;
+  int field = 2;
+  for (i++; i < length && field < 22; i++)
+    if (text[i] == ' ') field++;
+  uint64_t ticks = 0;
+  for (; i < length && text[i] >= '0' && text[i] <= '9'; i++)
+    ticks = ticks * 10 + (uint64_t)(text[i] - '0');
+  return ticks ? ticks : 1;
+}
+
+static bool lives(const struct split_thread *entry, uint32_t tid) {
+  return started_ticks(tid) == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
+}
+
+/* The entry of a thread that is gone becomes free. */
+static void reclaim(struct split_thread *entry, uint32_t tid) {
+  if (lives(entry, tid)) return;
+  atomic_store(&entry->narrowed, 0);
+  atomic_compare_exchange_strong(&entry->tid, &tid, 0);
+}
+
+struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t tid) {
+  for (int round = 0; round < 2; round++) {
+    for (uint32_t i = 0; i < mapping->thread_count; i++) {
+      struct split_thread *entry = &mapping->threads[(tid + i) % mapping->thread_count];
+      uint32_t there = atomic_load_explicit(&entry->tid, memory_order_relaxed);
+      /* Ours by number, but of a thread that had it before: nobody else can be it. */
+      if (there == tid ||
+          (there == 0 && atomic_compare_exchange_strong(&entry->tid, &there, tid))) {
+        atomic_store(&entry->narrowed, 0);
+        atomic_store(&entry->started_ticks, started_ticks(tid));
+        return entry;
+      }
+    }
+    for (uint32_t i = 0; i < mapping->thread_count; i++) {
+      uint32_t there = atomic_load(&mapping->threads[i].tid);
+      if (there) reclaim(&mapping->threads[i], there);
+    }
+  }
+  return NULL;
+}
+
+bool split_entry_release(struct split_thread *entry) {
+  uint32_t tid = atomic_load(&entry->tid);
+  uint32_t narrowed = atomic_load_explicit(&entry->narrowed, memory_order_acquire);
+  if (tid == 0 || tid > INT_MAX || narrowed == 0) return false;
+  uint64_t mask[SPLIT_MASK_WORDS];
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    mask[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
+  bool ours = split_self_here && split_self_here->tid == tid;
+  if (!ours && !lives(entry, tid)) {
+    reclaim(entry, tid);
+    return false;
+  }
+  if (!atomic_compare_exchange_strong(&entry->narrowed, &narrowed, 0)) return false;
+  if (syscall(SYS_sched_setaffinity, tid, sizeof mask, mask) == 0) return true;
+  if (errno != EINVAL) return false;
+  /* None of its CPUs is left to it (a cpuset changed): then all that are. */
+  memset(mask, 0xff, sizeof mask);
+  return syscall(SYS_sched_setaffinity, tid, sizeof mask, mask) == 0;
+}
+
+void split_release_all(struct split_mapping *mapping) {
+  int before = errno;
+  for (uint32_t i = 0; i < mapping->thread_count; i++)
+    if (atomic_load_explicit(&mapping->threads[i].narrowed, memory_order_relaxed))
+      split_entry_release(&mapping->threads[i]);
+  errno = before;
+}
+
+void split_release_stale(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  if (mapping && !split_fresh(mapping, 0)) split_release_all(mapping);
+}
+
+static void *serve(void *argument) {
+  struct split_mapping *mapping = argument;
+  prctl(PR_SET_NAME, "split");
+  while (split_mapping_in_use() == mapping) {
+    split_release_stale();
+    struct timespec wait = {0, SERVICE_NS};
+    nanosleep(&wait, NULL);
+  }
+  return NULL;
+}
+
+/* Runs on a thread whose affinity is still wide: the new one inherits it. */
+bool split_service_start(struct split_mapping *mapping) {
+  if (split_process.own_service ||
+      atomic_load_explicit(&split_process.served, memory_order_relaxed) == mapping) {
+    return true;
+  }
+  if (atomic_exchange(&split_process.served, mapping) == mapping) return true;
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigfillset(&all);
+  /* Signals are the host's: none shall arrive on a thread that it does not know. */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, SERVICE_STACK);
+  int failed = pthread_create(&thread, &attributes, serve, mapping);
+  if (failed) { /* a host with much thread-local memory needs more stack */
+    pthread_attr_setstacksize(&attributes, 1024 * 1024);
+    failed = pthread_create(&thread, &attributes, serve, mapping);
+  }
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed) atomic_store(&split_process.served, NULL);
+  return !failed;
+}
+
+void split_without_service_thread(void) { split_process.own_service = true; }

@@ -1,0 +1,132 @@
+/* Threads: their state is made at their first section and handed on when they end; forks. */
+#include "pmu.h"
+#include "process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Thread_local struct split_self *split_self_here __attribute__((tls_model("initial-exec")));
+
+/* All states that there ever were. They are used again but never freed: a handle may still name one. */
+static struct {
+  pthread_mutex_t lock;
+  struct split_self *all;
+  pthread_key_t key;
+} threads = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Whatever was open is forgotten. */
+static void forget_sections(struct split_self *self) {
+  for (uint32_t i = 0; i < SPLIT_OPEN; i++)
+    atomic_store_explicit(&self->open[i].serial, 0, memory_order_relaxed);
+  self->count = self->stacked = self->unopened = self->placed = self->probed = 0;
+  self->free_slots = (1u << SPLIT_OPEN) - 1;
+  split_preempt_disarm(&self->preempt);
+}
+
+static void thread_ends(void *argument) {
+  struct split_self *self = argument;
+  int before = errno;
+  if (self->mapping) {
+    atomic_fetch_add_explicit(&self->mapping->header->dropped, self->count, memory_order_relaxed);
+    forget_sections(self);
+    split_affinity_forget(self);
+  }
+  split_pmu_close(self->pmu);
+  self->pmu = NULL;
+  split_self_here = NULL;
+  pthread_mutex_lock(&threads.lock);
+  atomic_store(&self->living, false);
+  pthread_mutex_unlock(&threads.lock);
+  errno = before;
+}
+
+static struct split_self *take_state(void) {
+  struct split_self *self;
+  pthread_mutex_lock(&threads.lock);
+  for (self = threads.all; self && atomic_load(&self->living); self = self->next) continue;
+  if (!self && (self = aligned_alloc(SPLIT_LINE, (sizeof *self + SPLIT_LINE - 1) / SPLIT_LINE *
+                                                     SPLIT_LINE)) != NULL) {
+    memset(self, 0, sizeof *self);
+    self->next = threads.all;
+    threads.all = self;
+  }
+  if (self) atomic_store(&self->living, true);
+  pthread_mutex_unlock(&threads.lock);
+  return self;
+}
+
+struct split_self *split_self_for(struct split_mapping *mapping) {
+  int before = errno;
+  struct split_self *self = split_self_here;
+  if (!self) {
+    self = take_state();
+    if (!self) return NULL;
+    self->mapping = NULL;
+    self->tid = (uint32_t)gettid();
+    self->random = split_cycles() ^ (uint64_t)self->tid << 32 ^ (uintptr_t)self;
+    split_self_here = self;
+    pthread_setspecific(threads.key, self);
+  }
+  if (self->mapping != mapping) {
+    if (self->mapping) { /* the library was ended and begun again */
+      forget_sections(self);
+      split_affinity_forget(self);
+    }
+    self->mapping = mapping;
+    self->fresh_until = 0;
+    if (split_process.rseq_works)
+      split_preempt_open(&self->preempt);
+    else
+      self->preempt.area = NULL;
+    forget_sections(self);
+    memset(&self->affinity, 0, sizeof self->affinity);
+    if (split_process.pmu_works && !self->pmu) self->pmu = split_pmu_open();
+  }
+  errno = before;
+  return self;
+}
+
+void split_threads_each(void (*visit)(struct split_self *)) {
+  pthread_mutex_lock(&threads.lock);
+  for (struct split_self *self = threads.all; self; self = self->next)
+    if (atomic_load(&self->living)) visit(self);
+  pthread_mutex_unlock(&threads.lock);
+}
+
+static void before_fork(void) { pthread_mutex_lock(&threads.lock); }
+
+static void in_parent(void) { pthread_mutex_unlock(&threads.lock); }
+
+/* The child has one thread, no open section, and an affinity of its own. */
+static void in_child(void) {
+  int before = errno;
+  atomic_store(&split_process.served, NULL);
+  for (struct split_self *self = threads.all; self; self = self->next) {
+    split_pmu_forget(self->pmu);
+    self->pmu = NULL;
+    if (self == split_self_here) {
+      self->tid = (uint32_t)gettid();
+      split_affinity_child(self);
+      forget_sections(self);
+      self->mapping = NULL; /* to be made ready again, counters and all */
+    } else {
+      self->preempt.area = NULL; /* another thread's, which is not here */
+      forget_sections(self);
+      memset(&self->affinity, 0, sizeof self->affinity);
+      self->mapping = NULL;
+      atomic_store(&self->living, false);
+    }
+  }
+  pthread_mutex_unlock(&threads.lock);
+  errno = before;
+}
+
+bool split_threads_open(void) {
+  static bool open;
+  if (open) return true;
+  open = pthread_key_create(&threads.key, thread_ends) == 0 &&
+         pthread_atfork(before_fork, in_parent, in_child) == 0;
+  return open;
+}
