@@ -135,6 +135,26 @@ SPLIT_API size_t split_origin(char *buffer);
 SPLIT_API void split_release_stale(void);
 SPLIT_API void split_without_service_thread(void); /* before split_init */
 
+/* For views inside hosts (SHOW STATUS, SQL): the application's counters so far. false: the library is off. */
+struct split_counts {
+  uint64_t sections; /* that ended; a few may be missing */
+  uint64_t kinds, moves, dropped, contended, without_room, bad_origins, refused, probes;
+  uint32_t backend; /* enum split_backend */
+  bool analyzer;    /* one is alive */
+};
+SPLIT_API bool split_counts(struct split_counts *counts);
+
+/* The same of a kind, over all processors. false: there is no such kind, or the library is off. */
+struct split_kind_counts {
+  split_code_id code;
+  char label[129], note[65];
+  uint64_t count;
+  uint64_t exact, cycles; /* of those whose cycles are known to be their own */
+  uint32_t class_;        /* 0 unknown, 1 short, 2 polluter, 3 sensitive, 4 neutral */
+  uint32_t related_app, related_code;
+};
+SPLIT_API bool split_kind_counts(split_code_id code, struct split_kind_counts *counts);
+
 /* Why the library is off, or what it does without (no PMU, no rseq, no room for more kinds): one line, never NULL, "" if all is well. */
 SPLIT_API const char *split_problem(void);
 SPLIT_API const char *split_version(void);
