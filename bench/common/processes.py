@@ -89,8 +89,9 @@ def run_measured(words: Sequence, environment=None) -> Used:
     return Used(float(cpu), int(peak) * 1024)
 
 
-def run(words: Sequence, **options) -> str:
-    """Runs a command to its end; its standard output. It has a session of its own: Ctrl-C is for us to handle."""
+def run(words: Sequence, statuses: Sequence[int] = (0,), **options) -> str:
+    """Runs a command, which ends with one of the statuses; its standard output. It has a session of its own: Ctrl-C is
+    for us to handle."""
     with subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
@@ -111,6 +112,6 @@ def run(words: Sequence, **options) -> str:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-    if process.returncode != 0:
+    if process.returncode not in statuses:
         raise Trouble(f"{' '.join(map(str, words))}: exit status {process.returncode}\n{complaint.strip()}")
     return output

@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-
+from typing import Sequence
 
 from processes import Trouble, Used, run, run_measured
 from servers import HARDMETER, Playground, undisturbed
@@ -35,9 +35,9 @@ class Database:
         """The command line of a subcommand on this server."""
         return [HARDMETER, "--quiet", "tpcc", *words, "--server", self.folder]
 
-    def tpcc(self, *words) -> dict:
+    def tpcc(self, *words, statuses: Sequence[int] = (0,)) -> dict:
         """What a subcommand says, as JSON."""
-        return json.loads(run(self.command(*words, "--format", "json")))
+        return json.loads(run(self.command(*words, "--format", "json"), statuses))
 
     def environment(self) -> dict:
         """By which PostgreSQL's own programs find it."""
