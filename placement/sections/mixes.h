@@ -1,0 +1,35 @@
+/*
+ * Ten mixes of two kinds of requests, on which placement is tried: where it wins, where it cannot, and where a strict one loses.
+ * ../../shared/research/place.md, section 6c, has them under the same letters. Plain data.
+ */
+#ifndef SECTION_MIXES_H
+#define SECTION_MIXES_H
+
+#include "kernels.h"
+
+enum { MIX_KINDS = 2, MIXES = 10 };
+
+struct mix_kind {
+  const char *key;
+  enum section_shape shape;
+  uint32_t kilobytes;
+  uint32_t passes;
+};
+
+struct mix {
+  char letter;
+  const char *what;
+  double first_share; /* of the requests */
+  struct mix_kind kind[MIX_KINDS];
+};
+
+extern const struct mix mixes[MIXES];
+/* NULL: no such letter. */
+const struct mix *mix_of(const char *letter);
+
+/* The kind (0 or 1) of request `number`: always the same for the same seed. */
+unsigned mix_kind_of(const struct mix *mix, uint64_t seed, uint64_t number);
+/* A number between 0 and 1, 1 excluded: the `number`th of a sequence. */
+double mix_random(uint64_t seed, uint64_t number);
+
+#endif

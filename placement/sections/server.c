@@ -1,0 +1,231 @@
+#include "server.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NOT_COUNTED = -1, OPEN_LOOP_CAPACITY = 1 << 16 };
+
+struct request {
+  unsigned kind;
+  uint64_t arrived_ns;
+};
+
+struct tally {
+  uint64_t count, cpu_ns;
+  struct latencies latencies;
+};
+
+struct worker {
+  _Alignas(64) struct server *server;
+  unsigned number;
+  struct worker_stage {
+    uint64_t cpu_ns, cpu_changes;
+    struct tally kind[MIX_KINDS];
+  } * stage; /* one for each */
+};
+
+struct server {
+  const struct server_options *options;
+  split_queue *queue;
+  struct section_kernel *kernel[MIX_KINDS];
+  _Atomic int stage; /* NOT_COUNTED or which */
+  _Atomic uint64_t next, done;
+  _Atomic bool ending;
+  uint64_t started_ns; /* of the first request */
+};
+
+static uint64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_until(uint64_t ns) {
+  const struct timespec at = {.tv_sec = (time_t)(ns / 1000000000u),
+                              .tv_nsec = (long)(ns % 1000000000u)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0) {
+  }
+}
+
+/* ---- clients ---- */
+
+static bool put(struct server *server, struct request *request, uint64_t arrived_ns) {
+  const struct server_options *options = server->options;
+  const uint64_t number = server->next++;
+  if (server->ending || (options->requests > 0 && number >= options->requests)) return false;
+  request->kind = mix_kind_of(options->mix, options->seed, number);
+  request->arrived_ns = arrived_ns;
+  const char *key = options->mix->kind[request->kind].key;
+  return split_queue_put(server->queue, key, strlen(key), request);
+}
+
+/* Open loop: a request counts from when it should have come, whether or not we were late. */
+static void *arrivals(void *of) {
+  struct server *server = of;
+  const struct server_options *options = server->options;
+  double at = (double)clock_ns(CLOCK_MONOTONIC);
+  for (uint64_t i = 0; !server->ending; i++) {
+    at += -log(1 - mix_random(options->seed + 1, i)) / options->rate * 1e9;
+    sleep_until((uint64_t)at);
+    struct request *request = malloc(sizeof(*request));
+    if (request != NULL && !put(server, request, (uint64_t)at)) free(request);
+    if (options->requests > 0 && server->next >= options->requests) break;
+  }
+  return NULL;
+}
+
+/* ---- workers ---- */
+
+static void count(struct worker *worker, int stage, const struct request *request, uint64_t cpu_ns,
+                  uint64_t now) {
+  struct tally *tally = &worker->stage[stage].kind[request->kind];
+  tally->count++;
+  tally->cpu_ns += cpu_ns;
+  latencies_add(&tally->latencies, now > request->arrived_ns ? now - request->arrived_ns : 0);
+}
+
+static void *work(void *of) {
+  struct worker *worker = of;
+  struct server *server = worker->server;
+  const struct server_options *options = server->options;
+  int before = NOT_COUNTED, cpu_before = -1;
+  uint64_t cpu_at_end = 0;
+  for (struct request *request;
+       (request = split_queue_take(server->queue, worker->number)) != NULL;) {
+    const struct mix_kind *kind = &options->mix->kind[request->kind];
+    const int stage = server->stage;
+    split_section section;
+    if (!options->bare) split_begin(&section, 0, kind->key, strlen(kind->key));
+    const uint64_t cpu_at_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    (void)section_kernel_run(server->kernel[request->kind], kind->passes);
+    const uint64_t cpu_before_last = cpu_at_end;
+    cpu_at_end = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (!options->bare) split_finish(&section);
+    const int cpu = sched_getcpu();
+    if (stage >= 0 && stage == server->stage) {
+      count(worker, stage, request, cpu_at_end - cpu_at_start, clock_ns(CLOCK_MONOTONIC));
+      /* From the end of the last one: taking, waiting, putting. */
+      if (stage == before)
+        worker->stage[stage].cpu_ns += cpu_at_end - cpu_before_last;
+      else
+        worker->stage[stage].cpu_ns += cpu_at_end - cpu_at_start;
+      worker->stage[stage].cpu_changes += stage == before && cpu != cpu_before;
+    }
+    before = stage;
+    cpu_before = cpu;
+    server->done++;
+    if (options->rate > 0)
+      free(request);
+    else
+      (void)put(server, request, clock_ns(CLOCK_MONOTONIC));
+  }
+  return NULL;
+}
+
+/* ---- the run ---- */
+
+static void run_stage(struct server *server, unsigned number, uint64_t (*affinity_moves)(void),
+                      struct server_stage_result *result) {
+  const struct server_options *options = server->options;
+  result->placing = options->placing[number] == '1';
+  const int64_t place = result->placing;
+  split_set(SPLIT_PLACE, &place);
+  struct split_queue_counts before, after;
+  split_queue_counts(server->queue, &before);
+  const uint64_t moves = affinity_moves();
+  uint64_t started = server->started_ns;
+  if (options->requests > 0) {
+    while (server->done < options->requests) sleep_until(clock_ns(CLOCK_MONOTONIC) + 100000);
+  } else {
+    sleep_until(clock_ns(CLOCK_MONOTONIC) + (uint64_t)(options->settle_seconds * 1e9));
+    started = clock_ns(CLOCK_MONOTONIC);
+    server->stage = (int)number;
+    sleep_until(started + (uint64_t)(options->stage_seconds * 1e9));
+  }
+  server->stage = NOT_COUNTED;
+  result->seconds = (double)(clock_ns(CLOCK_MONOTONIC) - started) / 1e9;
+  split_queue_counts(server->queue, &after);
+  result->affinity_moves = affinity_moves() - moves;
+  result->queue =
+      (struct split_queue_counts){.put = after.put - before.put,
+                                  .taken_at_home = after.taken_at_home - before.taken_at_home,
+                                  .stolen = after.stolen - before.stolen,
+                                  .refused = after.refused - before.refused};
+}
+
+static void add_up(const struct worker *workers, const struct server_options *options,
+                   struct server_stage_result *results) {
+  for (unsigned stage = 0; stage < options->stages; stage++)
+    for (unsigned i = 0; i < options->workers; i++) {
+      const struct worker_stage *from = &workers[i].stage[stage];
+      results[stage].worker_cpu_ns += from->cpu_ns;
+      results[stage].cpu_changes += from->cpu_changes;
+      for (unsigned kind = 0; kind < MIX_KINDS; kind++) {
+        results[stage].requests += from->kind[kind].count;
+        results[stage].kind[kind].count += from->kind[kind].count;
+        results[stage].kind[kind].cpu_ns += from->kind[kind].cpu_ns;
+        latencies_merge(&results[stage].kind[kind].latencies, &from->kind[kind].latencies);
+      }
+    }
+}
+
+static const char *run_with(struct server *server, struct worker *workers, pthread_t *threads,
+                            struct request *requests, uint64_t (*affinity_moves)(void),
+                            struct server_stage_result *results) {
+  const struct server_options *options = server->options;
+  pthread_t generator;
+  unsigned started = 0;
+  server->stage = options->requests > 0 ? 0 : NOT_COUNTED;
+  for (; started < options->workers; started++)
+    if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0) break;
+  const bool complete = started == options->workers;
+  server->started_ns = clock_ns(CLOCK_MONOTONIC);
+  const bool open =
+      complete && options->rate > 0 && pthread_create(&generator, NULL, arrivals, server) == 0;
+  for (unsigned i = 0; complete && options->rate <= 0 && i < options->outstanding; i++)
+    (void)put(server, &requests[i], clock_ns(CLOCK_MONOTONIC));
+  for (unsigned stage = 0; complete && stage < options->stages; stage++)
+    run_stage(server, stage, affinity_moves, &results[stage]);
+  server->ending = true;
+  if (open) pthread_join(generator, NULL);
+  split_queue_shut(server->queue);
+  for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  return complete ? NULL : "no more threads can be made";
+}
+
+const char *server_run(const struct server_options *options, uint64_t (*affinity_moves)(void),
+                       struct server_stage_result *results) {
+  struct server server = {.options = options};
+  const size_t capacity = options->rate > 0 ? OPEN_LOOP_CAPACITY : options->outstanding;
+  struct worker *workers = aligned_alloc(64, options->workers * sizeof(*workers));
+  pthread_t *threads = calloc(options->workers, sizeof(*threads));
+  struct request *requests = calloc(capacity, sizeof(*requests));
+  struct worker_stage *stages = calloc((size_t)options->workers * options->stages, sizeof(*stages));
+  const char *problem = "there is not enough memory";
+  memset(results, 0, options->stages * sizeof(*results));
+  server.queue = split_queue_open(capacity, options->workers);
+  bool complete = workers && threads && requests && stages && server.queue;
+  for (unsigned kind = 0; kind < MIX_KINDS; kind++) {
+    const struct mix_kind *of = &options->mix->kind[kind];
+    server.kernel[kind] = section_kernel_open(of->shape, (size_t)of->kilobytes * 1024, kind + 1);
+    complete = complete && server.kernel[kind] != NULL;
+  }
+  if (complete) {
+    for (unsigned i = 0; i < options->workers; i++)
+      workers[i] = (struct worker){
+          .server = &server, .number = i, .stage = &stages[(size_t)i * options->stages]};
+    problem = run_with(&server, workers, threads, requests, affinity_moves, results);
+    add_up(workers, options, results);
+  }
+  for (unsigned kind = 0; kind < MIX_KINDS; kind++) section_kernel_close(server.kernel[kind]);
+  split_queue_close(server.queue);
+  free(stages);
+  free(requests);
+  free(threads);
+  free(workers);
+  return problem;
+}
