@@ -11,13 +11,16 @@
  *
  *   probe.segment
  *   +--------------------+ 0
- *   | split_probe_header |  geometry, thresholds, calibration; sequence odd while it is written
+ *   | split_probe_header |  geometry, thresholds, calibration; which of the pages make which sets
  *   +--------------------+ 4096
- *   | pages              |  `pages` pages of 4 KB; page i is way (i % ways) of colour (i / ways);
+ *   | pages              |  `pages` pages of 4 KB, all zero; those that are of no use are holes
  *   +--------------------+  line l of all pages of a colour are one set
  *
- * Traps that were measured: lines are chained by pointers that are masked (XOR), else a prefetcher follows them; a line per page and
- * set, never two lines of a page in order of address; no other line of a page may be touched to warm its TLB entry.
+ * A published file is never changed: new sets are a new file under the old name, with a higher generation.
+ *
+ * Traps that were measured: nothing that looks like a pointer to a line may lie in memory, else a prefetcher follows it (addresses are
+ * computed from 32-bit offsets); a line per page and set, never two lines of a page in order of address; no other line of a page may
+ * be touched to warm its TLB entry.
  */
 #ifndef SPLIT_PROBE_H
 #define SPLIT_PROBE_H
@@ -30,8 +33,11 @@
 #define SPLIT_PROBE_MAGIC UINT64_C(0x3165626f72706d68) /* "hmprobe1" */
 #define SPLIT_PROBE_VERSION 1
 #define SPLIT_PROBE_HEADER_SIZE 4096
+#define SPLIT_PROBE_PAGE 4096
 #define SPLIT_PROBE_COLOURS_MAX 8
 #define SPLIT_PROBE_WAYS_MAX 32
+#define SPLIT_PROBE_SETS_MAX 64
+#define SPLIT_PROBE_PAGES_MAX 65535
 #define SPLIT_PROBE_POINTS 8
 
 /* A synthetic section of known size, and which share of the lines it displaced: what a share means on this machine, today. */
@@ -47,9 +53,10 @@ struct split_probe_header {
   uint64_t magic;
   uint32_t version;
   uint32_t header_size;
-  _Atomic uint64_t generation; /* odd: being written. Goes up whenever sets are found anew */
+  uint64_t generation; /* even, never 0. Goes up whenever sets are found anew */
   uint64_t made_ns;
   char boot_id[40];
+  uint32_t pages; /* in the file, behind the header */
   uint32_t ways;
   uint32_t colours;
   uint32_t lines_per_set; /* how many of the ways are primed: ways, or fewer for a blunter probe */
@@ -59,24 +66,33 @@ struct split_probe_header {
   uint32_t cost_cycles;   /* of a prime and a count, median */
   uint32_t
       random_lines; /* 1: no full sets were found; pages are any pages, one line each (blunter: 2 MB and more) */
-  uint64_t mask; /* pointers of the chain are XORed with it */
   uint32_t points;
-  struct split_probe_point point[SPLIT_PROBE_POINTS];
+  struct split_probe_point point[SPLIT_PROBE_POINTS]; /* by size, ascending */
+  /* Of each colour the pages of its ways, and [ways]: one page too many, by which split_probe_verify knows that sets are full. */
+  uint16_t page[SPLIT_PROBE_COLOURS_MAX][SPLIT_PROBE_WAYS_MAX + 1];
 };
 
 /* A process's view of the published sets. */
 struct split_probe;
 
-/* Maps `directory`/probe.segment; NULL (and a reason, if asked for) if there is none that can be used. Checks every field. */
+/* Maps `directory`/probe.segment; NULL (and a reason, if asked for) if there is none that can be used. Checks every field. errno is
+ * left as it was, by this and all below. Not for signal handlers. */
 struct split_probe *split_probe_open(const char *directory, const char **reason);
 void split_probe_close(struct split_probe *probe);
 uint64_t split_probe_generation(const struct split_probe *probe);
 uint32_t split_probe_cost_cycles(const struct split_probe *probe);
+/* What was published, as it was checked: for views. */
+const struct split_probe_header *split_probe_published(const struct split_probe *probe);
 
 /* Loads the lines of the sets of this turn (a thread takes another turn each time, so that other lines of the pages get used). */
 void split_probe_prime(const struct split_probe *probe, uint32_t turn);
 /* Loads them again: how many of `*lines` were gone. */
 uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines);
+
+/* A fresh section of how many kilobytes displaces this share (0 to 1) of the lines, by calibration? Saturates at both ends. */
+double split_probe_kilobytes(const struct split_probe *probe, double displaced);
+/* The share that tells sections of `small` from `large` kilobytes best, both of them calibrated sizes; -1: they are not. */
+double split_probe_threshold(const struct split_probe *probe, uint32_t small, uint32_t large);
 
 /* ---- the analyzer's side ---- */
 
@@ -89,15 +105,18 @@ struct split_probe_options {
 enum split_probe_outcome {
   SPLIT_PROBE_FULL_SETS = 0,
   SPLIT_PROBE_RANDOM_LINES =
-      1, /* no sets were found in time: published are random lines, which tell 512 KB from 2 MB only */
+      1, /* no sets were found in time: published are random lines, which tell 512 KB from 4 MB only */
   SPLIT_PROBE_IMPOSSIBLE =
-      2 /* no time stamp counter, no memory, or timing makes no sense here; *reason says which */
+      2 /* no time stamp counter, no memory, no file, or timing makes no sense here; *reason says which */
 };
-/* Finds, calibrates and publishes: writes beside and renames. Takes seconds; runs on the calling thread's CPU. */
+/* Finds, calibrates and publishes: writes beside and renames. Takes seconds; runs on the calling thread's CPU (pinned meanwhile).
+ * *reason is never NULL afterwards: "" if all is well, else what is wrong or blunter. */
 enum split_probe_outcome split_probe_publish(const char *directory,
                                              const struct split_probe_options *options,
                                              const char **reason);
-/* Are the published sets still full sets? The share of sets that are, 0 to 1. Milliseconds. */
+/* Are the published sets still full sets? The share of sets that are, 0 to 1; random lines: always 1. Milliseconds. */
 double split_probe_verify(const struct split_probe *probe);
+/* Keeps the published pages where they are, as far as the kernel grants it (mlock): for whoever serves them. 0, or -1: not granted. */
+int split_probe_hold(const struct split_probe *probe);
 
 #endif

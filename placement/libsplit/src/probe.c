@@ -1,0 +1,237 @@
+#include "probe_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+
+/* So often lines are loaded to settle in their set: the policy of replacement is not LRU. Right after 3 passes, a tenth of the shots
+ * finds more than 12 % of the lines gone, after 8 it is 3 %; the further passes hit, and cost 40 ns each. */
+enum { PASSES = 8 };
+
+void split_probe_boot_id(char boot_id[40]) {
+  memset(boot_id, 0, 40);
+  const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  if (read(file, boot_id, 36) != 36) memset(boot_id, 0, 40);
+  (void)close(file);
+}
+
+static const char *points_problem(const struct split_probe_header *header) {
+  if (header->points > SPLIT_PROBE_POINTS)
+    return "probe.segment: its calibration is out of bounds; let the analyzer publish anew";
+  uint32_t before = 0;
+  for (uint32_t i = 0; i < header->points; i++) {
+    const struct split_probe_point *point = &header->point[i];
+    const float low = point->displaced_p10, middle = point->displaced_median,
+                high = point->displaced_p90;
+    /* Written so that a NaN fails. */
+    if (!(low >= 0 && low <= middle && middle <= high && high <= 1) || point->kilobytes <= before)
+      return "probe.segment: its calibration makes no sense; let the analyzer publish anew";
+    before = point->kilobytes;
+  }
+  return NULL;
+}
+
+const char *split_probe_header_problem(const struct split_probe_header *header,
+                                       uint64_t file_size) {
+  if (header->magic != SPLIT_PROBE_MAGIC)
+    return "probe.segment is no probe segment; remove it, and let the analyzer publish anew";
+  if (header->version != SPLIT_PROBE_VERSION || header->header_size != SPLIT_PROBE_HEADER_SIZE)
+    return "probe.segment is of another version; use the analyzer that belongs to this libsplit";
+  if (header->generation == 0 || header->generation % 2 != 0)
+    return "probe.segment was not finished; let the analyzer publish anew";
+  if (header->pages == 0 || header->pages > SPLIT_PROBE_PAGES_MAX ||
+      file_size != SPLIT_PROBE_HEADER_SIZE + (uint64_t)header->pages * SPLIT_PROBE_PAGE)
+    return "probe.segment has another size than it says; let the analyzer publish anew";
+  if (header->ways == 0 || header->ways > SPLIT_PROBE_WAYS_MAX || header->colours == 0 ||
+      header->colours > SPLIT_PROBE_COLOURS_MAX || header->lines_per_set == 0 ||
+      header->lines_per_set > header->ways || header->sets == 0 ||
+      header->sets > SPLIT_PROBE_SETS_MAX || header->hit_cycles == 0 ||
+      header->hit_cycles > 100000 || header->random_lines > 1)
+    return "probe.segment: its geometry is out of bounds; let the analyzer publish anew";
+  for (uint32_t colour = 0; colour < header->colours; colour++)
+    for (uint32_t way = 0; way <= header->ways; way++)
+      if (header->page[colour][way] >= header->pages)
+        return "probe.segment names pages beyond its end; let the analyzer publish anew";
+  char boot_id[40];
+  split_probe_boot_id(boot_id);
+  if (memcmp(boot_id, header->boot_id, sizeof(boot_id)) != 0)
+    return "probe.segment is of another boot of this machine; start the analyzer";
+  return points_problem(header);
+}
+
+void split_probe_view(struct split_probe *probe, const struct split_probe_header *header,
+                      const unsigned char *pages) {
+  *probe = (struct split_probe){.pages = pages, .header = *header};
+  for (uint32_t colour = 0; colour < header->colours; colour++)
+    for (uint32_t way = 0; way <= header->ways; way++)
+      probe->offset[colour][way] = (uint32_t)header->page[colour][way] * SPLIT_PROBE_PAGE;
+}
+
+/* A file that others could change or cut under us would be a way to crash us. */
+static const char *file_problem(int folder, int file, struct stat *status) {
+  struct stat folder_status;
+  if (fstat(file, status) != 0 || fstat(folder, &folder_status) != 0)
+    return "probe.segment cannot be looked at";
+  if (!S_ISREG(status->st_mode)) return "probe.segment is no file";
+  const bool trusted =
+      status->st_uid == 0 || status->st_uid == geteuid() || status->st_uid == folder_status.st_uid;
+  if (!trusted || (status->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return "probe.segment can be changed by others than its owner, or belongs to a stranger; "
+           "remove it, and let the analyzer publish anew";
+  if (status->st_size < SPLIT_PROBE_HEADER_SIZE)
+    return "probe.segment is cut off; let the analyzer publish anew";
+  return NULL;
+}
+
+static const char *map(int folder, struct split_probe **mapped) {
+  const int file = openat(folder, SPLIT_PROBE_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0)
+    return errno == ENOENT ? "there is no probe.segment yet; start the analyzer"
+                           : "probe.segment cannot be opened; see to the folder's rights";
+  struct stat status;
+  struct split_probe_header header;
+  const char *problem = file_problem(folder, file, &status);
+  if (problem == NULL && pread(file, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
+    problem = "probe.segment cannot be read";
+  if (problem == NULL) problem = split_probe_header_problem(&header, (uint64_t)status.st_size);
+  struct split_probe *probe = NULL;
+  void *pages = MAP_FAILED;
+  const size_t size = (size_t)status.st_size;
+  if (problem == NULL) {
+    probe = malloc(sizeof(*probe));
+    pages = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+    if (probe == NULL || pages == MAP_FAILED) {
+      problem = "no memory for the probe";
+      if (pages != MAP_FAILED) (void)munmap(pages, size);
+      free(probe);
+    }
+  }
+  (void)close(file);
+  if (problem != NULL) return problem;
+  split_probe_view(probe, &header, (const unsigned char *)pages + SPLIT_PROBE_HEADER_SIZE);
+  probe->mapped = pages;
+  probe->mapped_size = size;
+  *mapped = probe;
+  return NULL;
+}
+
+/* No page fault while a section is measured. Only the pages in use: the others are holes, and would become memory. */
+static void populate(const struct split_probe *probe) {
+  for (uint32_t colour = 0; colour < probe->header.colours; colour++)
+    for (uint32_t way = 0; way <= probe->header.ways; way++) {
+      const unsigned char *page = probe->pages + probe->offset[colour][way];
+      if (madvise((void *)(uintptr_t)page, SPLIT_PROBE_PAGE, MADV_POPULATE_READ) != 0)
+        split_probe_load(page);
+    }
+}
+
+struct split_probe *split_probe_open(const char *directory, const char **reason) {
+  const int before = errno;
+  const char *problem = split_probe_clock_problem();
+  struct split_probe *probe = NULL;
+  if (problem == NULL) {
+    const int folder = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    problem = folder < 0 ? "the folder of probe.segment is not there; start the analyzer"
+                         : map(folder, &probe);
+    if (folder >= 0) (void)close(folder);
+  }
+  if (probe != NULL) populate(probe);
+  if (reason != NULL) *reason = problem;
+  errno = before;
+  return probe;
+}
+
+void split_probe_close(struct split_probe *probe) {
+  if (probe == NULL) return;
+  const int before = errno;
+  (void)munmap(probe->mapped, probe->mapped_size);
+  free(probe);
+  errno = before;
+}
+
+uint64_t split_probe_generation(const struct split_probe *probe) {
+  return probe->header.generation;
+}
+uint32_t split_probe_cost_cycles(const struct split_probe *probe) {
+  return probe->header.cost_cycles;
+}
+const struct split_probe_header *split_probe_published(const struct split_probe *probe) {
+  return &probe->header;
+}
+
+/* A set of a turn: a colour, and which line of its pages. Turns go through all colours and, line by line, through their pages. */
+struct set {
+  const unsigned char *line;
+  const uint32_t *offset;
+};
+static inline struct set set_of(const struct split_probe *probe, uint32_t turn, uint32_t set) {
+  const uint32_t number = turn * probe->header.sets + set, colours = probe->header.colours;
+  const uint32_t colour = number % colours;
+  /* 37 is odd: all 64 lines come before the first comes again. 11: lines of a turn's sets differ, so that L1 has room for none. */
+  const uint32_t line = (number / colours * 37 + colour * 11) % SPLIT_PROBE_LINES;
+  return (struct set){.line = probe->pages + line * SPLIT_LINE, .offset = probe->offset[colour]};
+}
+
+void split_probe_prime(const struct split_probe *probe, uint32_t turn) {
+  const uint32_t sets = probe->header.sets, lines = probe->header.lines_per_set;
+  for (uint32_t i = 0; i < sets; i++) {
+    const struct set set = set_of(probe, turn, i);
+    for (uint32_t pass = 0; pass < PASSES; pass++)
+      for (uint32_t way = 0; way < lines; way++) split_probe_load(set.line + set.offset[way]);
+  }
+  split_probe_fence();
+}
+
+/* Backwards: the lines loaded last come first, so that a line that was gone pushes out the fewest that are still to be asked for. */
+uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
+  const uint32_t sets = probe->header.sets, per_set = probe->header.lines_per_set,
+                 limit = probe->header.hit_cycles;
+  uint32_t gone = 0;
+  const unsigned char warm[4] = {0};
+  (void)split_probe_timed_load(warm); /* see split_probe_timed_load_alone */
+  for (uint32_t i = sets; i-- > 0;) {
+    const struct set set = set_of(probe, turn, i);
+    for (uint32_t way = per_set; way-- > 0;)
+      gone += split_probe_timed_load(set.line + set.offset[way]) > limit;
+  }
+  *lines = sets * per_set;
+  return gone;
+}
+
+double split_probe_kilobytes(const struct split_probe *probe, double displaced) {
+  const struct split_probe_header *header = &probe->header;
+  double kilobytes = 0, share = 0;
+  for (uint32_t i = 0; i < header->points; i++) {
+    const struct split_probe_point *point = &header->point[i];
+    if (point->displaced_median >= displaced) {
+      const double span = (double)point->displaced_median - share;
+      const double part = span > 0 ? (displaced - share) / span : 0;
+      return kilobytes + (part > 0 ? part : 0) * (point->kilobytes - kilobytes);
+    }
+    kilobytes = point->kilobytes;
+    share = point->displaced_median > share ? point->displaced_median : share;
+  }
+  return kilobytes;
+}
+
+double split_probe_threshold(const struct split_probe *probe, uint32_t small, uint32_t large) {
+  double low = -1, high = -1;
+  for (uint32_t i = 0; i < probe->header.points; i++) {
+    const struct split_probe_point *point = &probe->header.point[i];
+    /* Medians: what else ran during calibration moves the other quantiles. */
+    if (point->kilobytes == small) low = point->displaced_median;
+    if (point->kilobytes == large) high = point->displaced_median;
+  }
+  return low < 0 || high < 0 ? -1 : (low + high) / 2;
+}

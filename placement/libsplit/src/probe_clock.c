@@ -1,0 +1,56 @@
+/*
+ * Whether times of single loads can be had here at all: asked before any of it is tried, since the wrong instruction is the end of
+ * the process.
+ */
+#include "probe_private.h"
+
+#if defined(__x86_64__)
+#include <asm/prctl.h>
+#include <cpuid.h>
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const char *split_probe_clock_problem(void) {
+  const int before = errno;
+  int mode = PR_TSC_ENABLE;
+  const char *problem = NULL;
+  /* A sandbox may have taken away CPUID or the time stamp counter: then they raise SIGSEGV. */
+  if (syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) == 0)
+    problem = "this process may not use CPUID; the probe is off";
+  else if (prctl(PR_GET_TSC, &mode, 0, 0, 0) == 0 && mode != PR_TSC_ENABLE)
+    problem = "this process may not read the time stamp counter; the probe is off";
+  errno = before;
+  if (problem != NULL) return problem;
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (d & 1u << 4) == 0)
+    return "this processor has no time stamp counter; the probe is off";
+  if (__get_cpuid(0x80000007, &a, &b, &c, &d) == 0 || (d & 1u << 8) == 0)
+    return "the time stamp counter of this processor changes its pace; the probe is off";
+  return NULL;
+}
+
+/* Fences on both sides: nothing before is counted, nothing runs ahead. A function of its own, not inline: all lines are timed by the
+ * same instructions at the same place. */
+uint32_t split_probe_timed_load(const unsigned char *line) {
+  uint32_t started, ended, high, value;
+  __asm__ volatile(
+      "lfence\n\trdtsc\n\tlfence\n\t"
+      "movl %%eax, %[started]\n\t"
+      "movl (%[line]), %[value]\n\t"
+      "lfence\n\trdtsc"
+      : [started] "=&r"(started), [value] "=&r"(value), "=&a"(ended), "=&d"(high)
+      : [line] "r"(line)
+      : "memory");
+  (void)value;
+  (void)high;
+  return ended - started;
+}
+#else
+uint32_t split_probe_timed_load(const unsigned char *line) {
+  split_probe_load(line);
+  return 0;
+}
+const char *split_probe_clock_problem(void) { return "the probe knows x86-64 processors only"; }
+#endif

@@ -1,0 +1,244 @@
+/*
+ * Which pages share the sets of L2? Group reduction (Vila, Koepf, Morales: Theory and practice of finding eviction sets, 2019): of
+ * pages that push a target out, leave away groups as long as the rest still does. What is left says which other pages are of the
+ * target's colour; of these, a smallest group that does not fit into its set has exactly one page more than there are ways.
+ *
+ * All tests are repeated: other work on the processor only ever adds misses, and the replacement policy is not LRU.
+ */
+#include "probe_discover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A group that overflows is sought among so many. */
+enum { MEMBERS_MOST = 2 * SPLIT_PROBE_WAYS_MAX };
+
+/* Of the pages of a pool, those that are of no known colour yet. */
+struct search {
+  struct split_pool *pool;
+  uint16_t *free;
+  uint32_t free_count;
+  uint16_t *set;     /* of pages that push a target out */
+  uint16_t *members; /* of the target's colour */
+};
+
+static bool late(const struct split_pool *pool) {
+  return split_discover_now_ns() >= pool->deadline_ns;
+}
+
+static inline const unsigned char *line_of(const struct split_pool *pool, uint16_t page) {
+  return pool->pages + (uint64_t)page * SPLIT_PROBE_PAGE + pool->line * SPLIT_LINE;
+}
+
+/* Does loading `set` push `target` out, again and again? The first passes do not count: what earlier tests left behind in the cache
+ * makes a set that is too small look large enough. A miss or two may be anybody's; a set that overflows by one line makes each of its
+ * lines miss in about every third pass. */
+static bool evicts(const struct split_pool *pool, const uint16_t *set, uint32_t count,
+                   uint16_t target) {
+  enum { WARM = 2, PASSES = 12, ENOUGH = 3 };
+  const unsigned char *line = line_of(pool, target);
+  uint32_t gone = 0;
+  for (uint32_t pass = 0; pass < WARM + PASSES && gone < ENOUGH; pass++) {
+    for (uint32_t i = 0; i < count; i++) split_probe_load(line_of(pool, set[i]));
+    split_probe_fence();
+    gone += split_probe_timed_load_alone(line) > pool->hit_cycles && pass >= WARM;
+  }
+  return gone == ENOUGH;
+}
+
+/* In at least `enough` of so many tries. */
+static bool evicts_often(const struct split_pool *pool, const uint16_t *set, uint32_t count,
+                         uint16_t target, uint32_t enough, uint32_t tries) {
+  uint32_t yes = 0;
+  for (uint32_t try = 0; try < tries && yes < enough && yes + tries >= enough + try; try++)
+    yes += evicts(pool, set, count, target);
+  return yes == enough;
+}
+
+static void move_to_end(uint16_t *set, uint32_t count, uint32_t from, uint32_t length) {
+  for (uint32_t i = 0; i < length; i++) { /* swaps: nothing is lost if the group has to stay */
+    const uint32_t a = from + length - 1 - i, b = count - 1 - i;
+    const uint16_t kept = set[a];
+    set[a] = set[b];
+    set[b] = kept;
+  }
+}
+
+/* What is left of pages that push a target out: a few too many do no harm, and the last ones are the hardest to tell. */
+static uint32_t small_enough(const struct split_pool *pool) {
+  return pool->ways * 3 < MEMBERS_MOST ? pool->ways * 3 : MEMBERS_MOST - 4;
+}
+
+/* Makes `set` small while it pushes `target` out; returns its size. What is left away stays in `set`, behind: so that it can be taken
+ * back when a test was wrong. */
+static uint32_t reduce(struct split_pool *pool, uint16_t *set, uint32_t count, uint16_t target) {
+  enum { STEPS = 1024, BACK = 20 };
+  uint32_t before[STEPS], steps = 0, back = 0, groups = pool->ways + 1;
+  while (count > small_enough(pool) && steps < STEPS && !late(pool)) {
+    if (groups > count) groups = count;
+    const uint32_t length = (count + groups - 1) / groups;
+    const uint32_t parts = (count + length - 1) / length;
+    const uint32_t first = (uint32_t)(split_random_next(&pool->random) % parts);
+    bool smaller = false;
+    for (uint32_t i = 0; i < parts && !smaller; i++) {
+      const uint32_t from = (first + i) % parts * length;
+      const uint32_t size = from + length > count ? count - from : length;
+      move_to_end(set, count, from, size);
+      /* Twice: of so many tests, some would be taken in by what else runs here. */
+      smaller = evicts_often(pool, set, count - size, target, 2, 2);
+      if (!smaller) continue;
+      before[steps++] = count;
+      count -= size;
+    }
+    if (smaller) continue;
+    if (!evicts_often(pool, set, count, target, 2, 3)) {
+      if (steps == 0 || back++ == BACK) break;
+      count = before[--steps];
+    } else if (length == 1) {
+      break;
+    } else {
+      groups *= 2;
+    }
+  }
+  return count;
+}
+
+static uint32_t misses(const struct split_pool *pool, const uint16_t *set, uint32_t count,
+                       uint32_t line) {
+  uint32_t offsets[MEMBERS_MOST];
+  for (uint32_t i = 0; i < count; i++) offsets[i] = (uint32_t)set[i] * SPLIT_PROBE_PAGE;
+  return split_discover_misses(pool->pages, offsets, count, line, pool->hit_cycles);
+}
+
+/* Twice: pages dropped for a wrong answer do not come back. */
+static bool overflows(const struct split_pool *pool, const uint16_t *set, uint32_t count) {
+  return split_discover_overflows(misses(pool, set, count, pool->line)) &&
+         split_discover_overflows(misses(pool, set, count, pool->line));
+}
+
+/* A smallest group of `members` that does not fit: all of one colour, one more than there are ways. */
+static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32_t count,
+                              struct split_colour *colour) {
+  uint16_t set[MEMBERS_MOST];
+  split_random_shuffle(&pool->random, members, count);
+  uint32_t size = 0;
+  bool over = false;
+  while (!over && size < count && size < MEMBERS_MOST) {
+    set[size] = members[size];
+    size++;
+    over = size > 2 && overflows(pool, set, size);
+  }
+  if (!over) return false;
+  /* A page without which it still overflows is of another colour, or one too many. */
+  for (bool dropped = true; dropped && !late(pool);) {
+    dropped = false;
+    for (uint32_t i = size; i-- > 0 && size > 2;) {
+      uint16_t rest[MEMBERS_MOST];
+      memcpy(rest, set, size * sizeof(set[0]));
+      memmove(rest + i, rest + i + 1, (size - i - 1) * sizeof(set[0]));
+      if (!overflows(pool, rest, size - 1)) continue;
+      dropped = true;
+      size--;
+      memcpy(set, rest, size * sizeof(set[0]));
+    }
+  }
+  if (size < 3 || size > SPLIT_PROBE_WAYS_MAX + 1) return false;
+  colour->ways = size - 1;
+  memcpy(colour->page, set, size * sizeof(set[0]));
+  return true;
+}
+
+/* At other lines of the pages too, one page less fits and all together do not. */
+static bool holds_at_other_lines(struct split_pool *pool, const struct split_colour *colour) {
+  for (uint32_t i = 0; i < 3; i++) {
+    const uint32_t line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
+    if (!split_discover_fits(misses(pool, colour->page, colour->ways, line)) ||
+        !split_discover_overflows(misses(pool, colour->page, colour->ways + 1, line)))
+      return false;
+  }
+  return true;
+}
+
+/* Takes the pages of a colour out of those that are free. */
+static void take_out(struct search *search, const struct split_colour *colour) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < search->free_count; i++) {
+    const uint16_t page = search->free[i];
+    bool of_it = false;
+    for (uint32_t way = 0; way <= colour->ways; way++) of_it |= colour->page[way] == page;
+    if (!of_it && !evicts_often(search->pool, colour->page, colour->ways + 1, page, 1, 4))
+      search->free[kept++] = page;
+  }
+  search->free_count = kept;
+}
+
+static bool find_colour(struct search *search, struct split_colour *colour) {
+  struct split_pool *pool = search->pool;
+  split_random_shuffle(&pool->random, search->free, search->free_count);
+  const uint16_t target = search->free[0];
+  uint32_t count = search->free_count - 1;
+  memcpy(search->set, search->free + 1, count * sizeof(search->set[0]));
+  if (!evicts(pool, search->set, count, target)) return false;
+  count = reduce(pool, search->set, count, target);
+  if (count >= MEMBERS_MOST) return false; /* got stuck: disturbed */
+  uint32_t members = 0;
+  search->members[members++] = target;
+  for (uint32_t i = 0; i < count; i++) search->members[members++] = search->set[i];
+  /* The rest of `set` still is in it, behind: what was left away. */
+  for (uint32_t i = count; i < search->free_count - 1; i++)
+    if (evicts_often(pool, search->set, count, search->set[i], 1, 3))
+      search->members[members++] = search->set[i];
+  for (uint32_t try = 0; try < 6 && !late(pool); try++)
+    if (smallest_overflow(pool, search->members, members, colour) &&
+        holds_at_other_lines(pool, colour))
+      return true;
+  return false;
+}
+
+static bool known(const struct split_pool *pool, const struct split_colour *found, uint32_t count,
+                  const struct split_colour *colour) {
+  for (uint32_t i = 0; i < count; i++)
+    if (evicts_often(pool, found[i].page, found[i].ways + 1, colour->page[0], 1, 4)) return true;
+  return false;
+}
+
+/* Keeps those colours that agree with most on how many ways there are; returns how many. */
+static uint32_t agreeing(struct split_colour *found, uint32_t count) {
+  uint32_t votes[SPLIT_PROBE_WAYS_MAX + 1] = {0}, ways = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (++votes[found[i].ways] > votes[ways]) ways = found[i].ways;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (found[i].ways == ways) found[kept++] = found[i];
+  return kept;
+}
+
+uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
+                                struct split_colour *found) {
+  struct search search = {.pool = pool};
+  uint16_t *pages = malloc(3 * (size_t)pool->count * sizeof(*pages));
+  if (pages == NULL) return 0;
+  search.free = pages;
+  search.set = pages + pool->count;
+  search.members = pages + 2 * (size_t)pool->count;
+  search.free_count = pool->count;
+  for (uint32_t i = 0; i < pool->count; i++) search.free[i] = (uint16_t)i;
+  if (wanted > SPLIT_PROBE_COLOURS_MAX) wanted = SPLIT_PROBE_COLOURS_MAX;
+
+  uint32_t count = 0, failures = 0;
+  while (failures < 60 && search.free_count > pool->ways + 1 && !late(pool)) {
+    struct split_colour colour;
+    pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
+    if (!find_colour(&search, &colour)) {
+      failures++;
+      continue;
+    }
+    if (!known(pool, found, count, &colour)) found[count++] = colour;
+    take_out(&search, &colour);
+    if (count < wanted) continue;
+    count = agreeing(found, count);
+    if (count == wanted) break;
+  }
+  free(pages);
+  return agreeing(found, count);
+}

@@ -1,0 +1,63 @@
+/*
+ * How the analyzer finds full sets, in rooms: time (what is a hit?), colours (which pages share sets?), calibrate (what does a share
+ * mean?), publish (the file). Not part of what servers load.
+ */
+#ifndef SPLIT_PROBE_DISCOVER_H
+#define SPLIT_PROBE_DISCOVER_H
+
+#include "probe_private.h"
+
+struct split_random {
+  uint64_t state; /* never 0 */
+};
+uint64_t split_random_next(struct split_random *random);
+void split_random_shuffle(struct split_random *random, uint16_t *numbers, uint32_t count);
+
+uint64_t split_discover_now_ns(void);
+/* Context switches of this thread so far: what was measured across one is worth nothing. */
+uint64_t split_discover_switches(void);
+
+/* What CPUID says of L2, or a guess where it says nothing. Only a beginning: sizes are bounded, ways get measured. */
+struct split_geometry {
+  uint32_t ways;
+  uint32_t kilobytes;
+};
+struct split_geometry split_discover_geometry(void);
+
+/* Pages among which sets are looked for. */
+struct split_pool {
+  const unsigned char *pages; /* all zero, mapped, each its own */
+  uint32_t count;
+  uint32_t ways;       /* expected */
+  uint32_t hit_cycles; /* see split_discover_hit_cycles */
+  uint32_t line;       /* the line of pages that is used */
+  uint64_t deadline_ns;
+  struct split_random random;
+};
+
+/* The time that tells L2 hits from misses; 0: these cannot be told apart, or the pages fit into the cache. */
+uint32_t split_discover_hit_cycles(struct split_pool *pool);
+
+/* How many lines are missed when the line `line` of `count` pages is loaded in turns, in SPLIT_MISS_PASSES passes: the median of
+ * several tries, since what else runs here spoils one or two of them, and a set that overflows does not do so at each pass. */
+#define SPLIT_MISS_PASSES 8
+uint32_t split_discover_misses(const unsigned char *pages, const uint32_t *offsets, uint32_t count,
+                               uint32_t line, uint32_t hit_cycles);
+/* Lines that fit into their set, and such that do not: between is neither. */
+static inline bool split_discover_fits(uint32_t misses) { return misses < SPLIT_MISS_PASSES / 2; }
+static inline bool split_discover_overflows(uint32_t misses) { return misses >= SPLIT_MISS_PASSES; }
+
+/* Pages that were seen to share sets: `ways` of them fit, one more does not. */
+struct split_colour {
+  uint32_t ways;
+  uint16_t page[SPLIT_PROBE_WAYS_MAX + 1];
+};
+/* Finds up to `wanted` colours, all with the same number of ways. Returns how many. */
+uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
+                                struct split_colour *found);
+
+/* Fills in the points and the cost of `header`, by synthetic sections between prime and count of `probe`. False: no memory. */
+bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,
+                              struct split_random *random, uint64_t deadline_ns);
+
+#endif

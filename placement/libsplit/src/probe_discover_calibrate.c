@@ -1,0 +1,99 @@
+/*
+ * What does a displaced share mean here, today? Synthetic sections of known size, each on fresh data, between prime and count.
+ * Thresholds follow from these points and nothing else; what is measured later has no part in them.
+ */
+#include "probe_discover.h"
+
+#include "kernels.h"
+
+#include <stdlib.h>
+
+static const uint32_t sizes[] = {16, 64, 128, 256, 512, 1024, 2048, 4096}; /* kilobytes */
+enum {
+  SIZES = sizeof(sizes) / sizeof(sizes[0]),
+  SHOTS = 90,
+  TRIES = 3 * SHOTS /* a shot across a context switch is none */
+};
+_Static_assert((int)SIZES <= SPLIT_PROBE_POINTS, "points have room");
+/* What the displaced share was found for: shapes with all kinds of prefetching. A chase misses the same lines, but takes long. */
+static const enum section_shape shapes[] = {SECTION_STREAM, SECTION_STREAM_WRITE, SECTION_GATHER};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+struct shots {
+  uint32_t count;
+  float displaced[SHOTS];
+  uint32_t cost[SHOTS];
+};
+
+static int by_share(const void *left, const void *right) {
+  const float a = *(const float *)left, b = *(const float *)right;
+  return (a > b) - (a < b);
+}
+static int by_cost(const void *left, const void *right) {
+  const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+  return (a > b) - (a < b);
+}
+
+static void shoot(const struct split_probe *probe, struct section_arena *arena,
+                  struct split_random *random, uint32_t kilobytes, struct shots *shots) {
+  const size_t bytes = (size_t)kilobytes * 1024;
+  void *memory = section_arena_fresh(arena, bytes);
+  if (memory == NULL || shots->count == SHOTS) return;
+  const uint32_t turn = (uint32_t)split_random_next(random);
+  const enum section_shape shape = shapes[split_random_next(random) % SHAPES];
+  const uint64_t seed = split_random_next(random);
+  uint32_t lines;
+  const uint64_t switches = split_discover_switches(), start = split_probe_cycles();
+  split_probe_prime(probe, turn);
+  const uint64_t primed = split_probe_cycles();
+  (void)section_pass(shape, memory, bytes, seed);
+  const uint64_t done = split_probe_cycles();
+  const uint32_t gone = split_probe_count(probe, turn, &lines);
+  const uint64_t end = split_probe_cycles();
+  if (split_discover_switches() != switches) return;
+  shots->displaced[shots->count] = (float)gone / (float)lines;
+  shots->cost[shots->count] = (uint32_t)(end - done + (primed - start));
+  shots->count++;
+}
+
+static struct split_probe_point point_of(struct shots *shots, uint32_t kilobytes) {
+  const uint32_t n = shots->count;
+  qsort(shots->displaced, n, sizeof(shots->displaced[0]), by_share);
+  return (struct split_probe_point){.kilobytes = kilobytes,
+                                    .shots = n,
+                                    .displaced_median = shots->displaced[n / 2],
+                                    .displaced_p10 = shots->displaced[n / 10],
+                                    .displaced_p90 = shots->displaced[n * 9 / 10]};
+}
+
+bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,
+                              struct split_random *random, uint64_t deadline_ns) {
+  struct section_arena arena;
+  struct shots *shots = calloc(SIZES, sizeof(*shots));
+  if (shots == NULL) return false;
+  if (!section_arena_open(&arena, (size_t)24 << 20)) {
+    free(shots);
+    return false;
+  }
+  uint16_t order[SIZES];
+  for (uint16_t i = 0; i < SIZES; i++) order[i] = i;
+  for (uint32_t try = 0; try < TRIES && split_discover_now_ns() < deadline_ns; try++) {
+    split_random_shuffle(random, order, SIZES); /* no size always follows the same */
+    for (uint32_t i = 0; i < SIZES; i++)
+      shoot(probe, &arena, random, sizes[order[i]], &shots[order[i]]);
+  }
+  header->points = 0;
+  for (uint32_t i = 0; i < SIZES; i++) {
+    if (shots[i].count < SHOTS / 3) continue; /* too disturbed: no point is better than a bad one */
+    header->point[header->points++] = point_of(&shots[i], sizes[i]);
+  }
+  /* Where half of the lines are gone: what a probe costs on the whole. */
+  struct shots *middle = &shots[SIZES / 2];
+  if (middle->count > 0) {
+    qsort(middle->cost, middle->count, sizeof(middle->cost[0]), by_cost);
+    header->cost_cycles = middle->cost[middle->count / 2];
+  }
+  section_arena_close(&arena);
+  free(shots);
+  return true;
+}

@@ -1,0 +1,314 @@
+/*
+ * The file. Sets are looked for among its own pages, since a page keeps its place in the cache only as long as it is the same page:
+ * the file exists first, without a name; what turned out useless is punched out, and what is left is given its name.
+ */
+#include "probe_discover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  SETS = 4, /* of a probe: 64 lines with 16 ways */
+  COLOURS = SPLIT_PROBE_COLOURS_MAX,
+  SECONDS = 10,
+  MOST_PAGES = 16384 /* 64 MB: if no load is slow among these, timing says nothing here */
+};
+
+struct publication {
+  int folder;
+  int file;
+  char name[40]; /* beside; "": the file has none yet */
+  unsigned char *mapped;
+  size_t size;
+  struct split_pool pool;
+  struct split_probe_header header;
+};
+
+/* Moved to another core, we would look for sets in two caches at once. */
+static bool pin(cpu_set_t *before) {
+  if (sched_getaffinity(0, sizeof(*before), before) != 0) return false;
+  const int cpu = sched_getcpu();
+  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(cpu, &here);
+  return sched_setaffinity(0, sizeof(here), &here) == 0;
+}
+
+/* Higher than any before of this boot, even if the file was lost: later times are higher. */
+static uint64_t next_generation(const struct publication *publication) {
+  uint64_t generation = split_discover_now_ns() & ~UINT64_C(1);
+  const int file =
+      openat(publication->folder, SPLIT_PROBE_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return generation;
+  struct split_probe_header before;
+  if (pread(file, &before, sizeof(before), 0) == (ssize_t)sizeof(before) &&
+      before.magic == SPLIT_PROBE_MAGIC &&
+      memcmp(before.boot_id, publication->header.boot_id, sizeof(before.boot_id)) == 0 &&
+      before.generation >= generation && before.generation < UINT64_MAX - 4)
+    generation = (before.generation & ~UINT64_C(1)) + 2;
+  (void)close(file);
+  return generation;
+}
+
+static void discard(struct publication *publication) {
+  if (publication->mapped != NULL) (void)munmap(publication->mapped, publication->size);
+  if (publication->file >= 0) (void)close(publication->file);
+  if (publication->name[0] != 0) (void)unlinkat(publication->folder, publication->name, 0);
+  publication->mapped = NULL;
+  publication->file = -1;
+  publication->name[0] = 0;
+}
+
+/* A file without a name vanishes with us, even if we are killed. Where there is no such thing: one with a name of our own. */
+static int new_file(struct publication *publication) {
+  int file = openat(publication->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0) return file;
+  (void)snprintf(publication->name, sizeof(publication->name), ".%s.%ld", SPLIT_PROBE_FILE,
+                 (long)getpid());
+  (void)unlinkat(publication->folder, publication->name, 0);
+  file =
+      openat(publication->folder, publication->name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0) publication->name[0] = 0;
+  return file;
+}
+
+/* A file of `pages` pages behind its header, mapped, each page there. */
+static bool lay_out(struct publication *publication, uint32_t pages) {
+  discard(publication);
+  publication->size = SPLIT_PROBE_HEADER_SIZE + (size_t)pages * SPLIT_PROBE_PAGE;
+  publication->file = new_file(publication);
+  if (publication->file < 0) return false;
+  /* Room is reserved: no reader will be killed (SIGBUS) since a disk is full. */
+  int failed = posix_fallocate(publication->file, 0, (off_t)publication->size);
+  void *mapped = failed != 0
+                     ? MAP_FAILED
+                     : mmap(NULL, publication->size, PROT_READ, MAP_SHARED, publication->file, 0);
+  if (mapped == MAP_FAILED) {
+    discard(publication);
+    return false;
+  }
+  publication->mapped = mapped;
+  (void)mlock(mapped, publication->size); /* refused: they stay where they are nearly as surely */
+  const unsigned char *first = publication->mapped + SPLIT_PROBE_HEADER_SIZE;
+  for (uint32_t page = 0; page < pages; page++)
+    split_probe_load(first + (size_t)page * SPLIT_PROBE_PAGE);
+  publication->pool.pages = first;
+  publication->pool.count = pages;
+  return true;
+}
+
+/* More and more pages, until they do not fit into the cache: what CPUID says of its size is not believed. */
+static const char *find_time_of_hits(struct publication *publication, uint32_t kilobytes) {
+  for (uint32_t pages = kilobytes / 2; pages <= MOST_PAGES; pages *= 2) {
+    if (!lay_out(publication, pages))
+      return "no room for a file with the probe's pages; see to the folder's rights and room";
+    publication->pool.hit_cycles = split_discover_hit_cycles(&publication->pool);
+    if (publication->pool.hit_cycles != 0) return NULL;
+  }
+  return "loads from L2 take as long as others here: nothing can be told from their times";
+}
+
+static void punch_out_unused(const struct publication *publication) {
+  static const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  const struct split_probe_header *header = &publication->header;
+  uint32_t from = 0;
+  while (from < header->pages) {
+    uint32_t next = header->pages; /* the first page in use, not before `from` */
+    for (uint32_t colour = 0; colour < header->colours; colour++)
+      for (uint32_t way = 0; way <= header->ways; way++)
+        if (header->page[colour][way] >= from && header->page[colour][way] < next)
+          next = header->page[colour][way];
+    if (next > from)
+      (void)fallocate(publication->file, mode,
+                      SPLIT_PROBE_HEADER_SIZE + (off_t)from * SPLIT_PROBE_PAGE,
+                      (off_t)(next - from) * SPLIT_PROBE_PAGE);
+    from = next + 1;
+  }
+}
+
+static void full_sets(struct split_probe_header *header, const struct split_colour *colours,
+                      uint32_t count) {
+  header->ways = colours[0].ways;
+  header->colours = count;
+  for (uint32_t i = 0; i < count; i++)
+    memcpy(header->page[i], colours[i].page, sizeof(header->page[i]));
+}
+
+/* As if 16 random pages were a colour: as many lines, each alone in its set. */
+static void random_lines(struct publication *publication) {
+  struct split_probe_header *header = &publication->header;
+  header->ways = 16;
+  header->colours = SETS;
+  header->random_lines = 1;
+  for (uint32_t colour = 0; colour < header->colours; colour++)
+    for (uint32_t way = 0; way <= header->ways; way++)
+      header->page[colour][way] =
+          (uint16_t)(split_random_next(&publication->pool.random) % publication->pool.count);
+}
+
+static void fill_in(struct publication *publication, const struct split_geometry *geometry,
+                    const struct split_colour *colours, uint32_t count) {
+  struct split_probe_header *header = &publication->header;
+  header->magic = SPLIT_PROBE_MAGIC;
+  header->version = SPLIT_PROBE_VERSION;
+  header->header_size = SPLIT_PROBE_HEADER_SIZE;
+  header->made_ns = split_discover_now_ns();
+  split_probe_boot_id(header->boot_id);
+  header->generation = next_generation(publication);
+  header->pages = publication->pool.count;
+  header->sets = SETS;
+  header->hit_cycles = publication->pool.hit_cycles;
+  header->l2_kilobytes = geometry->kilobytes;
+  if (count > 0)
+    full_sets(header, colours, count);
+  else
+    random_lines(publication);
+  header->lines_per_set = header->ways;
+}
+
+static bool give_name(struct publication *publication) {
+  if (fchmod(publication->file, 0644) != 0) return false;
+  if (publication->name[0] == 0) {
+    char self[40];
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", publication->file);
+    (void)snprintf(publication->name, sizeof(publication->name), ".%s.%ld", SPLIT_PROBE_FILE,
+                   (long)getpid());
+    (void)unlinkat(publication->folder, publication->name, 0);
+    if (linkat(AT_FDCWD, self, publication->folder, publication->name, AT_SYMLINK_FOLLOW) != 0) {
+      publication->name[0] = 0;
+      return false;
+    }
+  }
+  if (renameat(publication->folder, publication->name, publication->folder, SPLIT_PROBE_FILE) != 0)
+    return false;
+  publication->name[0] = 0;
+  return true;
+}
+
+/* *reason: why not, or what is blunter. */
+static enum split_probe_outcome publish(struct publication *publication,
+                                        const struct split_probe_options *options,
+                                        const char **reason) {
+  const uint64_t start = split_discover_now_ns();
+  const uint64_t seconds = options->seconds != 0 ? options->seconds : SECONDS;
+  const uint64_t deadline = start + seconds * UINT64_C(1000000000);
+  struct split_geometry geometry = split_discover_geometry();
+  struct split_pool *pool = &publication->pool;
+  pool->ways = options->ways != 0 ? options->ways : geometry.ways;
+  if (pool->ways > SPLIT_PROBE_WAYS_MAX) pool->ways = SPLIT_PROBE_WAYS_MAX;
+  pool->random.state = options->seed != 0 ? options->seed : UINT64_C(0x9e3779b97f4a7c15);
+  pool->deadline_ns = deadline - seconds * UINT64_C(300000000); /* the rest is for calibration */
+
+  *reason = find_time_of_hits(publication, geometry.kilobytes);
+  if (*reason != NULL) return SPLIT_PROBE_IMPOSSIBLE;
+  struct split_colour colours[COLOURS];
+  const uint32_t wanted =
+      options->colours == 0 || options->colours > COLOURS ? COLOURS : options->colours;
+  const uint32_t count = split_discover_colours(pool, wanted, colours);
+  fill_in(publication, &geometry, colours, count);
+  punch_out_unused(publication);
+
+  struct split_probe view;
+  split_probe_view(&view, &publication->header, pool->pages);
+  const bool calibrated =
+      split_discover_calibrate(&view, &publication->header, &pool->random, deadline);
+  const char *problem =
+      split_probe_header_problem(&publication->header, (uint64_t)publication->size);
+  if (!calibrated || publication->header.points < 2 || problem != NULL) {
+    *reason = !calibrated       ? "no memory to calibrate the probe with"
+              : problem == NULL ? "too much else ran here to calibrate the probe; try again later"
+                                : problem;
+    return SPLIT_PROBE_IMPOSSIBLE;
+  }
+  if (pwrite(publication->file, &publication->header, sizeof(publication->header), 0) !=
+          (ssize_t)sizeof(publication->header) ||
+      !give_name(publication)) {
+    *reason = "probe.segment cannot be written; see to the folder's rights and room";
+    return SPLIT_PROBE_IMPOSSIBLE;
+  }
+  if (count == 0) {
+    *reason =
+        "no full sets of L2 were found (too much else runs here, or its ways are hidden): "
+        "random lines take their place, which tell very large sections only";
+    return SPLIT_PROBE_RANDOM_LINES;
+  }
+  *reason = count < SETS ? "fewer colours of L2 were found than a probe uses: it is blunter" : "";
+  return SPLIT_PROBE_FULL_SETS;
+}
+
+enum split_probe_outcome split_probe_publish(const char *directory,
+                                             const struct split_probe_options *options,
+                                             const char **reason) {
+  const int before = errno;
+  const char *unused;
+  if (reason == NULL) reason = &unused;
+  enum split_probe_outcome outcome = SPLIT_PROBE_IMPOSSIBLE;
+  *reason = split_probe_clock_problem();
+  struct publication publication = {.file = -1};
+  publication.folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*reason == NULL && publication.folder < 0)
+    *reason = "the folder for probe.segment cannot be opened; make it";
+  if (*reason == NULL) {
+    cpu_set_t allowed;
+    const bool pinned = pin(&allowed);
+    outcome = publish(&publication, options, reason);
+    if (pinned) (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+  }
+  discard(&publication);
+  if (publication.folder >= 0) (void)close(publication.folder);
+  errno = before;
+  return outcome;
+}
+
+/* A foreign page only makes lines fit better, so that whether they do not is the question; that they fit has to be seen just once. */
+static bool is_full(const struct split_probe *probe, uint32_t colour, uint32_t try) {
+  const struct split_probe_header *header = &probe->header;
+  const uint32_t *offsets = probe->offset[colour];
+  const uint32_t line = (colour * 11 + try * 5 + 5) % SPLIT_PROBE_LINES;
+  for (int again = 0; again < 2; again++)
+    if (!split_discover_overflows(split_discover_misses(probe->pages, offsets, header->ways + 1,
+                                                        line, header->hit_cycles)))
+      return false;
+  return split_discover_fits(
+      split_discover_misses(probe->pages, offsets, header->ways, line, header->hit_cycles));
+}
+
+double split_probe_verify(const struct split_probe *probe) {
+  enum { TRIES = 8 };
+  if (probe->header.random_lines != 0) return 1;
+  const int before = errno;
+  cpu_set_t allowed;
+  const bool pinned = pin(&allowed);
+  bool full[SPLIT_PROBE_COLOURS_MAX] = {false};
+  uint32_t count = 0;
+  for (uint32_t try = 0; try < TRIES && count < probe->header.colours; try++) {
+    /* What disturbs often goes on for some milliseconds. */
+    if (try > 0) (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    for (uint32_t colour = 0; colour < probe->header.colours; colour++)
+      if (!full[colour] && is_full(probe, colour, try)) {
+        full[colour] = true;
+        count++;
+      }
+  }
+  if (pinned) (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+  errno = before;
+  return (double)count / probe->header.colours;
+}
+
+int split_probe_hold(const struct split_probe *probe) {
+  const int before = errno;
+  int held = 0;
+  for (uint32_t colour = 0; colour < probe->header.colours; colour++)
+    for (uint32_t way = 0; way <= probe->header.ways; way++)
+      if (mlock(probe->pages + probe->offset[colour][way], SPLIT_PROBE_PAGE) != 0) held = -1;
+  errno = before;
+  return held;
+}

@@ -1,0 +1,130 @@
+/*
+ * What is a hit? Times of single loads, and what they are compared with.
+ */
+#include "probe_discover.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+uint64_t split_random_next(struct split_random *random) { /* xorshift64*, Vigna 2016 */
+  uint64_t x = random->state;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  random->state = x;
+  return x * UINT64_C(0x2545f4914f6cdd1d) >> 16;
+}
+
+void split_random_shuffle(struct split_random *random, uint16_t *numbers, uint32_t count) {
+  for (uint32_t i = count; i > 1; i--) {
+    const uint32_t j = (uint32_t)(split_random_next(random) % i);
+    const uint16_t kept = numbers[i - 1];
+    numbers[i - 1] = numbers[j];
+    numbers[j] = kept;
+  }
+}
+
+uint64_t split_discover_now_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t split_discover_switches(void) {
+  struct rusage usage;
+  if (getrusage(RUSAGE_THREAD, &usage) != 0) return 0;
+  return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
+}
+
+struct split_geometry split_discover_geometry(void) {
+  struct split_geometry geometry = {.ways = 16, .kilobytes = 2048};
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  /* Intel's leaf 4; AMD's has the same form. */
+  static const unsigned leaves[] = {4, 0x8000001d};
+  for (unsigned i = 0; i < 2; i++)
+    for (unsigned cache = 0; cache < 8; cache++) {
+      if (__get_cpuid_count(leaves[i], cache, &a, &b, &c, &d) == 0 || (a & 31) == 0) break;
+      if ((a >> 5 & 7) != 2) continue;
+      const uint64_t ways = (b >> 22) + 1, partitions = (b >> 12 & 0x3ff) + 1,
+                     line = (b & 0xfff) + 1, sets = (uint64_t)c + 1;
+      const uint64_t kilobytes = ways * partitions * line * sets / 1024;
+      if (line != SPLIT_LINE || ways < 2 || ways > SPLIT_PROBE_WAYS_MAX || kilobytes < 128 ||
+          kilobytes > 16384)
+        continue;
+      return (struct split_geometry){.ways = (uint32_t)ways, .kilobytes = (uint32_t)kilobytes};
+    }
+#endif
+  return geometry;
+}
+
+static int by_size(const void *left, const void *right) {
+  const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+  return (a > b) - (a < b);
+}
+
+/* Times of the line `pool->line` of `count` pages in the last of a few passes, sorted. In random order: prefetchers know how to
+ * follow even steps from page to page. */
+static void time_pages(const struct split_pool *pool, const uint16_t *order, uint32_t count,
+                       uint32_t *times) {
+  const unsigned char *first = pool->pages + pool->line * SPLIT_LINE;
+  for (uint32_t pass = 0; pass < 4; pass++)
+    for (uint32_t i = 0; i < count; i++)
+      times[i] = split_probe_timed_load(first + (uint64_t)order[i] * SPLIT_PROBE_PAGE);
+  qsort(times, count, sizeof(times[0]), by_size);
+}
+
+/* Lines of so many pages at the same place: too many for a set of L1, and by far too few for the sets of L2 that they share. */
+enum { HITS = 64 };
+
+/* Between slow hits and quick misses; 0: too few miss, or both take about as long. */
+static uint32_t limit_between(struct split_pool *pool, uint16_t *order, uint32_t *times) {
+  split_random_shuffle(&pool->random, order, pool->count);
+  time_pages(pool, order, HITS, times);
+  const uint32_t hit = times[HITS / 2], slow_hit = times[HITS * 9 / 10];
+  time_pages(pool, order, pool->count, times);
+  uint32_t misses = 0;
+  while (misses < pool->count && times[pool->count - 1 - misses] > hit + hit / 2) misses++;
+  if (misses < pool->count / 2) return 0;
+  const uint32_t quick_miss = times[pool->count - misses + misses / 10];
+  /* Nearer to the misses: hits get slower while the other thread of a core works, misses never get quicker. */
+  return quick_miss > slow_hit + slow_hit / 4 ? slow_hit + (quick_miss - slow_hit) * 3 / 5 : 0;
+}
+
+uint32_t split_discover_hit_cycles(struct split_pool *pool) {
+  enum { TRIES = 16 };
+  uint32_t limits[TRIES], found = 0;
+  uint32_t *times = malloc(pool->count * sizeof(*times));
+  uint16_t *order = malloc(pool->count * sizeof(*order));
+  for (uint32_t i = 0; order != NULL && i < pool->count; i++) order[i] = (uint16_t)i;
+  for (uint32_t try = 0; times != NULL && order != NULL && try < TRIES; try++) {
+    pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
+    const uint32_t limit = limit_between(pool, order, times);
+    if (limit > 0) limits[found++] = limit;
+  }
+  free(times);
+  free(order);
+  if (found < TRIES / 2) return 0;
+  qsort(limits, found, sizeof(limits[0]), by_size);
+  return limits[found / 4]; /* of a quiet try: what else runs makes both slower */
+}
+
+uint32_t split_discover_misses(const unsigned char *pages, const uint32_t *offsets, uint32_t count,
+                               uint32_t line, uint32_t hit_cycles) {
+  enum { TRIES = 5 };
+  const unsigned char *first = pages + line * SPLIT_LINE;
+  uint32_t misses[TRIES] = {0};
+  for (uint32_t try = 0; try < TRIES; try++) {
+    for (uint32_t pass = 0; pass < 3; pass++)
+      for (uint32_t i = 0; i < count; i++) split_probe_load(first + offsets[i]);
+    for (uint32_t pass = 0; pass < SPLIT_MISS_PASSES; pass++)
+      for (uint32_t i = 0; i < count; i++)
+        misses[try] += split_probe_timed_load(first + offsets[i]) > hit_cycles;
+  }
+  qsort(misses, TRIES, sizeof(misses[0]), by_size);
+  return misses[TRIES / 2];
+}

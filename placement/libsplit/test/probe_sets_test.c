@@ -1,0 +1,229 @@
+/*
+ * The sets that are found on this machine, used as servers use them. Times are compared with each other, never with a clock; where
+ * the machine has no sets to be found, or too much else runs, that is said and skipped.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels.h"
+#include "probe_discover.h"
+#include "probe_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { SHOTS = 81, TRIES = 5 * SHOTS };
+
+static struct published machine;
+static struct section_arena arena;
+
+static int begin(void **state) {
+  (void)state;
+  if (!section_arena_open(&arena, (size_t)24 << 20)) return -1;
+  if (publish_once(&machine, 5) != 0) return -1;
+  print_message("published: outcome %d %s\n", machine.outcome, machine.reason);
+  return 0;
+}
+static int end(void **state) {
+  (void)state;
+  section_arena_close(&arena);
+  remove_folder(&machine);
+  return 0;
+}
+
+static struct split_probe *open_or_skip(bool full_sets) {
+  if (machine.outcome == SPLIT_PROBE_IMPOSSIBLE ||
+      (full_sets && machine.outcome != SPLIT_PROBE_FULL_SETS)) {
+    print_message("skipped: %s\n", machine.reason);
+    skip();
+  }
+  const char *reason = NULL;
+  struct split_probe *probe = split_probe_open(machine.folder, &reason);
+  if (probe == NULL) fail_msg("%s", reason);
+  return probe;
+}
+
+static int by_share(const void *left, const void *right) {
+  const double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+/* Median share that a section of so many kilobytes displaces; -1: too much else ran. */
+static double median_displaced(const struct split_probe *probe, uint32_t kilobytes) {
+  double shares[SHOTS];
+  uint32_t count = 0;
+  for (uint32_t try = 0; try < TRIES && count < SHOTS; try++) {
+    void *memory = section_arena_fresh(&arena, (size_t)kilobytes * 1024);
+    uint32_t lines;
+    const uint64_t switches = split_discover_switches();
+    split_probe_prime(probe, try);
+    (void)section_pass(try % 2 == 0 ? SECTION_STREAM : SECTION_GATHER, memory,
+                       (size_t)kilobytes * 1024, try);
+    const uint32_t gone = split_probe_count(probe, try, &lines);
+    if (split_discover_switches() == switches) shares[count++] = (double)gone / lines;
+  }
+  if (count < SHOTS) return -1;
+  qsort(shares, count, sizeof(shares[0]), by_share);
+  return shares[count / 2];
+}
+
+struct medians {
+  double small, middle, large;
+};
+static struct medians medians_of(const struct split_probe *probe) {
+  return (struct medians){median_displaced(probe, 16), median_displaced(probe, 512),
+                          median_displaced(probe, 4096)};
+}
+static bool disturbed(const struct medians *medians) {
+  return medians->small < 0 || medians->middle < 0 || medians->large < 0;
+}
+
+static void larger_sections_displace_more(void **state) {
+  (void)state;
+  struct split_probe *probe = open_or_skip(true);
+  const struct medians medians = medians_of(probe);
+  print_message("displaced by 16 KB %.2f, 512 KB %.2f, 4 MB %.2f\n", medians.small, medians.middle,
+                medians.large);
+  split_probe_close(probe);
+  if (disturbed(&medians)) {
+    print_message("skipped: too much else runs on this machine\n");
+    skip();
+  }
+  assert_true(medians.small < medians.middle);
+  assert_true(medians.middle < medians.large);
+}
+
+/* On every CPU in turn: sets are of addresses, not of a core. */
+static int judge_as_child(void) {
+  struct split_probe *probe = split_probe_open(machine.folder, NULL);
+  if (probe == NULL) return 1;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 2;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) return 2;
+    const struct medians medians = medians_of(probe);
+    if (disturbed(&medians)) return 77;
+    const double limit = split_probe_threshold(probe, 16, 4096);
+    if (!(medians.small < limit && limit < medians.large)) return 3;
+    if (!(medians.small < medians.middle && medians.middle < medians.large)) return 4;
+    if (cpu >= 3) break; /* large machines: a few will do */
+  }
+  split_probe_close(probe);
+  return 0;
+}
+
+static void another_process_judges_the_same_on_each_cpu(void **state) {
+  (void)state;
+  split_probe_close(open_or_skip(true));
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) _exit(judge_as_child());
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    print_message("skipped: too much else runs on this machine\n");
+    skip();
+  }
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* What verify says must depend on the pages: with one way of each colour exchanged for a page of another, no set is full. */
+static void verify_tells_full_sets_from_others(void **state) {
+  (void)state;
+  struct split_probe *probe = open_or_skip(true);
+  double full = 0;
+  for (int try = 0; try < 20 && full < 0.75; try++) full = split_probe_verify(probe);
+  print_message("verified: %.2f of %u colours\n", full, probe->header.colours);
+  const uint32_t colours = probe->header.colours;
+  const bool comparable = colours >= 2;
+  for (uint32_t colour = 0; comparable && colour < colours; colour += 2) {
+    const uint32_t other = (colour + 1) % colours;
+    for (uint32_t way = 0; way < 4; way++) {
+      const uint32_t kept = probe->offset[colour][way];
+      probe->offset[colour][way] = probe->offset[other][way];
+      probe->offset[other][way] = kept;
+    }
+  }
+  const double mixed = comparable ? split_probe_verify(probe) : 0;
+  split_probe_close(probe);
+  if (full < 0.75) {
+    print_message("skipped: too much else runs on this machine, or its memory moves\n");
+    skip();
+  }
+  if (comparable) assert_true(mixed < 0.5);
+}
+
+static void a_new_publication_is_a_new_generation(void **state) {
+  (void)state;
+  struct split_probe *before = open_or_skip(false);
+  cpu_set_t allowed, afterwards;
+  assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  const struct split_probe_options options = {.seconds = 2, .seed = 8, .colours = 1};
+  const char *reason = NULL;
+  errno = 1234;
+  const enum split_probe_outcome outcome = split_probe_publish(machine.folder, &options, &reason);
+  assert_int_equal(errno, 1234);
+  assert_int_equal(sched_getaffinity(0, sizeof(afterwards), &afterwards), 0);
+  assert_true(CPU_EQUAL(&allowed, &afterwards));
+  assert_non_null(reason);
+  if (outcome == SPLIT_PROBE_IMPOSSIBLE) {
+    print_message("skipped: %s\n", reason);
+    split_probe_close(before);
+    skip();
+  }
+  struct split_probe *after = split_probe_open(machine.folder, &reason);
+  assert_non_null(after);
+  assert_true(split_probe_generation(after) > split_probe_generation(before));
+  /* Whoever still has the old file goes on. */
+  uint32_t lines = 0;
+  split_probe_prime(before, 1);
+  assert_true(split_probe_count(before, 1, &lines) <= lines);
+  split_probe_close(before);
+  split_probe_close(after);
+}
+
+static void nothing_else_is_left_in_the_folder(void **state) {
+  (void)state;
+  DIR *folder = opendir(machine.folder);
+  assert_non_null(folder);
+  for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      assert_string_equal(entry->d_name, SPLIT_PROBE_FILE);
+  closedir(folder);
+}
+
+static void a_folder_that_cannot_be_written_is_said(void **state) {
+  (void)state;
+  const struct split_probe_options options = {.seconds = 1};
+  const char *reason = NULL;
+  assert_int_equal(split_probe_publish("/proc/self", &options, &reason), SPLIT_PROBE_IMPOSSIBLE);
+  assert_true(strlen(reason) > 0);
+  assert_int_equal(split_probe_publish("/nowhere/at/all", &options, &reason),
+                   SPLIT_PROBE_IMPOSSIBLE);
+  assert_true(strlen(reason) > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(larger_sections_displace_more),
+      cmocka_unit_test(another_process_judges_the_same_on_each_cpu),
+      cmocka_unit_test(verify_tells_full_sets_from_others),
+      cmocka_unit_test(a_new_publication_is_a_new_generation),
+      cmocka_unit_test(nothing_else_is_left_in_the_folder),
+      cmocka_unit_test(a_folder_that_cannot_be_written_is_said),
+  };
+  return cmocka_run_group_tests(tests, begin, end);
+}
