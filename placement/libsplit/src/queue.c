@@ -193,6 +193,19 @@ static bool is_home(const split_queue *queue, unsigned number, unsigned group) {
   return ((own | ~queue->plan.routed) >> group & 1) != 0;
 }
 
+/* Whether the worker's processors go on with work of their home (`busy`) or not. */
+static void note_busy(split_queue *queue, unsigned number, bool busy, uint64_t now) {
+  if (!split_queue_placed(queue)) return;
+  struct queue_scene *scene = &queue->scene[queue->domain_of[number]];
+  if (busy) {
+    if (scene->busy_since_ns == 0) scene->busy_since_ns = now;
+  } else if (scene->running == 0 && scene->busy_since_ns != 0) {
+    scene->busy_ns =
+        split_queue_mean(scene->busy_ns, scene->busy_count++, (double)(now - scene->busy_since_ns));
+    scene->busy_since_ns = 0;
+  }
+}
+
 static void *begin(split_queue *queue, unsigned number, unsigned group) {
   struct queue_worker *worker = &queue->worker[number];
   const struct queue_request taken = split_queue_lines_take(&queue->lines, group);
@@ -235,7 +248,8 @@ static void end(split_queue *queue, unsigned number, uint64_t now, uint64_t cpu_
   struct queue_kind *kind = &queue->plan.kinds[here.timed.code % QUEUE_KINDS];
   if (here.timed.on && here.timed.version == queue->version && kind->code == here.timed.code &&
       kind->group == here.timed.group)
-    split_queue_costs_learn(&queue->costs, kind, here.timed.before, cpu_ns - here.timed.cpu_ns);
+    split_queue_costs_learn(&queue->costs, kind, &queue->plan.groups[kind->group],
+                            here.timed.before, cpu_ns - here.timed.cpu_ns);
 }
 
 static void sleep_until(split_queue *queue, struct queue_sleeper *sleeper, uint64_t until) {
@@ -290,6 +304,7 @@ void *split_queue_take(split_queue *queue, unsigned number) {
       continue;
     }
     const unsigned group = split_queue_choose(queue, number, sleeper.asked_ns, now, &sleeper.due);
+    note_busy(queue, number, group != QUEUE_NO_GROUP && is_home(queue, number, group), now);
     if (group != QUEUE_NO_GROUP) {
       request = begin(queue, number, group);
       break;

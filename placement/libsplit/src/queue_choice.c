@@ -16,12 +16,13 @@ static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned gr
   const struct queue_scene *scene = &queue->scene[domain];
   if (scene->running >= split_queue_room(queue, domain))
     return (put > asked_ns ? put : asked_ns) + QUEUE_BLOCKED_NS;
-  uint64_t cost =
+  const uint64_t cost =
       split_queue_costs_of_theft(&queue->costs, split_queue_ran_before(queue, number), group);
+  uint64_t patience = split_queue_patience(cost, scene->busy_ns, queue->plan.groups[group].warm_ns);
   /* Somebody at home is on the way to it. */
-  if (queue->scene[owner].running < split_queue_room(queue, owner) && cost < QUEUE_WAKE_NS)
-    cost = QUEUE_WAKE_NS;
-  return (put > scene->idle_since_ns ? put : scene->idle_since_ns) + cost;
+  if (queue->scene[owner].running < split_queue_room(queue, owner) && patience < QUEUE_WAKE_NS)
+    patience = QUEUE_WAKE_NS;
+  return (put > scene->idle_since_ns ? put : scene->idle_since_ns) + patience;
 }
 
 unsigned split_queue_choose(const split_queue *queue, unsigned number, uint64_t asked_ns,

@@ -3,16 +3,18 @@
 /* The first values count alike, later ones by 1/16: what is learned follows a change within some tens of requests. */
 enum { WINDOW = 16 };
 
-static double toward(double mean, uint32_t count, double value) {
+double split_queue_mean(double mean, uint32_t count, double value) {
   return mean + (value - mean) / (count < WINDOW ? count + 1 : WINDOW);
 }
 
-void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind, unsigned before,
-                             uint64_t took_ns) {
+void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind,
+                             struct queue_group *group, unsigned before, uint64_t took_ns) {
   double took = (double)took_ns;
   if (before == kind->group || before == QUEUE_NO_GROUP) {
-    kind->warm_ns = toward(kind->warm_ns, kind->warm_count, took);
+    kind->warm_ns = split_queue_mean(kind->warm_ns, kind->warm_count, took);
     if (kind->warm_count < WINDOW) kind->warm_count++;
+    group->warm_ns = split_queue_mean(group->warm_ns, group->warm_count, took);
+    if (group->warm_count < WINDOW) group->warm_count++;
     return;
   }
   if (kind->warm_count < 4) return; /* beyond what? */
@@ -20,7 +22,7 @@ void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind,
   /* Kept below zero too, so that noise does not add up; one strange value (an interrupt, a page fault) shall not decide. */
   double limit = (double)QUEUE_LONGEST_PATIENCE_NS, extra = took - kind->warm_ns;
   extra = extra > limit ? limit : extra < -limit ? -limit : extra;
-  change->extra_ns = (float)toward((double)change->extra_ns, change->count, extra);
+  change->extra_ns = (float)split_queue_mean((double)change->extra_ns, change->count, extra);
   if (change->count < WINDOW) change->count++;
 }
 
@@ -31,4 +33,9 @@ uint64_t split_queue_costs_of_theft(const struct queue_costs *costs, unsigned be
   if (cost <= 0) return 0;
   uint64_t ns = (uint64_t)cost;
   return ns < QUEUE_LONGEST_PATIENCE_NS ? ns : QUEUE_LONGEST_PATIENCE_NS;
+}
+
+uint64_t split_queue_patience(uint64_t cost_ns, double busy_ns, double work_ns) {
+  if (busy_ns <= 0) return 0;
+  return (uint64_t)((double)cost_ns * busy_ns / (busy_ns + work_ns));
 }

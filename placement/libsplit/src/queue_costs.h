@@ -3,10 +3,12 @@
  * a worker waits before it steals.
  *
  * A theft costs twice: the stolen request finds none of its data in the thief's cache, and the thief's next request at home finds
- * less of its own. Both are CPU time beyond what such a request takes on a processor that ran its group before. Waiting costs the
- * processor's time too. When will work come home? Nobody knows; whoever waits as long as a theft would cost, and then steals, pays at
- * most twice what he would pay who knew (the ski rental problem; Zaharia et al. 2010 wait for locality alike). So where a theft
- * costs nothing (short requests, prefetched data) nobody waits, and where it costs 300 us a processor is idle so long at most.
+ * less of its own. Both are CPU time beyond what such a request takes on a processor that ran its group before; E is their sum.
+ * Waiting costs the processor's time too. Let B be for how long it works at home between two times of idleness, R how long these last,
+ * T the work that a theft gets done. Who waits is useful for B of each B + R, who steals at once for B + T of each B + T + E. So to steal
+ * is better if R > E B / (B + T). When will work come home? Nobody knows; whoever waits as long as that, and then steals, loses at most
+ * twice what he would lose who knew (the ski rental problem; Zaharia et al. 2010 wait for locality alike). So nobody waits where a theft
+ * costs nothing (short requests, prefetched data), nor where there is hardly any work at home.
  *
  * Plain data; not for several threads.
  */
@@ -29,12 +31,16 @@ struct queue_costs {
   } change[QUEUE_GROUPS][QUEUE_GROUPS];
 };
 
-/* A request of `kind` took so much CPU time; its processor had run group `before` (QUEUE_NO_GROUP: nothing yet). */
-void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind, unsigned before,
-                             uint64_t took_ns);
+/* A request of `kind`, of `group`, took so much CPU time; its processor had run group `before` (QUEUE_NO_GROUP: nothing yet). */
+void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind,
+                             struct queue_group *group, unsigned before, uint64_t took_ns);
 
-/* What a theft from `group` costs on a processor that ran `before` last. */
+/* E: what a theft from `group` costs on a processor that ran `before` last. */
 uint64_t split_queue_costs_of_theft(const struct queue_costs *costs, unsigned before,
                                     unsigned group);
+/* How long to wait before a theft: E, B, T. */
+uint64_t split_queue_patience(uint64_t cost_ns, double busy_ns, double work_ns);
+/* The mean of the latest values, of which there were `count` before this one. */
+double split_queue_mean(double mean, uint32_t count, double value);
 
 #endif

@@ -30,6 +30,10 @@ struct queue_scene {
   uint32_t running;
   uint8_t before; /* the group that ran last, if the domain is one processor */
   uint64_t idle_since_ns;
+  /* For how long it works at home from one idleness, or theft, to the next. */
+  uint64_t busy_since_ns; /* 0: it does not, now */
+  double busy_ns;
+  uint32_t busy_count;
 };
 
 struct split_queue {

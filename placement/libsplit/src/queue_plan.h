@@ -38,6 +38,8 @@ struct queue_group {
   struct queue_cpus cpus;
   uint64_t last_put_ns;
   uint32_t kinds; /* so many of those remembered are in it */
+  uint32_t warm_count;
+  double warm_ns; /* what its requests take where it ran before */
   bool refused;   /* the kernel would not have it: no such processors for us */
   uint8_t domain; /* if it is among `routed` */
 };

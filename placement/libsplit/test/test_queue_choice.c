@@ -21,7 +21,8 @@ static int set_up(void **state) {
     split_queue_plan_learn(&queue->plan, split_queue_plan_kind(&queue->plan, 2 + group), &decided);
   }
   split_queue_plan_lay_out(&queue->plan, 6, &queue->allowed, 4, queue->domain_of);
-  for (int domain = 0; domain < 2; domain++) queue->scene[domain].before = QUEUE_NO_GROUP;
+  for (int domain = 0; domain < 2; domain++)
+    queue->scene[domain] = (struct queue_scene){.before = QUEUE_NO_GROUP, .busy_ns = 1};
   *state = queue;
   return 0;
 }
@@ -62,7 +63,8 @@ static void a_theft_waits_as_long_as_it_costs(void **state) {
   uint64_t due;
   /* CPU 0 ran clean requests, and idles since 1 ms; CPU 1 is at work. A dirty request there: nothing for it, 0.3 ms for the clean
    * one that follows. */
-  queue->scene[0] = (struct queue_scene){.before = CLEAN, .idle_since_ns = MILLISECOND};
+  queue->scene[0] =
+      (struct queue_scene){.before = CLEAN, .busy_ns = 1, .idle_since_ns = MILLISECOND};
   queue->scene[1] = (struct queue_scene){.before = DIRTY, .running = 2};
   cost(queue, DIRTY, CLEAN, 300000);
   put(queue, DIRTY, MILLISECOND / 2);
@@ -77,7 +79,8 @@ static void a_theft_waits_as_long_as_it_costs(void **state) {
 static void a_new_request_waits_too(void **state) {
   split_queue *queue = *state;
   uint64_t due;
-  queue->scene[0] = (struct queue_scene){.before = CLEAN, .idle_since_ns = MILLISECOND};
+  queue->scene[0] =
+      (struct queue_scene){.before = CLEAN, .busy_ns = 1, .idle_since_ns = MILLISECOND};
   queue->scene[1] = (struct queue_scene){.before = DIRTY, .running = 1};
   cost(queue, CLEAN, DIRTY, 100000);
   cost(queue, DIRTY, CLEAN, 300000);
@@ -89,7 +92,7 @@ static void a_new_request_waits_too(void **state) {
 static void where_it_costs_nothing_nobody_waits(void **state) {
   split_queue *queue = *state;
   uint64_t due;
-  queue->scene[0] = (struct queue_scene){.before = CLEAN, .idle_since_ns = 100};
+  queue->scene[0] = (struct queue_scene){.before = CLEAN, .busy_ns = 1, .idle_since_ns = 100};
   queue->scene[1] = (struct queue_scene){.before = DIRTY, .running = 1};
   cost(queue, CLEAN, DIRTY, -500);
   cost(queue, DIRTY, CLEAN, 400);
@@ -115,6 +118,25 @@ static void a_busy_processor_is_no_place_for_thefts(void **state) {
   assert_int_equal(choice(queue, 0, 2 * MILLISECOND, 3 * MILLISECOND, &due), QUEUE_NO_GROUP);
   assert_int_equal(due, 2 * MILLISECOND + QUEUE_BLOCKED_NS);
   assert_int_equal(choice(queue, 0, 2 * MILLISECOND, 7 * MILLISECOND, &due), DIRTY);
+}
+
+/* 0.3 ms of cost, 1 ms of work at home at a time: 0.2 ms before a theft of 0.5 ms of work, 0.1 ms before one of 2 ms. */
+static void the_less_work_at_home_the_sooner_it_is_left(void **state) {
+  split_queue *queue = *state;
+  uint64_t due;
+  queue->scene[0] =
+      (struct queue_scene){.before = CLEAN, .busy_ns = 1e6, .idle_since_ns = MILLISECOND};
+  queue->scene[1] = (struct queue_scene){.before = DIRTY, .running = 2};
+  cost(queue, DIRTY, CLEAN, 300000);
+  put(queue, DIRTY, MILLISECOND);
+  queue->plan.groups[DIRTY].warm_ns = 5e5;
+  (void)choice(queue, 0, MILLISECOND, MILLISECOND, &due);
+  assert_int_equal(due, MILLISECOND + 200000);
+  queue->plan.groups[DIRTY].warm_ns = 2e6;
+  (void)choice(queue, 0, MILLISECOND, MILLISECOND, &due);
+  assert_int_equal(due, MILLISECOND + 100000);
+  queue->scene[0].busy_ns = 0;
+  assert_int_equal(choice(queue, 0, MILLISECOND, MILLISECOND, &due), DIRTY);
 }
 
 static void at_the_end_all_help(void **state) {
@@ -160,18 +182,19 @@ static void a_thief_is_woken_to_set_its_alarm_once(void **state) {
 static void costs_are_what_requests_take_longer(void **state) {
   split_queue *queue = *state;
   struct queue_kind *kind = split_queue_plan_kind(&queue->plan, 2);
-  split_queue_costs_learn(&queue->costs, kind, DIRTY, 250000); /* longer than what? */
+  struct queue_group *group = &queue->plan.groups[CLEAN];
+  split_queue_costs_learn(&queue->costs, kind, group, DIRTY, 250000); /* longer than what? */
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, DIRTY, CLEAN), 0);
-  for (int i = 0; i < 16; i++) split_queue_costs_learn(&queue->costs, kind, CLEAN, 100000);
-  split_queue_costs_learn(&queue->costs, kind, DIRTY, 250000);
+  for (int i = 0; i < 16; i++) split_queue_costs_learn(&queue->costs, kind, group, CLEAN, 100000);
+  split_queue_costs_learn(&queue->costs, kind, group, DIRTY, 250000);
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, DIRTY, CLEAN), 150000);
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, CLEAN, DIRTY), 150000); /* and back */
-  split_queue_costs_learn(&queue->costs, kind, DIRTY, 150000);
+  split_queue_costs_learn(&queue->costs, kind, group, DIRTY, 150000);
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, DIRTY, CLEAN), 100000);
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, CLEAN, CLEAN), 0);
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, QUEUE_NO_GROUP, CLEAN), 0);
   for (int i = 0; i < 100; i++)
-    split_queue_costs_learn(&queue->costs, kind, DIRTY, UINT64_C(1) << 40);
+    split_queue_costs_learn(&queue->costs, kind, group, DIRTY, UINT64_C(1) << 40);
   assert_in_range(split_queue_costs_of_theft(&queue->costs, DIRTY, CLEAN),
                   QUEUE_LONGEST_PATIENCE_NS - QUEUE_LONGEST_PATIENCE_NS / 100,
                   QUEUE_LONGEST_PATIENCE_NS);
@@ -186,6 +209,7 @@ int main(void) {
       TEST(where_it_costs_nothing_nobody_waits),
       TEST(who_is_on_the_way_home_is_waited_for),
       TEST(a_busy_processor_is_no_place_for_thefts),
+      TEST(the_less_work_at_home_the_sooner_it_is_left),
       TEST(at_the_end_all_help),
       TEST(home_is_woken_first_the_latest_sleeper),
       TEST(a_thief_is_woken_to_set_its_alarm_once),
