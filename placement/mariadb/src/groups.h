@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Groups of the thread pool as class queues (thread_handling=pool-of-threads, policy `soft`).
+ *
+ * A connection belongs to group (its id modulo thread_pool_size) as long as it lives, and only threads of that group work for it: a
+ * plugin can send no statement to another group. What it can do is to let the threads of a group run where most of the group's work
+ * belongs. Each second the time of each group is divided among the class queues that the analyzer made (decision.queue):
+ *
+ *   a queue with at least GROUPS_DOMINANT of the group's time  ->  the group's threads are bound to that queue's cores,
+ *                                                                   each when it begins its next statement
+ *   no such queue, or cores that idle while others are full    ->  they run anywhere
+ *
+ * So it pays where clients are of one kind each (a reporting tool on its own connections beside a web tier's), and does nothing where
+ * every connection sends everything. Without the pool, or under another policy, nothing of this happens.
+ */
+#ifndef SPLIT_MARIADB_GROUPS_H
+#define SPLIT_MARIADB_GROUPS_H
+
+#include <stdbool.h>
+
+#include "server.h"
+#include "split.h"
+
+void groups_switch(bool on);
+
+/* Whether the server has a thread pool and uses it. */
+bool groups_are_pool(void);
+
+/* A statement of a connection begins, or has ended as one of this kind, on this thread. */
+void groups_begin(MYSQL_THD thd);
+void groups_end(MYSQL_THD thd, split_code_id code);
+
+/* So many groups are bound now. */
+unsigned groups_bound(void);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the server sees of us: the plugin's declaration, its settings, what SHOW STATUS says.
+ *
+ * A plugin cannot be taken out of sessions that use it, so it is switched by split_engine and not by UNINSTALL.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "groups.h"
+#include "sections.h"
+#include "server.h"
+#include "split.h"
+
+/* enum_policy: what is done with what the analyzer says. */
+enum { POLICY_OBSERVE, POLICY_FOLLOW };
+
+static char engine = 1;
+static char *directory;
+static unsigned app_id, related_app_id, kinds, probe_budget;
+static unsigned long policy, backend;
+static char thread_groups = 1;
+
+static split_app_id application; /* 0: the library stays off */
+
+/* The server's log is what it writes to stderr; its own functions for that are not for plugins. */
+static void say(const char *severity, const char *text) {
+  char when[32];
+  time_t now = time(NULL);
+  struct tm local;
+  localtime_r(&now, &local);
+  strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+  fprintf(stderr, "%s 0 [%s] split: %s\n", when, severity, text);
+}
+
+static void set(enum split_setting setting, int64_t value) { split_set(setting, &value); }
+
+/* Settings ---------------------------------------------------------------------------------- */
+
+static void update_engine(MYSQL_THD thd, struct st_mysql_sys_var *variable, void *target,
+                          const void *value) {
+  (void)thd, (void)variable;
+  char on = *(const char *)value;
+  *(char *)target = on;
+  if (application == 0) return;
+  sections_switch(on != 0);
+  set(SPLIT_COLLECT, on != 0);
+  say("Note", on ? "switched on" : "switched off; all threads have their affinity back");
+}
+
+static void update_policy(MYSQL_THD thd, struct st_mysql_sys_var *variable, void *target,
+                          const void *value) {
+  (void)thd, (void)variable;
+  *(unsigned long *)target = *(const unsigned long *)value;
+  set(SPLIT_PLACE, policy == POLICY_FOLLOW);
+}
+
+static void update_thread_groups(MYSQL_THD thd, struct st_mysql_sys_var *variable, void *target,
+                                 const void *value) {
+  (void)thd, (void)variable;
+  *(char *)target = *(const char *)value;
+  groups_switch(thread_groups != 0);
+}
+
+static void update_probe_budget(MYSQL_THD thd, struct st_mysql_sys_var *variable, void *target,
+                                const void *value) {
+  (void)thd, (void)variable;
+  *(unsigned *)target = *(const unsigned *)value;
+  set(SPLIT_PROBE_BUDGET, probe_budget);
+}
+
+static const char *policies[] = {"observe", "follow", NULL};
+static TYPELIB policies_type = {2, "split_policies", policies, NULL};
+static const char *backends[] = {"auto", "pmu", "probe", "none", NULL}; /* as enum split_backend */
+static TYPELIB backends_type = {4, "split_backends", backends, NULL};
+
+static MYSQL_SYSVAR_BOOL(
+    engine, engine, PLUGIN_VAR_OPCMDARG,
+    "Whether statements are measured, and threads placed. Switched off, threads get their "
+    "affinity back at once",
+    NULL, update_engine, 1);
+static MYSQL_SYSVAR_STR(
+    directory, directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "Folder of the segments, the analyzer's too; empty: the environment's SPLIT_DIRECTORY, else "
+    "/run/hardmeter-split",
+    NULL, NULL, "");
+static MYSQL_SYSVAR_UINT(
+    app_id, app_id, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "Id of this server, to tell it from others on the machine; 0: made from its name", NULL, NULL,
+    0, 0, (1u << 24) - 1, 0);
+static MYSQL_SYSVAR_UINT(related_app_id, related_app_id, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                         "Id of the web server whose pages send the statements; 0: none", NULL,
+                         NULL, 0, 0, (1u << 24) - 1, 0);
+static MYSQL_SYSVAR_UINT(
+    kinds, kinds, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "How many kinds of statements are told apart; all others are counted as one", NULL, NULL, 1024,
+    64, 65536, 0);
+static MYSQL_SYSVAR_ENUM(
+    backend, backend, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "What measures beside cycles: the processor's counters, the occupancy probe, nothing", NULL,
+    NULL, 0, &backends_type);
+static MYSQL_SYSVAR_ENUM(
+    policy, policy, PLUGIN_VAR_RQCMDARG,
+    "observe: threads are never moved. follow: they are where the analyzer says", NULL,
+    update_policy, POLICY_FOLLOW, &policies_type);
+static MYSQL_SYSVAR_BOOL(
+    thread_groups, thread_groups, PLUGIN_VAR_OPCMDARG,
+    "With thread_handling=pool-of-threads: whether the threads of a group may be bound to the "
+    "cores of the class of statements that takes most of the group's time",
+    NULL, update_thread_groups, 1);
+static MYSQL_SYSVAR_UINT(
+    probe_budget, probe_budget, PLUGIN_VAR_RQCMDARG,
+    "What probing may cost, in millionths of the processors' time; 0: nothing is probed", NULL,
+    update_probe_budget, 5000, 0, 1000000, 0);
+
+static struct st_mysql_sys_var *settings[] = {
+    MYSQL_SYSVAR(engine),       MYSQL_SYSVAR(directory),
+    MYSQL_SYSVAR(app_id),       MYSQL_SYSVAR(related_app_id),
+    MYSQL_SYSVAR(kinds),        MYSQL_SYSVAR(backend),
+    MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(thread_groups),
+    MYSQL_SYSVAR(probe_budget), NULL};
+
+/* SHOW STATUS LIKE 'split%' ----------------------------------------------------------------- */
+
+static int show_number(struct st_mysql_show_var *variable, void *buffer, uint64_t value) {
+  variable->type = SHOW_ULONGLONG;
+  variable->value = buffer;
+  *(unsigned long long *)buffer = value;
+  return 0;
+}
+
+#define SHOW_COUNT(name)                                                                  \
+  static int show_##name(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer, \
+                         struct system_status_var *status, enum enum_var_type scope) {    \
+    (void)thd, (void)status, (void)scope;                                                 \
+    struct split_counts counts = {0};                                                     \
+    split_counts(&counts);                                                                \
+    return show_number(variable, buffer, counts.name);                                    \
+  }
+SHOW_COUNT(sections)
+SHOW_COUNT(kinds)
+SHOW_COUNT(moves)
+SHOW_COUNT(probes)
+SHOW_COUNT(without_room)
+SHOW_COUNT(bad_origins)
+
+static int show_app_id(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
+                       struct system_status_var *status, enum enum_var_type scope) {
+  (void)thd, (void)status, (void)scope;
+  return show_number(variable, buffer, application);
+}
+
+static int show_abandoned(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
+                          struct system_status_var *status, enum enum_var_type scope) {
+  (void)thd, (void)status, (void)scope;
+  return show_number(variable, buffer, sections_abandoned());
+}
+
+static int show_bound_groups(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
+                             struct system_status_var *status, enum enum_var_type scope) {
+  (void)thd, (void)status, (void)scope;
+  return show_number(variable, buffer, groups_bound());
+}
+
+static int show_analyzer(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
+                         struct system_status_var *status, enum enum_var_type scope) {
+  (void)thd, (void)status, (void)scope;
+  struct split_counts counts = {0};
+  split_counts(&counts);
+  variable->type = SHOW_CHAR;
+  variable->value = buffer;
+  strcpy(buffer, counts.analyzer ? "running" : "absent");
+  return 0;
+}
+
+static int show_problem(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
+                        struct system_status_var *status, enum enum_var_type scope) {
+  (void)thd, (void)status, (void)scope;
+  variable->type = SHOW_CHAR;
+  variable->value = buffer;
+  snprintf(buffer, SHOW_VAR_FUNC_BUFF_SIZE, "%s", split_problem());
+  return 0;
+}
+
+#define STATUS(name) \
+  { "split_" #name, (void *)show_##name, SHOW_FUNC }
+static struct st_mysql_show_var status[] = {
+    STATUS(abandoned),    STATUS(analyzer), STATUS(app_id),       STATUS(bad_origins),
+    STATUS(bound_groups), STATUS(kinds),    STATUS(moves),        STATUS(probes),
+    STATUS(problem),      STATUS(sections), STATUS(without_room), {NULL, NULL, SHOW_UNDEF}};
+
+/* The plugin -------------------------------------------------------------------------------- */
+
+static void notify(MYSQL_THD thd, unsigned event_class, const void *event) {
+  sections_event(thd, event_class, event);
+}
+
+/* Never fails: a server shall start whatever is amiss with its measurements. */
+static int init(void *plugin) {
+  (void)plugin;
+  if (directory != NULL && directory[0] != '\0') split_configure(directory);
+  set(SPLIT_HASH_SIZE, kinds);
+  set(SPLIT_BACKEND, (int64_t)backend);
+  application = split_init_named("mariadb", app_id, related_app_id, SPLIT_KEY_TEXT);
+  if (application == 0) {
+    say("Warning", split_problem());
+    return 0;
+  }
+  set(SPLIT_COLLECT, engine != 0);
+  set(SPLIT_PLACE, policy == POLICY_FOLLOW);
+  set(SPLIT_PROBE_BUDGET, probe_budget);
+  groups_switch(thread_groups != 0);
+  sections_switch(engine != 0);
+  char text[128];
+  snprintf(text, sizeof text, "version %s, application %" PRIx32 "%s", split_version(), application,
+           engine ? "" : ", switched off by split_engine");
+  say("Note", text);
+  if (split_problem()[0] != '\0') say("Note", split_problem());
+  return 0;
+}
+
+static int deinit(void *plugin) {
+  (void)plugin;
+  sections_switch(false);
+  split_close();
+  application = 0;
+  return 0;
+}
+
+static struct st_mysql_audit descriptor = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    NULL,
+    notify,
+    {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_TABLE_CLASSMASK |
+     MYSQL_AUDIT_CONNECTION_CLASSMASK}};
+
+#define SPLIT_PLUGIN_VERSION 0x0001
+#pragma GCC visibility push(default) /* what the server looks up by name; all else is hidden */
+maria_declare_plugin(split){
+    MYSQL_AUDIT_PLUGIN,
+    &descriptor,
+    "split",
+    "Hardmeter",
+    "Measures what each kind of statement does to the caches, and places it",
+    PLUGIN_LICENSE_GPL,
+    init,
+    deinit,
+    SPLIT_PLUGIN_VERSION,
+    status,
+    settings,
+    "0.1",
+    MariaDB_PLUGIN_MATURITY_EXPERIMENTAL,
+} maria_declare_plugin_end;
+#pragma GCC visibility pop

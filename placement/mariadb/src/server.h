@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What we use of the server: its headers, and what it exports without a header for plugins.
+ */
+#ifndef SPLIT_MARIADB_SERVER_H
+#define SPLIT_MARIADB_SERVER_H
+
+#include <stddef.h>
+
+/* Not ours to mend: warnings in there stay in there. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <mysql/plugin.h>
+#include <mysql/plugin_audit.h>
+#pragma GCC diagnostic pop
+
+#if MYSQL_AUDIT_INTERFACE_VERSION != 0x0302
+#error "this plugin is made for MariaDB's audit interface 0x0302 (MariaDB 10.2 to 11)"
+#endif
+
+struct server_text {
+  char *text;
+  size_t length;
+};
+
+/* The text of the statement that `thd` works on; to be asked by its own thread only. Weak: a server that does not export it gives
+ * prepared statements their kind when they end instead of when they begin. */
+extern struct server_text *thd_query_string(MYSQL_THD thd) __attribute__((weak));
+
+/* Of the thread pool, if the server has one: how many groups there are, and whether it is in use (2). Weak, too. */
+extern unsigned threadpool_size __attribute__((weak));
+extern unsigned long thread_handling __attribute__((weak));
+#define SERVER_THREAD_POOL 2
+
+#endif

@@ -1,0 +1,330 @@
+/*
+ * Statements become sections: which hook begins one, and which ends it.
+ *
+ *   simple       analyze ── plan ── start ── run ──────────── finish ── end        one message
+ *   extended     analyze │  plan ── start │ run ──────────── finish ── end         Parse │ Bind │ Execute ... Sync
+ *                        begin            begin, if the client let us wait here
+ *                                                 end of SELECT    end of what writes (its triggers are in finish)
+ *
+ * Rules, and what they are for:
+ *   - Only the outermost statement of a client's backend is a section; what its functions and triggers execute is part of it. The
+ *     statements of a procedure and of DO are outermost ones: the procedure itself is none (utility statements are none), and so are
+ *     the queries within EXPLAIN ANALYZE, EXECUTE, CREATE TABLE AS and COPY.
+ *   - A section never waits for the client: rows that are fetched from a cursor later are sections of the same kind, each FETCH one.
+ *   - An error ends the section, and it counts, if execution had begun; else it is dropped. Errors jump over us: transaction callbacks
+ *     tell of them.
+ *   - Parallel workers are other processes, and do not measure: what they do is not in the section of their leader.
+ */
+#include "extension.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "optimizer/planner.h"
+#include "parser/analyze.h"
+#include "parser/parsetree.h"
+#include "tcop/utility.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "fingerprint.h"
+#include "origin.h"
+#include "split.h"
+
+#define NOTE_LENGTH 63 /* as long as the library keeps (SPLIT_NOTE_TEXT) */
+#define NOTE_TABLES 3
+#define CODES 65536 /* as many kinds as there can be (SPLIT_HASH_SIZE) */
+/* A client that sends Bind and Execute together lets no millisecond pass between them. */
+#define PIPELINED_US 1000
+
+static post_parse_analyze_hook_type previous_analyze = NULL;
+static planner_hook_type previous_planner = NULL;
+static ExecutorStart_hook_type previous_start = NULL;
+static ExecutorRun_hook_type previous_run = NULL;
+static ExecutorFinish_hook_type previous_finish = NULL;
+static ExecutorEnd_hook_type previous_end = NULL;
+static ProcessUtility_hook_type previous_utility = NULL;
+
+/* How many planners and executors are at work within each other. */
+static int depth = 0;
+
+static struct {
+  bool open;
+  uint64 query_id;
+  QueryDesc *query;    /* NULL: is not executed yet */
+  TimestampTz touched; /* when planning or starting was over; 0: has not come so far */
+  split_code_id code;
+  split_section section;
+} own;
+
+/* Kinds whose text this backend has given to the library: a bit each. */
+static uint64 noted[CODES / 64];
+
+static bool is_outermost(void) {
+  return split_ready && split_engine && depth == 0 && MyBackendType == B_BACKEND;
+}
+
+/* Beginning and ending ---------------------------------------------------------------------- */
+
+static void forget(void) {
+  if (own.open) split_cancel(&own.section);
+  own.open = false;
+}
+
+static void end(void) {
+  split_finish(&own.section);
+  own.open = false;
+}
+
+/* For a statement without an id (compute_query_id is off): FNV-1a of its fingerprint. */
+static uint64 id_of_text(const char *text, size_t length) {
+  char fingerprint[SQL_FINGERPRINT_LENGTH];
+  size_t next, end_at = sql_fingerprint(SQL_POSTGRES, text, length, fingerprint, &next);
+  uint64 hash = UINT64CONST(0xcbf29ce484222325);
+  for (size_t i = 0; i < end_at; i++)
+    hash = (hash ^ (unsigned char)fingerprint[i]) * UINT64CONST(0x100000001b3);
+  return hash == 0 ? 1 : hash;
+}
+
+/* The statement within the text of its packet. */
+static const char *statement_in(const char *text, int location, int length, size_t *result) {
+  size_t whole = strlen(text), from = location > 0 ? (size_t)location : 0;
+  if (from > whole) from = whole;
+  *result = length > 0 && (size_t)length <= whole - from ? (size_t)length : whole - from;
+  return text + from;
+}
+
+static void begin(uint64 query_id, const char *text, int location, int length) {
+  const char *origin;
+  size_t statement_length, origin_length;
+
+  forget();
+  own.query_id = query_id;
+  own.query = NULL;
+  own.touched = 0;
+  if (text == NULL) text = "";
+  const char *statement = statement_in(text, location, length, &statement_length);
+  uint64 key = query_id != 0 ? query_id : id_of_text(statement, statement_length);
+  own.code = split_begin(&own.section, 0, &key, sizeof key);
+  own.open = true;
+  /* Of the packet: a comment behind the last semicolon is meant for all of it. */
+  origin_length = sql_origin(statement, (size_t)(text + strlen(text) - statement), &origin);
+  if (origin_length > 0) split_note_section(&own.section, SPLIT_NOTE_ORIGIN, origin, origin_length);
+}
+
+/* Whether the client has had the word since planning or starting was over. */
+static bool has_waited(void) {
+  return own.touched != 0 && GetCurrentStatementStartTimestamp() > own.touched + PIPELINED_US;
+}
+
+/* Notes ------------------------------------------------------------------------------------- */
+
+static const char *verb_of(const QueryDesc *query) {
+  switch (query->operation) {
+    case CMD_SELECT: return "select";
+    case CMD_INSERT: return "insert";
+    case CMD_UPDATE: return "update";
+    case CMD_DELETE: return "delete";
+    default: return "merge";
+  }
+}
+
+/* "select accounts,branches: select a.bid from ...": tables first, since the text is cut. */
+static void note_text(const QueryDesc *query) {
+  char note[NOTE_LENGTH + 1], fingerprint[SQL_FINGERPRINT_LENGTH];
+  int length, tables = 0;
+  ListCell *cell;
+
+  if (own.code <= SPLIT_CODE_OTHER || own.code >= CODES ||
+      noted[own.code / 64] & UINT64CONST(1) << own.code % 64)
+    return;
+  noted[own.code / 64] |= UINT64CONST(1) << own.code % 64;
+  length = snprintf(note, sizeof note, "%s", verb_of(query));
+  foreach (cell, query->plannedstmt->rtable) {
+    const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+    char *name;
+    if (entry->rtekind != RTE_RELATION || tables == NOTE_TABLES || length >= NOTE_LENGTH) continue;
+    name = get_rel_name(entry->relid);
+    if (name == NULL) continue;
+    length += snprintf(note + length, sizeof note - (size_t)length, "%s%s",
+                       tables++ == 0 ? " " : ",", name);
+    pfree(name);
+  }
+  size_t statement_length, next;
+  const char *statement = statement_in(query->sourceText, query->plannedstmt->stmt_location,
+                                       query->plannedstmt->stmt_len, &statement_length);
+  /* Not of EXPLAIN, PREPARE and the like: the kind is that of the query within. */
+  enum sql_verb verb = sql_verb(SQL_POSTGRES, statement, statement_length);
+  if (length < NOTE_LENGTH - 2 && verb != SQL_OTHER && verb != SQL_CREATE) {
+    size_t written = sql_fingerprint(SQL_POSTGRES, statement, statement_length, fingerprint, &next);
+    length +=
+        snprintf(note + length, sizeof note - (size_t)length, ": %.*s", (int)written, fingerprint);
+  }
+  split_note_section(&own.section, SPLIT_NOTE_TEXT, note,
+                     length < NOTE_LENGTH ? (size_t)length : NOTE_LENGTH);
+}
+
+/* Hooks ------------------------------------------------------------------------------------- */
+
+/* In the simple protocol planning and execution follow at once. Elsewhere parameters are possible, and their types are found out by a
+ * hook of the parser: there nobody knows when the statement will be executed. */
+static void analyze(ParseState *state, Query *query, JumbleState *jumble) {
+  if (previous_analyze) previous_analyze(state, query, jumble);
+  if (!is_outermost() || query->commandType == CMD_UTILITY || state->p_paramref_hook != NULL)
+    return;
+  begin((uint64)query->queryId, state->p_sourcetext, query->stmt_location, query->stmt_len);
+}
+
+static PlannedStmt *plan(Query *query, const char *text, int cursor_options,
+                         ParamListInfo parameters) {
+  PlannedStmt *result;
+  const volatile bool outermost = is_outermost() && query->commandType != CMD_UTILITY;
+
+  if (outermost &&
+      (!own.open || own.query != NULL || own.query_id != (uint64)query->queryId || has_waited()))
+    begin((uint64)query->queryId, text, query->stmt_location, query->stmt_len);
+  depth++;
+  PG_TRY();
+  {
+    result = previous_planner ? previous_planner(query, text, cursor_options, parameters)
+                              : standard_planner(query, text, cursor_options, parameters);
+  }
+  PG_FINALLY();
+  { depth--; }
+  PG_END_TRY();
+  if (outermost && own.open) own.touched = GetCurrentTimestamp();
+  return result;
+}
+
+static void begin_query(QueryDesc *query) {
+  begin((uint64)query->plannedstmt->queryId, query->sourceText, query->plannedstmt->stmt_location,
+        query->plannedstmt->stmt_len);
+}
+
+static void start(QueryDesc *query, int flags) {
+  const volatile bool outermost = is_outermost();
+
+  if (outermost) {
+    if (!own.open || own.query != NULL || own.query_id != (uint64)query->plannedstmt->queryId ||
+        has_waited())
+      begin_query(query);
+    own.query = query;
+  }
+  if (previous_start)
+    previous_start(query, flags);
+  else
+    standard_ExecutorStart(query, flags);
+  if (!outermost || !own.open || own.query != query) return;
+  if (flags & EXEC_FLAG_EXPLAIN_ONLY) {
+    forget();
+    return;
+  }
+  note_text(query);
+  own.touched = GetCurrentTimestamp();
+}
+
+/* What a SELECT leaves for later is taking down its plan, whenever the client closes it. */
+static bool is_over_when_run(const QueryDesc *query) {
+  return query->operation == CMD_SELECT && !query->plannedstmt->hasModifyingCTE;
+}
+
+static void run(RUN_PARAMETERS) {
+  const volatile bool outermost = is_outermost();
+
+  if (outermost && (!own.open || own.query != query || has_waited())) {
+    begin_query(query);
+    own.query = query;
+  }
+  depth++;
+  PG_TRY();
+  {
+    if (previous_run)
+      previous_run(RUN_ARGUMENTS);
+    else
+      standard_ExecutorRun(RUN_ARGUMENTS);
+  }
+  PG_FINALLY();
+  { depth--; }
+  PG_END_TRY();
+  if (outermost && own.open && own.query == query) {
+    if (is_over_when_run(query))
+      end();
+    else
+      own.touched = 0; /* finishing follows in the same message */
+  }
+}
+
+static void finish(QueryDesc *query) {
+  depth++;
+  PG_TRY();
+  {
+    if (previous_finish)
+      previous_finish(query);
+    else
+      standard_ExecutorFinish(query);
+  }
+  PG_FINALLY();
+  { depth--; }
+  PG_END_TRY();
+  if (depth == 0 && own.open && own.query == query) end();
+}
+
+/* A plan that was started and never run: a cursor nobody fetched from. */
+static void take_down(QueryDesc *query) {
+  if (depth == 0 && own.open && own.query == query) forget();
+  if (previous_end)
+    previous_end(query);
+  else
+    standard_ExecutorEnd(query);
+}
+
+/* What a utility statement has planned or started and not run (DECLARE CURSOR, EXPLAIN) is no section. */
+static void utility(PlannedStmt *statement, const char *text, bool read_only_tree,
+                    ProcessUtilityContext context, ParamListInfo parameters,
+                    QueryEnvironment *environment, DestReceiver *receiver,
+                    QueryCompletion *completion) {
+  if (previous_utility)
+    previous_utility(statement, text, read_only_tree, context, parameters, environment, receiver,
+                     completion);
+  else
+    standard_ProcessUtility(statement, text, read_only_tree, context, parameters, environment,
+                            receiver, completion);
+  if (depth == 0) forget();
+}
+
+static void after_error(void) {
+  if (!own.open) return;
+  if (own.query != NULL)
+    end();
+  else
+    forget();
+}
+
+static void transaction_ended(XactEvent event, void *argument) {
+  if (event == XACT_EVENT_ABORT) after_error();
+}
+
+/* With savepoints an error ends a subtransaction only. One within a function was caught there: depth tells. */
+static void subtransaction_ended(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+                                 void *argument) {
+  if (event == SUBXACT_EVENT_ABORT_SUB && depth == 0) after_error();
+}
+
+void sections_install(void) {
+  previous_analyze = post_parse_analyze_hook;
+  post_parse_analyze_hook = analyze;
+  previous_planner = planner_hook;
+  planner_hook = plan;
+  previous_start = ExecutorStart_hook;
+  ExecutorStart_hook = start;
+  previous_run = ExecutorRun_hook;
+  ExecutorRun_hook = run;
+  previous_finish = ExecutorFinish_hook;
+  ExecutorFinish_hook = finish;
+  previous_end = ExecutorEnd_hook;
+  ExecutorEnd_hook = take_down;
+  previous_utility = ProcessUtility_hook;
+  ProcessUtility_hook = utility;
+  RegisterXactCallback(transaction_ended, NULL);
+  RegisterSubXactCallback(subtransaction_ended, NULL);
+}

@@ -1,0 +1,68 @@
+/*
+ * A background worker in place of the library's own thread: gives backends their affinity back that a dead or silent analyzer left
+ * narrowed, and tells the library what the configuration says, on behalf of all processes.
+ */
+#include "extension.h"
+
+#include <dlfcn.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+
+#include "split.h"
+
+#define ROUND_MS 500 /* an affinity is back within 2 s of the analyzer's death: stale after 1.5 s */
+#define RESTART_S 5
+
+PGDLLEXPORT void split_worker_main(Datum argument);
+
+static void follow_settings(void) {
+  int64_t collect = split_engine, place = split_place, budget = split_probe_budget;
+  split_set(SPLIT_COLLECT, &collect);
+  split_set(SPLIT_PLACE, &place);
+  split_set(SPLIT_PROBE_BUDGET, &budget);
+}
+
+void split_worker_main(Datum argument) {
+  pqsignal(SIGHUP, SignalHandlerForConfigReload);
+  pqsignal(SIGTERM, die);
+  BackgroundWorkerUnblockSignals();
+  for (;;) {
+    WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ROUND_MS,
+              PG_WAIT_EXTENSION);
+    ResetLatch(MyLatch);
+    CHECK_FOR_INTERRUPTS();
+    if (ConfigReloadPending) {
+      ConfigReloadPending = false;
+      ProcessConfigFile(PGC_SIGHUP);
+      follow_settings();
+    }
+    split_release_stale();
+  }
+}
+
+/* The server loads the library anew in the worker: from where it was loaded first, or, where that is too long to say, by its name. */
+static void library_name(char *name, size_t room) {
+  Dl_info self;
+  bool known = dladdr((const void *)&split_worker_main, &self) != 0 && self.dli_fname[0] == '/' &&
+               strlen(self.dli_fname) < room;
+  snprintf(name, room, "%s", known ? self.dli_fname : "split");
+}
+
+void worker_register(void) {
+  BackgroundWorker worker = {0};
+  worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+  worker.bgw_start_time = BgWorkerStart_PostmasterStart;
+  worker.bgw_restart_time = RESTART_S;
+  library_name(worker.bgw_library_name, sizeof worker.bgw_library_name);
+  snprintf(worker.bgw_function_name, sizeof worker.bgw_function_name, "split_worker_main");
+  snprintf(worker.bgw_name, sizeof worker.bgw_name, "split placement");
+  snprintf(worker.bgw_type, sizeof worker.bgw_type, "split placement");
+  RegisterBackgroundWorker(&worker);
+}
