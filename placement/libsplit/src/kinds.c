@@ -1,11 +1,8 @@
-/* Kinds: from keys to code ids. */
-#include "hash.h"
-#include "process.h"
+#include "kinds.h"
 
-#include <string.h>
+#include "cycles.h"
 
-/* So many places are looked at: in a full table an unknown key costs that much, and no more. */
-#define PLACES 32
+#include <stdbool.h>
 
 static bool legible(unsigned char byte) { return byte >= 0x20 && byte != 0x7f; }
 
@@ -27,59 +24,43 @@ static uint32_t digits_of(uint64_t number, char digits[20]) {
 }
 
 /* The place is ours by its hash; now it gets words, unless somebody was faster. */
-static void describe(struct split_kind *kind, uint64_t number, const char *text, size_t length) {
+static void describe(struct split_kind *kind, const struct split_key *key) {
   uint32_t state = SPLIT_KIND_FREE;
   if (!atomic_compare_exchange_strong(&kind->state, &state, SPLIT_KIND_CLAIMED)) return;
   char digits[20];
-  if (!text) {
-    length = digits_of(number, digits);
-    text = digits;
-  }
-  kind->key_number = number;
+  kind->key_number = key->number;
   kind->first_seen_ns = split_clock_ns(CLOCK_MONOTONIC);
-  kind->label_length = copy_legible(kind->label, SPLIT_LABEL_LENGTH, text, length);
+  kind->label_length =
+      key->text
+          ? copy_legible(kind->label, SPLIT_LABEL_LENGTH, key->text, key->length)
+          : copy_legible(kind->label, SPLIT_LABEL_LENGTH, digits, digits_of(key->number, digits));
   atomic_store_explicit(&kind->state, SPLIT_KIND_READY, memory_order_release);
 }
 
 /* Looks into the shared table: what stands at this place, or shall stand there from now on? */
-static uint64_t settle(struct split_mapping *mapping, uint32_t code, uint64_t hash, uint64_t number,
-                       const char *text, size_t length) {
+static uint64_t settle(struct split_mapping *mapping, uint32_t code, const struct split_key *key) {
   struct split_kind *kind = &mapping->kinds[code];
   uint64_t there = 0;
-  if (atomic_compare_exchange_strong(&kind->key_hash, &there, hash)) {
+  if (atomic_compare_exchange_strong(&kind->key_hash, &there, key->hash)) {
     atomic_fetch_add_explicit(&mapping->header->kinds_used, 1, memory_order_relaxed);
-    there = hash;
+    there = key->hash;
   }
-  if (there == hash) describe(kind, number, text, length);
+  if (there == key->hash) describe(kind, key);
   atomic_store_explicit(&mapping->known[code], there, memory_order_relaxed);
   return there;
 }
 
-uint32_t split_kind_find(struct split_mapping *mapping, uint64_t hash, uint64_t number,
-                         const char *text, size_t length) {
-  /* The first two places are taken: "none" and "other". */
+uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key *key) {
   uint32_t places = mapping->kind_count - 2;
-  uint32_t at = (uint32_t)((hash >> 32) * places >> 32);
-  for (uint32_t i = 0; i < PLACES; i++) {
+  uint32_t at = split_kind_home(mapping, key->hash);
+  for (uint32_t i = 0; i < SPLIT_KIND_PLACES; i++) {
     uint32_t code = 2 + at;
     uint64_t there = atomic_load_explicit(&mapping->known[code], memory_order_relaxed);
-    if (there == hash) return code;
-    if (there == 0 && settle(mapping, code, hash, number, text, length) == hash) return code;
+    if (there == key->hash) return code;
+    if (there == 0 && settle(mapping, code, key) == key->hash) return code;
     if (++at == places) at = 0;
   }
   return SPLIT_CODE_OTHER;
-}
-
-uint32_t split_kind_of_key(struct split_mapping *mapping, const void *key, size_t length) {
-  if (!key) return SPLIT_CODE_NONE;
-  if (mapping->key_type == SPLIT_KEY_NUMBER) {
-    uint64_t number;
-    if (length < sizeof number) return SPLIT_CODE_NONE;
-    memcpy(&number, key, sizeof number);
-    return split_kind_find(mapping, split_hash_number(number), number, NULL, 0);
-  }
-  if (length > SPLIT_KEY_LENGTH) length = SPLIT_KEY_LENGTH;
-  return split_kind_find(mapping, split_hash_text(key, length), 0, key, length);
 }
 
 void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text,

@@ -5,6 +5,7 @@
 #define SPLIT_PROCESS_H
 
 #include "cycles.h"
+#include "kinds.h"
 #include "mapping.h"
 #include "preempt.h"
 #include "probe.h"
@@ -31,7 +32,7 @@ enum split_open_flags {
 
 /* An open section. Only its thread touches it, but for `serial`, by which another thread may abandon it. */
 struct split_open {
-  _Atomic uint64_t serial; /* 0: not open */
+  alignas(2 * SPLIT_LINE) _Atomic uint64_t serial; /* 0: not open */
   uint64_t started;
   uint64_t excluded; /* cycles that the library itself took within */
   uint64_t nested;   /* cycles of sections within */
@@ -72,7 +73,8 @@ struct split_self {
   uint32_t probed;     /* open sections for which lines were loaded: one at most */
   uint32_t sampled;    /* sections so far, without rseq */
   bool lazy;           /* affinity stays narrowed between sections */
-  uint8_t order[SPLIT_OPEN];
+  uint32_t order
+      [SPLIT_OPEN]; /* slots, outermost first; not bytes, which might be anything to the compiler */
   struct split_preempt preempt;
   uint64_t last_serial;
   uint64_t random;
@@ -112,15 +114,6 @@ static inline struct split_self *split_self_ready(struct split_mapping *mapping)
   if (__builtin_expect(self && self->mapping == mapping, 1)) return self;
   return split_self_for(mapping);
 }
-
-/* kinds.c */
-uint32_t split_kind_find(struct split_mapping *mapping, uint64_t hash, uint64_t number,
-                         const char *text, size_t length);
-void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text, size_t length);
-void split_kind_related(struct split_mapping *mapping, uint32_t code, uint32_t app,
-                        uint32_t related);
-/* The kind of a key of `length` bytes; NULL: 0. */
-uint32_t split_kind_of_key(struct split_mapping *mapping, const void *key, size_t length);
 
 /* affinity.c */
 bool split_fresh(struct split_mapping *mapping, uint64_t now_ns);

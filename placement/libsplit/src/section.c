@@ -23,16 +23,19 @@ static void count_one(_Atomic uint64_t *counter) {
 }
 
 /* Takes an open section out of the order; nothing is counted. */
-static void remove_open(struct split_self *self, uint32_t position) {
+static inline void remove_open(struct split_self *self, uint32_t position) {
   uint32_t slot = self->order[position];
   struct split_open *open = &self->open[slot];
-  self->count--;
-  for (uint32_t i = position; i < self->count; i++) self->order[i] = self->order[i + 1];
-  self->free_slots |= 1u << slot;
-  if (!(open->flags & SPLIT_OPEN_HANDLE)) self->stacked--;
-  if (open->flags & SPLIT_OPEN_PROBED) self->probed--;
+  uint32_t flags = open->flags;
   atomic_store_explicit(&open->serial, 0, memory_order_relaxed);
-  if (self->count == 0) split_preempt_disarm(&self->preempt);
+  self->free_slots |= 1u << slot;
+  self->stacked -= !(flags & SPLIT_OPEN_HANDLE);
+  self->probed -= (flags & SPLIT_OPEN_PROBED) != 0;
+  if (--self->count == 0) {
+    split_preempt_disarm(&self->preempt);
+  } else {
+    for (uint32_t i = position; i < self->count; i++) self->order[i] = self->order[i + 1];
+  }
 }
 
 static void drop_open(struct split_self *self, uint32_t position) {
@@ -69,8 +72,8 @@ static inline bool plain(const struct split_self *self, const struct split_decis
   return special == 0 && !self->lazy && !self->pmu && self->preempt.area;
 }
 
-static inline struct split_open *open_section(struct split_self *self, uint32_t code,
-                                              uint32_t related, uint32_t flags) {
+__attribute__((always_inline)) static inline struct split_open *open_section(
+    struct split_self *self, uint32_t code, uint32_t related, uint32_t flags) {
   struct split_mapping *mapping = self->mapping;
   if (self->count) {
     split_preempt_look(&self->preempt);
@@ -80,7 +83,7 @@ static inline struct split_open *open_section(struct split_self *self, uint32_t 
   }
   uint32_t slot = (uint32_t)__builtin_ctz(self->free_slots);
   self->free_slots &= self->free_slots - 1;
-  self->order[self->count++] = (uint8_t)slot;
+  self->order[self->count++] = slot;
   struct split_open *open = &self->open[slot];
   open->code = code;
   open->flags = flags;
@@ -162,7 +165,8 @@ static inline void write_record(struct split_self *self, uint32_t cpu, uint32_t 
 }
 
 /* The section at `position` is over since `now`. */
-static inline void end_section(struct split_self *self, uint32_t position, uint64_t now) {
+__attribute__((always_inline)) static inline void end_section(struct split_self *self,
+                                                              uint32_t position, uint64_t now) {
   struct split_mapping *mapping = self->mapping;
   struct split_open *open = &self->open[self->order[position]];
   split_preempt_look(&self->preempt);
@@ -179,7 +183,9 @@ static inline void end_section(struct split_self *self, uint32_t position, uint6
   sample.exact = known && !sample.preempted && !sample.migrated;
   if (__builtin_expect(open->flags & SPLIT_OPEN_SPECIAL, 0)) {
     int before = errno;
-    split_sample_end(self, open, &sample);
+    struct split_sample special = sample; /* a copy, so that the plain one stays in registers */
+    split_sample_end(self, open, &special);
+    sample = special;
     errno = before;
   }
   sample.after = sample.migrated ? SPLIT_AFTERS : after_of(mapping, open->previous, open->code);

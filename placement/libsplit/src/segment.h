@@ -103,9 +103,9 @@ struct split_header {
   _Atomic uint32_t threshold;
   _Atomic uint64_t weight_bits; /* a double */
   _Atomic uint32_t probe_budget_ppm;
-  _Atomic uint32_t backend;      /* enum split_backend: the one in use */
-  _Atomic uint32_t kinds_used;   /* of the table, both reserved ones included */
-  _Atomic uint32_t without;      /* enum split_without */
+  _Atomic uint32_t backend;    /* enum split_backend: the one in use */
+  _Atomic uint32_t kinds_used; /* of the table, both reserved ones included */
+  _Atomic uint32_t without;    /* enum split_without */
   /* Counters: a line of their own, so that counting takes the settings from nobody's cache. */
   alignas(SPLIT_LINE) _Atomic uint64_t without_room; /* sections counted as SPLIT_CODE_OTHER */
   _Atomic uint64_t
@@ -113,7 +113,8 @@ struct split_header {
   _Atomic uint64_t dropped;     /* sections that ended on another thread, or never */
   _Atomic uint64_t moves;       /* affinity was changed so often */
   _Atomic uint64_t bad_origins; /* notes of an origin that were none */
-  _Atomic uint64_t refused;     /* placements without a CPU that the thread may use, or refused by the kernel */
+  _Atomic uint64_t
+      refused; /* placements without a CPU that the thread may use, or refused by the kernel */
 
   /* Written by the analyzer. Stale (heartbeat older than SPLIT_STALE_NS): nobody is placed. */
   alignas(SPLIT_LINE) _Atomic uint64_t heartbeat_ns;
@@ -132,7 +133,7 @@ enum split_without {
   SPLIT_WITHOUT_RSEQ = 1,       /* preemption is seen in one section of 16 only */
   SPLIT_WITHOUT_PMU = 2,        /* no misses */
   SPLIT_WITHOUT_PROBE_SETS = 4, /* no displacement */
-  SPLIT_WITHOUT_MACHINE = 8     /* no machine.segment: sections of other applications are not seen */
+  SPLIT_WITHOUT_MACHINE = 8 /* no machine.segment: sections of other applications are not seen */
 };
 #define SPLIT_STALE_NS UINT64_C(1500000000)
 
@@ -180,9 +181,9 @@ struct split_thread {
 
 struct split_cpu {
   alignas(SPLIT_LINE) _Atomic uint64_t traced; /* entries ever written to this CPU's ring */
-  _Atomic int64_t probe_tokens;                /* cycles that probing may still cost; below 0: a debt */
-  _Atomic uint64_t probe_refilled;             /* time stamp */
-  _Atomic uint64_t sections;                   /* ended on this CPU */
+  _Atomic int64_t probe_tokens;    /* cycles that probing may still cost; below 0: a debt */
+  _Atomic uint64_t probe_refilled; /* time stamp */
+  _Atomic uint64_t sections;       /* ended on this CPU */
   _Atomic uint64_t probes;
   _Atomic uint64_t probe_cycles; /* what they cost */
 };

@@ -46,8 +46,7 @@ static struct split_self *take_state(void) {
   struct split_self *self;
   pthread_mutex_lock(&threads.lock);
   for (self = threads.all; self && atomic_load(&self->living); self = self->next) continue;
-  if (!self && (self = aligned_alloc(SPLIT_LINE, (sizeof *self + SPLIT_LINE - 1) / SPLIT_LINE *
-                                                     SPLIT_LINE)) != NULL) {
+  if (!self && (self = aligned_alloc(alignof(struct split_self), sizeof *self)) != NULL) {
     memset(self, 0, sizeof *self);
     self->next = threads.all;
     threads.all = self;

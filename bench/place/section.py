@@ -1,0 +1,48 @@
+"""What a section costs that nobody looks at more closely: split_start and split_end around nothing, CPU time of a pair.
+
+Batches of 20,000 pairs by `section_cost` (placement/libsplit/test), with keys that are numbers and texts of 40 bytes. Two looks at
+the time stamp counter are in it, and in virtual machines make half of it: they are measured beside.
+"""
+
+import subprocess
+from pathlib import Path
+from typing import Callable, Dict, List
+
+from figure import Bar, Figure
+from processes import Trouble
+from servers import REPOSITORY, Playground
+
+PROGRAM = REPOSITORY / "build/placement/libsplit/test/section_cost"
+BATCHES, QUICK_BATCHES = 30, 10
+BAR = Bar(60)
+KEYS = {"number": "number key", "text": "key of 40 bytes"}
+
+
+def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+    """Nanoseconds of a pair, by kind of key, beside the bar; of a handle's pair, and of what the clock alone costs."""
+    if not PROGRAM.exists():
+        raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-placement")
+    figures = []
+    for key, words in KEYS.items():
+        say(f"start and end, {words}")
+        batches = QUICK_BATCHES if quick else BATCHES
+        spent = batches_of(playground.folder / "section", key, batches)
+        what = "median over batches of 20,000 pairs around nothing, unsampled, CPU time"
+        figures.append(
+            Figure.of_blocks(f"split_start + split_end, {words}", spent["start_end"], "ns", what, BAR)
+        )
+        figures.append(Figure.of_blocks(f"split_begin + split_finish, {words}", spent["handle"], "ns", what))
+    figures.append(
+        Figure.of_blocks("two time stamps alone", spent["two_time_stamps"], "ns", "what this machine's clock costs of it")
+    )
+    return figures
+
+
+def batches_of(folder: Path, key: str, batches: int) -> Dict[str, List[float]]:
+    """Runs the program: nanoseconds of each batch, by way of calling."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    done = subprocess.run([PROGRAM, folder, str(batches), key], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Trouble(f"{PROGRAM} failed: {done.stderr.strip()}")
+    lines = (line.split() for line in done.stdout.splitlines())
+    return {name: [float(value) for value in values] for name, *values in lines}

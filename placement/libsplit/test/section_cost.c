@@ -1,0 +1,82 @@
+/*
+ * What a section costs: CPU time of split_start and split_end around nothing, in batches. For bench/place/section.py.
+ *
+ *   section_cost FOLDER BATCHES     prints one line a way of calling: its name, then the nanoseconds of each batch
+ */
+#include "split.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PAIRS 20000
+
+static double cpu_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static void pairs(const void *key) {
+  for (int i = 0; i < PAIRS; i++) {
+    split_start(0, key);
+    split_end();
+  }
+}
+
+static void handles(const void *key, size_t length) {
+  split_section section;
+  for (int i = 0; i < PAIRS; i++) {
+    split_begin(&section, 0, key, length);
+    split_finish(&section);
+  }
+}
+
+/* The floor: what two looks at the time cost here. */
+static uint64_t looks(void) {
+  uint64_t sum = 0;
+#if defined(__x86_64__)
+  for (int i = 0; i < 2 * PAIRS; i++) sum += __builtin_ia32_rdtsc();
+#endif
+  return sum;
+}
+
+int main(int count, char **words) {
+  static const char text[] = "/auction/SearchItemsByCategory?category="; /* 40 bytes */
+  static const uint64_t number = UINT64_C(0x5eed5eed5eed);
+  if (count != 4 || strlen(text) != 40) return 2;
+  bool numbers = strcmp(words[3], "number") == 0;
+  int batches = atoi(words[2]);
+  split_configure(words[1]);
+  if (split_init_named("section_cost", numbers ? 0x5ec1 : 0x5ec2, 0,
+                       numbers ? SPLIT_KEY_NUMBER : SPLIT_KEY_TEXT) == 0) {
+    fprintf(stderr, "section_cost: %s\n", split_problem());
+    return 1;
+  }
+  const void *key = numbers ? (const void *)&number : text;
+  size_t length = numbers ? sizeof number : strlen(text);
+  volatile uint64_t keep = 0;
+  double spent[3][1000];
+  if (batches < 1 || batches > 1000) return 2;
+  pairs(key);
+  for (int i = 0; i < batches; i++) {
+    double at[4];
+    at[0] = cpu_ns();
+    pairs(key);
+    at[1] = cpu_ns();
+    handles(key, length);
+    at[2] = cpu_ns();
+    keep += looks();
+    at[3] = cpu_ns();
+    for (int j = 0; j < 3; j++) spent[j][i] = (at[j + 1] - at[j]) / PAIRS;
+  }
+  static const char *const names[] = {"start_end", "handle", "two_time_stamps"};
+  for (int j = 0; j < 3; j++) {
+    printf("%s", names[j]);
+    for (int i = 0; i < batches; i++) printf(" %.2f", spent[j][i]);
+    printf("\n");
+  }
+  split_close();
+  return 0;
+}
