@@ -12,8 +12,10 @@ enum { MIX_KINDS = 2, MIXES = 10 };
 struct mix_kind {
   const char *key;
   enum section_shape shape;
-  uint32_t kilobytes;
+  uint32_t kilobytes; /* that a request passes over */
   uint32_t passes;
+  uint32_t
+      of_kilobytes; /* each request takes the next piece of so much memory; 0: always the same */
 };
 
 struct mix {

@@ -31,7 +31,11 @@ struct worker {
 struct server {
   const struct server_options *options;
   split_queue *queue;
-  struct section_kernel *kernel[MIX_KINDS];
+  struct kind_memory {
+    struct section_arena arena;
+    size_t piece;
+    _Atomic uint64_t next;
+  } memory[MIX_KINDS];
   _Atomic int stage; /* NOT_COUNTED or which */
   _Atomic uint64_t next, done;
   _Atomic bool ending;
@@ -88,6 +92,16 @@ static void count(struct worker *worker, int stage, const struct request *reques
   latencies_add(&tally->latencies, now > request->arrived_ns ? now - request->arrived_ns : 0);
 }
 
+static void run_section(struct server *server, unsigned number) {
+  const struct mix_kind *kind = &server->options->mix->kind[number];
+  struct kind_memory *memory = &server->memory[number];
+  const size_t pieces = memory->arena.bytes / memory->piece;
+  const size_t piece = pieces > 1 ? memory->next++ % pieces : 0;
+  for (unsigned pass = 0; pass < kind->passes; pass++)
+    (void)section_pass(kind->shape, memory->arena.memory + piece * memory->piece, memory->piece,
+                       number + 1);
+}
+
 static void *work(void *of) {
   struct worker *worker = of;
   struct server *server = worker->server;
@@ -101,7 +115,7 @@ static void *work(void *of) {
     split_section section;
     if (!options->bare) split_begin(&section, 0, kind->key, strlen(kind->key));
     const uint64_t cpu_at_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    (void)section_kernel_run(server->kernel[request->kind], kind->passes);
+    run_section(server, request->kind);
     const uint64_t cpu_before_last = cpu_at_end;
     cpu_at_end = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (!options->bare) split_finish(&section);
@@ -128,12 +142,16 @@ static void *work(void *of) {
 
 /* ---- the run ---- */
 
+static void set_placing(bool placing) {
+  const int64_t place = placing;
+  split_set(SPLIT_PLACE, &place);
+}
+
 static void run_stage(struct server *server, unsigned number, uint64_t (*affinity_moves)(void),
                       struct server_stage_result *result) {
   const struct server_options *options = server->options;
   result->placing = options->placing[number] == '1';
-  const int64_t place = result->placing;
-  split_set(SPLIT_PLACE, &place);
+  set_placing(result->placing);
   struct split_queue_counts before, after;
   split_queue_counts(server->queue, &before);
   const uint64_t moves = affinity_moves();
@@ -178,6 +196,7 @@ static const char *run_with(struct server *server, struct worker *workers, pthre
                             struct server_stage_result *results) {
   const struct server_options *options = server->options;
   pthread_t generator;
+  set_placing(options->placing[0] == '1');
   unsigned started = 0;
   server->stage = options->requests > 0 ? 0 : NOT_COUNTED;
   for (; started < options->workers; started++)
@@ -211,8 +230,9 @@ const char *server_run(const struct server_options *options, uint64_t (*affinity
   bool complete = workers && threads && requests && stages && server.queue;
   for (unsigned kind = 0; kind < MIX_KINDS; kind++) {
     const struct mix_kind *of = &options->mix->kind[kind];
-    server.kernel[kind] = section_kernel_open(of->shape, (size_t)of->kilobytes * 1024, kind + 1);
-    complete = complete && server.kernel[kind] != NULL;
+    const uint32_t kilobytes = of->of_kilobytes > 0 ? of->of_kilobytes : of->kilobytes;
+    server.memory[kind].piece = (size_t)of->kilobytes * 1024;
+    if (!section_arena_open(&server.memory[kind].arena, (size_t)kilobytes * 1024)) complete = false;
   }
   if (complete) {
     for (unsigned i = 0; i < options->workers; i++)
@@ -221,7 +241,7 @@ const char *server_run(const struct server_options *options, uint64_t (*affinity
     problem = run_with(&server, workers, threads, requests, affinity_moves, results);
     add_up(workers, options, results);
   }
-  for (unsigned kind = 0; kind < MIX_KINDS; kind++) section_kernel_close(server.kernel[kind]);
+  for (unsigned kind = 0; kind < MIX_KINDS; kind++) section_arena_close(&server.memory[kind].arena);
   split_queue_close(server.queue);
   free(stages);
   free(requests);
