@@ -18,3 +18,4 @@ pub mod scores;
 pub mod segment;
 pub mod state;
 pub mod trace;
+pub mod view;

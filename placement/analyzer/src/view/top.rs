@@ -1,0 +1,182 @@
+//! The live table: which kinds of requests there are, what they do to others, what others do to them, where they run.
+
+use super::words::{class, guard, number, one_line, share, time, time_estimate};
+use super::{cores, rows, Order, Row};
+use crate::state::State;
+use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
+use std::fmt::Write;
+
+/// How a frame is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// What comes first.
+    pub order: Order,
+    /// Columns of the terminal; `None`: as wide as it gets.
+    pub width: Option<usize>,
+    /// At most so many kinds.
+    pub kinds: usize,
+}
+
+/// Longer labels are cut.
+const LABEL: usize = 60;
+
+/// One frame, as text. `now_ns`: on CLOCK_MONOTONIC.
+pub fn frame(state: &State, now_ns: u64, layout: Layout) -> String {
+    let mut text = heading(state, now_ns);
+    let rows = rows(state, layout.order);
+    if rows.is_empty() {
+        text.push_str("no requests yet: load a module into a server (docs/place.md), and let it work\n");
+        return text;
+    }
+    let _ = writeln!(text, "{}", table(&rows, layout));
+    if rows.len() > layout.kinds {
+        let _ = writeln!(text, "and {} kinds more", rows.len() - layout.kinds);
+    }
+    for remark in &state.plan.remarks {
+        let _ = writeln!(text, "remark: {}", one_line(remark, 200));
+    }
+    text
+}
+
+fn heading(state: &State, now_ns: u64) -> String {
+    let machine = &state.machine;
+    let mut text = format!(
+        "policy {}, placement {}; guard {}\n",
+        state.policy,
+        if state.placement_on { "on" } else { "off" },
+        one_line(&guard(&state.guard), 300)
+    );
+    for effect in &state.guard.effects {
+        let _ = writeln!(
+            text,
+            "  {}: {:+.1} % ({:+.1} to {:+.1}, n {})",
+            one_line(&effect.measure, 80),
+            effect.change * 100.0,
+            effect.low * 100.0,
+            effect.high * 100.0,
+            effect.n
+        );
+    }
+    let _ = writeln!(
+        text,
+        "{} processors, L2 {} MB each; probe: {}{}",
+        machine.cpus.len(),
+        number(machine.l2_bytes as f64 / f64::from(1 << 20)),
+        state.probe.kind,
+        if state.probe.reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", one_line(&state.probe.reason, 120))
+        }
+    );
+    for app in &state.applications {
+        let off = if app.collecting { "" } else { ", switched off" };
+        let without = if app.without.is_empty() {
+            String::new()
+        } else {
+            format!(", without {}", app.without.join(", "))
+        };
+        let _ = writeln!(
+            text,
+            "{} ({}): {} of {} kinds, {} sections, {} moves, by {}{without}{off}",
+            one_line(&app.name, 32),
+            app.app,
+            app.kinds,
+            app.kinds_max,
+            number(app.sections as f64),
+            number(app.moves as f64),
+            app.backend
+        );
+    }
+    if state.is_stale(now_ns) {
+        let age = now_ns.saturating_sub(state.written_ns) as f64 / 1e9;
+        let _ = writeln!(
+            text,
+            "STALE: the analyzer (process {}) last wrote {age:.0} s ago; nothing is placed",
+            state.pid
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn table(rows: &[Row<'_>], layout: Layout) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    // Without a terminal to fill, nothing is wrapped.
+    table.set_width(layout.width.map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
+    table.set_header([
+        "app",
+        "rate/s",
+        "CPU %",
+        "time",
+        "replaces of L2",
+        "slower after polluters",
+        "costs the next",
+        "class",
+        "cores",
+        "kind",
+    ]);
+    for row in rows.iter().take(layout.kinds) {
+        let profile = row.profile;
+        table.add_row([
+            one_line(row.app, 16),
+            number(profile.rate),
+            format!("{:.1}", profile.share * 100.0),
+            row.micros.map_or("-".into(), |micros| time(micros.mean)),
+            share(profile.displaced, false),
+            share(profile.slowdown, true),
+            time_estimate(row.harm, true),
+            class(profile.class).into(),
+            row.placement.map_or("any".into(), |placement| cores(&placement.cpus)),
+            one_line(&profile.label, LABEL),
+        ]);
+    }
+    for column in 1..=6 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::testing;
+
+    const LAYOUT: Layout = Layout { order: Order::Cpu, width: None, kinds: 2 };
+
+    #[test]
+    fn a_frame_says_what_was_measured_with_its_n() {
+        let frame = frame(&testing::state(), 5_500_000_000, LAYOUT);
+        for part in [
+            "guard kept: CPU time per request is less",
+            "CPU time per request: -21.0 % (-25.0 to -17.0, n 12)",
+            "90.0 ±5.0 %, n 40",
+            "+31.0 ±6.0 %, n 310",
+            // (60 x 27 us + 30 x 10 us) / 90
+            "+21.3 ±",
+            "/ViewItem.php",
+            "and 1 kinds more",
+            "without hardware counters",
+        ] {
+            assert!(frame.contains(part), "no {part:?} in:\n{frame}");
+        }
+        assert!(!frame.contains("STALE"));
+        assert!(!frame.contains('\u{1b}'), "a label may not steer the terminal");
+    }
+
+    #[test]
+    fn an_analyzer_that_is_gone_is_told() {
+        let frame = frame(&testing::state(), 65_000_000_000, LAYOUT);
+        assert!(frame.contains("STALE: the analyzer (process 77) last wrote 60 s ago"), "{frame}");
+    }
+
+    #[test]
+    fn without_requests_the_way_on_is_told() {
+        let mut state = testing::state();
+        state.workload.kinds.clear();
+        assert!(frame(&state, 5_000_000_000, LAYOUT).contains("load a module into a server"));
+    }
+}
