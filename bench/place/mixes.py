@@ -1,0 +1,134 @@
+"""What placement wins and loses on ten mixes of synthetic sections: CPU time per request and throughput, on beside off.
+
+One server (`split-sections`) compares both within itself: stages of a second or two, placement on or off, each block ABBA. So both
+have the same memory in the same sets of the cache, and what differs is who runs where. Several servers a mix, so that one lucky
+layout of memory decides nothing. Beside it the analyzer decides, as in earnest; its first seconds are not counted.
+"""
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Optional
+
+from figure import Bar, Figure, interleaved
+from processes import Trouble, run
+from servers import HARDMETER, REPOSITORY, Playground
+
+SECTIONS = REPOSITORY / "build/placement/sections/split-sections"
+MIXES = "ACFHBDEKMN"
+# Where a gain is promised: the processor time of a request is at least 20 % lower.
+GAINS, GAIN = "KC", Bar(0.8)
+NO_LOSS = Bar(0.99, at_most=False)
+
+
+def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+    """CPU time of K and C under soft; throughput of all ten with the guard; the policies paper and lazy on C and E."""
+    if not SECTIONS.exists():
+        raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
+    learning = 4 if quick else 12
+    # The guard's epochs take two seconds each: a stage has to hold some of them.
+    plain = Plan(1, 1, 0.3) if quick else Plan(3, 4, 1)
+    guarded = Plan(1, 1, 0.5, guard=True) if quick else Plan(2, 3, 4, guard=True)
+    bench = Mixes(playground, say, learning)
+    figures = []
+    for mix in GAINS:
+        figures += bench.compared(mix, "soft", plain, cpu_bar=GAIN)
+    for mix in MIXES:
+        figures += bench.compared(mix, "soft", guarded, throughput_bar=NO_LOSS)
+    for policy in ("lazy", "paper"):
+        for mix in "CE":
+            figures += bench.compared(mix, policy, plain)
+    return figures
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often, and how long a stage."""
+
+    servers: int
+    blocks: int
+    seconds: float
+    guard: bool = False
+
+
+class Mixes:
+    """Compares mixes with themselves."""
+
+    def __init__(self, playground: Playground, say: Callable[[str], None], learning: float):
+        self.playground, self.say, self.learning = playground, say, learning
+        self.chance = random.Random(1)
+
+    def compared(
+        self, mix: str, policy: str, plan: Plan, cpu_bar: Optional[Bar] = None, throughput_bar: Optional[Bar] = None
+    ) -> List[Figure]:
+        """A mix under a policy, beside itself without placement."""
+        cpu, throughput, tail = [], [], []
+        name = f"{mix}, {policy}{', guarded' if plan.guard else ''}"
+        for server in range(plan.servers):
+            self.say(f"mixes: {name}: server {server + 1} of {plan.servers}")
+            for block in self._blocks(mix, policy, plan, server):
+                cpu.append(_ratio(block, lambda stage: stage["worker_cpu_us"]))
+                throughput.append(_ratio(block, lambda stage: stage["requests"] / stage["seconds"]))
+                tail.append(_ratio(block, lambda stage: stage["kinds"][0]["p99_us"]))
+        placed = f"placed by {policy}{' and its guard' if plan.guard else ''}, to the default scheduler; mix {mix}"
+        of = [
+            Figure.of_blocks(f"{name}: CPU time", cpu, "x", f"workers' processor time for a request, {placed}", cpu_bar),
+            Figure.of_blocks(f"{name}: throughput", throughput, "x", f"requests a second, {placed}", throughput_bar),
+        ]
+        if cpu_bar:
+            of.append(Figure.of_blocks(f"{name}: p99 of the first kind", tail, "x", f"99th percentile of its latency, {placed}"))
+        return of
+
+    def _blocks(self, mix: str, policy: str, plan: Plan, server: int) -> List[Dict[bool, list]]:
+        warm = max(1, round(self.learning / plan.seconds))  # what the analyzer learns from
+        order = [interleaved("10", self.chance) for _ in range(plan.blocks)]
+        stages = "1" * warm + "".join(stage for block in order for stage in block)
+        with tempfile.TemporaryDirectory(prefix="split-mixes-", dir=self.playground.folder) as folder:
+            with analyzer(Path(folder), policy, plan.guard):
+                words = ["--mix", mix, "--stages", stages, "--seconds", plan.seconds, "--seed", server + 1]
+                told = run([SECTIONS, *map(str, words), "--directory", folder, "--format", "json"])
+        measured = iter(json.loads(told)["stages"][warm:])
+        return [_by_placement([next(measured) for _ in block]) for block in order]
+
+
+def _by_placement(stages: list) -> Dict[bool, list]:
+    by: Dict[bool, list] = {True: [], False: []}
+    for stage in stages:
+        by[stage["placing"]].append(stage)
+    return by
+
+
+def _ratio(block: Dict[bool, list], value: Callable[[dict], float]) -> float:
+    """Placement on to off, each the mean of its stages."""
+    on, off = (sum(map(value, block[placing])) / len(block[placing]) for placing in (True, False))
+    if off == 0:
+        raise Trouble("a stage without requests\n  remedy: a calmer machine")
+    return on / off
+
+
+@contextlib.contextmanager
+def analyzer(folder: Path, policy: str, guard: bool) -> Iterator[None]:
+    """The analyzer on a folder of its own, as long as the block lasts."""
+    words = [HARDMETER, "--quiet", "split", "analyze", "--directory", folder, "--policy", policy]
+    log = folder / "analyzer.log"
+    with open(log, "w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            [*map(str, words), *([] if guard else ["--no-guard"])],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+        )
+        try:
+            yield
+            if process.poll() is not None:
+                raise Trouble(f"the analyzer ended by itself:\n{log.read_text().strip()[-2000:]}")
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
