@@ -23,6 +23,11 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Whether people are to read it.
+    pub(super) fn is_text(&self) -> bool {
+        self.format == Format::Text
+    }
+
     /// Prints a result.
     pub(super) fn print(
         &self,
