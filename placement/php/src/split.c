@@ -150,8 +150,11 @@ static PHP_MINIT_FUNCTION(split) {
   has_sections = split_init_named(name && *name ? name : "php", (split_app_id)SPLIT_G(app_id), 0,
                                   SPLIT_KEY_TEXT) != 0;
   /* A server says once why it does without; a command has its own things to say. */
-  if (*split_problem() && strcmp(sapi_module.name, "cli") != 0)
-    php_log_err_with_severity(split_problem(), LOG_NOTICE);
+  if (*split_problem() && strcmp(sapi_module.name, "cli") != 0) {
+    char line[256];
+    snprintf(line, sizeof line, "split: %s", split_problem());
+    php_log_err_with_severity(line, LOG_NOTICE);
+  }
   return SUCCESS;
 }
 
