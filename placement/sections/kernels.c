@@ -50,15 +50,23 @@ static inline uint64_t load(const char *memory, uint64_t line) {
   return *(const volatile uint64_t *)(memory + line * SECTION_LINE);
 }
 
-/* In pieces of powers of two, the largest first: no number of the permutation has to be passed over by a branch that nobody predicts. */
-static uint64_t pass_in_random_order(const char *memory, uint64_t lines, uint64_t seed,
-                                     bool chase) {
+/* In pieces of powers of two, the largest first: no number of the permutation has to be passed over by a branch that nobody predicts.
+ * Inlined for each value of `chase`: else gathering would be computed as a chase that adds 0, and wait like one. */
+static inline __attribute__((always_inline)) uint64_t pass_in_random_order(const char *memory,
+                                                                           uint64_t lines,
+                                                                           uint64_t seed,
+                                                                           bool chase) {
   uint64_t sum = 0;
   while (lines > 0) {
     const struct permutation permutation = permutation_of(lines, seed);
-    /* `sum` is 0: the address of a chase's load is known only once all loads before are done. */
-    for (uint64_t i = 0; i <= permutation.mask; i++)
-      sum += load(chase ? memory + sum : memory, permuted(&permutation, i));
+    for (uint64_t i = 0; i <= permutation.mask; i++) {
+      const uint64_t line = permuted(&permutation, i);
+      /* `sum` is 0: the address of a chase's load is known only once all loads before are done. */
+      if (chase)
+        sum += load(memory + sum, line);
+      else
+        sum += load(memory, line);
+    }
     memory += (permutation.mask + 1) * SECTION_LINE;
     lines -= permutation.mask + 1;
   }

@@ -3,9 +3,10 @@
  *
  *   probe_shots publish FOLDER [SEED]                 finds and calibrates; says what was published
  *   probe_shots shoot FOLDER SHOTS SEED KB...         shots for each shape, freshness and size, in mixed order; one line each:
- *                                                     shot chase|gather|stream|write fresh|hot KB displaced prime count (cycles)
+ *                                                     shot chase|gather|stream|write fresh|hot KB displaced prime count (cycles) calm|disturbed
  *
- * Thresholds are those of the publication: this program learns nothing. A shot across a context switch is made again.
+ * Thresholds are those of the publication: this program learns nothing. A shot across a context switch is made again. Disturbed: right
+ * before or after the shot, lines vanished while this process did nothing (split_discover_calm); known without the shot's own result.
  */
 #include "kernels.h"
 #include "probe_discover.h"
@@ -27,11 +28,16 @@ static double cycles_per_second(void) {
   return (double)(end - start) * 1e9 / (double)(end_ns - start_ns);
 }
 
-static void say_header(const struct split_probe_header *header) {
+static void say_header(const struct split_probe *probe) {
+  const struct split_probe_header *header = split_probe_published(probe);
   printf("cycles_per_second %.0f\n", cycles_per_second());
   printf("geometry ways %u colours %u lines %u hit_cycles %u cost_cycles %u random %u\n",
          header->ways, header->colours, header->sets * header->lines_per_set, header->hit_cycles,
          header->cost_cycles, header->random_lines);
+  static const uint32_t pairs[][2] = {{256, 1024}, {512, 2048}}; /* of the bars */
+  for (uint32_t i = 0; i < 2; i++)
+    printf("threshold %u %u %.4f\n", pairs[i][0], pairs[i][1],
+           split_probe_threshold(probe, pairs[i][0], pairs[i][1]));
   for (uint32_t i = 0; i < header->points; i++) {
     const struct split_probe_point *point = &header->point[i];
     printf("point %u %u %.4f %.4f %.4f\n", point->kilobytes, point->shots,
@@ -57,7 +63,7 @@ static int publish(const char *folder, uint64_t seed) {
   if (outcome == SPLIT_PROBE_IMPOSSIBLE) return 1;
   struct split_probe *probe = open_probe(folder);
   if (probe == NULL) return 1;
-  say_header(split_probe_published(probe));
+  say_header(probe);
   printf("verified %.3f\n", split_probe_verify(probe));
   split_probe_close(probe);
   return 0;
@@ -70,7 +76,7 @@ struct shot {
 };
 
 static void shoot(const struct split_probe *probe, struct section_arena *arena, struct shot what,
-                  struct split_random *random) {
+                  struct split_random *random, bool *calm) {
   const size_t bytes = (size_t)what.kilobytes * 1024;
   for (uint32_t try = 0; try < TRIES; try++) {
     void *memory = what.fresh ? section_arena_fresh(arena, bytes) : arena->memory;
@@ -87,13 +93,16 @@ static void shoot(const struct split_probe *probe, struct section_arena *arena, 
     const uint64_t done = split_probe_cycles();
     const uint32_t gone = split_probe_count(probe, turn, &lines);
     const uint64_t end = split_probe_cycles();
-    if (split_discover_switches() != switches) continue;
-    printf("shot %s %s %u %.4f %llu %llu\n", section_shape_name(what.shape),
+    const bool switched = split_discover_switches() != switches, before = *calm;
+    *calm = split_discover_calm(probe, turn + 1);
+    if (switched) continue;
+    printf("shot %s %s %u %.4f %llu %llu %s\n", section_shape_name(what.shape),
            what.fresh ? "fresh" : "hot", what.kilobytes, (double)gone / lines,
-           (unsigned long long)(primed - start), (unsigned long long)(end - done));
+           (unsigned long long)(primed - start), (unsigned long long)(end - done),
+           before && *calm ? "calm" : "disturbed");
     return;
   }
-  printf("disturbed %s %u\n", section_shape_name(what.shape), what.kilobytes);
+  printf("switched %s %u\n", section_shape_name(what.shape), what.kilobytes);
 }
 
 static int shoot_all(const char *folder, uint32_t shots, uint64_t seed, const uint32_t *sizes,
@@ -101,8 +110,9 @@ static int shoot_all(const char *folder, uint32_t shots, uint64_t seed, const ui
   struct split_probe *probe = open_probe(folder);
   struct section_arena arena;
   if (probe == NULL || !section_arena_open(&arena, (size_t)48 << 20)) return 1;
-  say_header(split_probe_published(probe));
+  say_header(probe);
   struct split_random random = {.state = seed * 2 + 1};
+  bool calm = false;
   uint16_t order[SIZES_MOST * SECTION_SHAPES * 2];
   const uint32_t kinds = count * SECTION_SHAPES * 2;
   for (uint16_t i = 0; i < kinds; i++) order[i] = i;
@@ -112,7 +122,7 @@ static int shoot_all(const char *folder, uint32_t shots, uint64_t seed, const ui
       const struct shot what = {.shape = (enum section_shape)(order[i] % SECTION_SHAPES),
                                 .fresh = order[i] / SECTION_SHAPES % 2 == 0,
                                 .kilobytes = sizes[order[i] / SECTION_SHAPES / 2]};
-      shoot(probe, &arena, what, &random);
+      shoot(probe, &arena, what, &random, &calm);
     }
   }
   section_arena_close(&arena);

@@ -225,13 +225,22 @@ double split_probe_kilobytes(const struct split_probe *probe, double displaced) 
   return kilobytes;
 }
 
+/* Halfway between the upper part of the small ones and the lower part of the large ones, but in the middle half between the medians:
+ * single quantiles tell more of what else ran during calibration. */
+static double between(const struct split_probe_point *small,
+                      const struct split_probe_point *large) {
+  const double low = small->displaced_median, gap = (double)large->displaced_median - low;
+  const double part =
+      gap > 0 ? ((small->displaced_p90 + large->displaced_p10) / 2 - low) / gap : 0.5;
+  return low + gap * (part < 0.25 ? 0.25 : part > 0.75 ? 0.75 : part);
+}
+
 double split_probe_threshold(const struct split_probe *probe, uint32_t small, uint32_t large) {
-  double low = -1, high = -1;
+  const struct split_probe_point *found[2] = {NULL, NULL};
   for (uint32_t i = 0; i < probe->header.points; i++) {
     const struct split_probe_point *point = &probe->header.point[i];
-    /* Medians: what else ran during calibration moves the other quantiles. */
-    if (point->kilobytes == small) low = point->displaced_median;
-    if (point->kilobytes == large) high = point->displaced_median;
+    if (point->kilobytes == small) found[0] = point;
+    if (point->kilobytes == large) found[1] = point;
   }
-  return low < 0 || high < 0 ? -1 : (low + high) / 2;
+  return found[0] == NULL || found[1] == NULL ? -1 : between(found[0], found[1]);
 }

@@ -60,7 +60,7 @@ struct split_probe_header {
   uint32_t ways;
   uint32_t colours;
   uint32_t lines_per_set; /* how many of the ways are primed: ways, or fewer for a blunter probe */
-  uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines */
+  uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines (8 * 16) */
   uint32_t hit_cycles;    /* loads slower than this had to leave L2 */
   uint32_t l2_kilobytes;  /* as the processor says; virtual machines lie */
   uint32_t cost_cycles;   /* of a prime and a count, median */

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* A group that overflows is sought among so many. */
 enum { MEMBERS_MOST = 2 * SPLIT_PROBE_WAYS_MAX };
@@ -213,6 +214,12 @@ static uint32_t agreeing(struct split_colour *found, uint32_t count) {
   return kept;
 }
 
+/* What others do goes on for some ten milliseconds; if it does not end, we work in spite of it. */
+static void await_quiet(struct split_pool *pool) {
+  for (int try = 0; try < 25 && !split_discover_quiet(pool) && !late(pool); try++)
+    (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
 uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
                                 struct split_colour *found) {
   struct search search = {.pool = pool};
@@ -226,9 +233,10 @@ uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
   if (wanted > SPLIT_PROBE_COLOURS_MAX) wanted = SPLIT_PROBE_COLOURS_MAX;
 
   uint32_t count = 0, failures = 0;
-  while (failures < 60 && search.free_count > pool->ways + 1 && !late(pool)) {
+  while (failures < 200 && search.free_count > pool->ways + 1 && !late(pool)) {
     struct split_colour colour;
     pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
+    await_quiet(pool);
     if (!find_colour(&search, &colour)) {
       failures++;
       continue;

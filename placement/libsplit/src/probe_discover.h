@@ -38,6 +38,9 @@ struct split_pool {
 /* The time that tells L2 hits from misses; 0: these cannot be told apart, or the pages fit into the cache. */
 uint32_t split_discover_hit_cycles(struct split_pool *pool);
 
+/* Do lines that must be hits miss now, at more than 1 % of loads? Then others work on this core, and tests would go wrong. */
+bool split_discover_quiet(struct split_pool *pool);
+
 /* How many lines are missed when the line `line` of `count` pages is loaded in turns, in SPLIT_MISS_PASSES passes: the median of
  * several tries, since what else runs here spoils one or two of them, and a set that overflows does not do so at each pass. */
 #define SPLIT_MISS_PASSES 8
@@ -55,6 +58,10 @@ struct split_colour {
 /* Finds up to `wanted` colours, all with the same number of ways. Returns how many. */
 uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
                                 struct split_colour *found);
+
+/* Does nothing for 50 us and sees what is gone: is it only us who use this core's cache now? The other thread of a core, which in a
+ * virtual machine may be a stranger's, works in phases of some ten milliseconds; no counter of ours tells of it. */
+bool split_discover_calm(const struct split_probe *probe, uint32_t turn);
 
 /* Fills in the points and the cost of `header`, by synthetic sections between prime and count of `probe`. False: no memory. */
 bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,

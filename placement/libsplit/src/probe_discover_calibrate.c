@@ -11,7 +11,7 @@
 static const uint32_t sizes[] = {16, 64, 128, 256, 512, 1024, 2048, 4096}; /* kilobytes */
 enum {
   SIZES = sizeof(sizes) / sizeof(sizes[0]),
-  SHOTS = 90,
+  SHOTS = 150,
   TRIES = 3 * SHOTS /* a shot across a context switch is none */
 };
 _Static_assert((int)SIZES <= SPLIT_PROBE_POINTS, "points have room");
@@ -20,8 +20,9 @@ static const enum section_shape shapes[] = {SECTION_STREAM, SECTION_STREAM_WRITE
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 struct shots {
-  uint32_t count;
+  uint32_t count, calm_count;
   float displaced[SHOTS];
+  float calm[SHOTS]; /* of them: those with calm before and after */
   uint32_t cost[SHOTS];
 };
 
@@ -34,8 +35,18 @@ static int by_cost(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
+bool split_discover_calm(const struct split_probe *probe, uint32_t turn) {
+  uint32_t lines;
+  const uint64_t switches = split_discover_switches(), start = split_discover_now_ns();
+  split_probe_prime(probe, turn);
+  while (split_discover_now_ns() - start < 50000) continue;
+  const uint32_t gone = split_probe_count(probe, turn, &lines);
+  return gone * 8 <= lines && split_discover_switches() == switches;
+}
+
 static void shoot(const struct split_probe *probe, struct section_arena *arena,
-                  struct split_random *random, uint32_t kilobytes, struct shots *shots) {
+                  struct split_random *random, uint32_t kilobytes, struct shots *shots,
+                  bool *calm) {
   const size_t bytes = (size_t)kilobytes * 1024;
   void *memory = section_arena_fresh(arena, bytes);
   if (memory == NULL || shots->count == SHOTS) return;
@@ -50,20 +61,27 @@ static void shoot(const struct split_probe *probe, struct section_arena *arena,
   const uint64_t done = split_probe_cycles();
   const uint32_t gone = split_probe_count(probe, turn, &lines);
   const uint64_t end = split_probe_cycles();
-  if (split_discover_switches() != switches) return;
-  shots->displaced[shots->count] = (float)gone / (float)lines;
+  const bool switched = split_discover_switches() != switches, before = *calm;
+  *calm = split_discover_calm(probe, turn + 1);
+  if (switched) return;
+  const float share = (float)gone / (float)lines;
+  shots->displaced[shots->count] = share;
   shots->cost[shots->count] = (uint32_t)(end - done + (primed - start));
   shots->count++;
+  if (before && *calm) shots->calm[shots->calm_count++] = share;
 }
 
+/* Of the calm shots, if there are enough: what others do on this core at the moment is not the section's doing. */
 static struct split_probe_point point_of(struct shots *shots, uint32_t kilobytes) {
-  const uint32_t n = shots->count;
-  qsort(shots->displaced, n, sizeof(shots->displaced[0]), by_share);
+  const bool calm = shots->calm_count >= SHOTS / 4;
+  const uint32_t n = calm ? shots->calm_count : shots->count;
+  float *shares = calm ? shots->calm : shots->displaced;
+  qsort(shares, n, sizeof(shares[0]), by_share);
   return (struct split_probe_point){.kilobytes = kilobytes,
                                     .shots = n,
-                                    .displaced_median = shots->displaced[n / 2],
-                                    .displaced_p10 = shots->displaced[n / 10],
-                                    .displaced_p90 = shots->displaced[n * 9 / 10]};
+                                    .displaced_median = shares[n / 2],
+                                    .displaced_p10 = shares[n / 10],
+                                    .displaced_p90 = shares[n * 9 / 10]};
 }
 
 bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,
@@ -75,16 +93,17 @@ bool split_discover_calibrate(const struct split_probe *probe, struct split_prob
     free(shots);
     return false;
   }
+  bool calm = false;
   uint16_t order[SIZES];
   for (uint16_t i = 0; i < SIZES; i++) order[i] = i;
   for (uint32_t try = 0; try < TRIES && split_discover_now_ns() < deadline_ns; try++) {
     split_random_shuffle(random, order, SIZES); /* no size always follows the same */
     for (uint32_t i = 0; i < SIZES; i++)
-      shoot(probe, &arena, random, sizes[order[i]], &shots[order[i]]);
+      shoot(probe, &arena, random, sizes[order[i]], &shots[order[i]], &calm);
   }
   header->points = 0;
   for (uint32_t i = 0; i < SIZES; i++) {
-    if (shots[i].count < SHOTS / 3) continue; /* too disturbed: no point is better than a bad one */
+    if (shots[i].count < SHOTS / 4) continue; /* too disturbed: no point is better than a bad one */
     header->point[header->points++] = point_of(&shots[i], sizes[i]);
   }
   /* Where half of the lines are gone: what a probe costs on the whole. */

@@ -113,6 +113,18 @@ uint32_t split_discover_hit_cycles(struct split_pool *pool) {
   return limits[found / 4]; /* of a quiet try: what else runs makes both slower */
 }
 
+bool split_discover_quiet(struct split_pool *pool) {
+  const unsigned char *lines[HITS];
+  uint32_t misses = 0;
+  for (uint32_t i = 0; i < HITS; i++)
+    lines[i] = pool->pages + split_random_next(&pool->random) % pool->count * SPLIT_PROBE_PAGE +
+               pool->line * SPLIT_LINE;
+  for (uint32_t pass = 0; pass < 8; pass++)
+    for (uint32_t i = 0; i < HITS; i++)
+      misses += split_probe_timed_load(lines[i]) > pool->hit_cycles && pass >= 2;
+  return misses <= 6 * HITS / 100;
+}
+
 uint32_t split_discover_misses(const unsigned char *pages, const uint32_t *offsets, uint32_t count,
                                uint32_t line, uint32_t hit_cycles) {
   enum { TRIES = 5 };

@@ -28,7 +28,7 @@ static struct section_arena arena;
 static int begin(void **state) {
   (void)state;
   if (!section_arena_open(&arena, (size_t)24 << 20)) return -1;
-  if (publish_once(&machine, 5) != 0) return -1;
+  if (publish_once(&machine, 4) != 0) return -1;
   print_message("published: outcome %d %s\n", machine.outcome, machine.reason);
   return 0;
 }
@@ -171,7 +171,7 @@ static void a_new_publication_is_a_new_generation(void **state) {
   struct split_probe *before = open_or_skip(false);
   cpu_set_t allowed, afterwards;
   assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-  const struct split_probe_options options = {.seconds = 2, .seed = 8, .colours = 1};
+  const struct split_probe_options options = {.seconds = 1, .seed = 8, .colours = 1};
   const char *reason = NULL;
   errno = 1234;
   const enum split_probe_outcome outcome = split_probe_publish(machine.folder, &options, &reason);
