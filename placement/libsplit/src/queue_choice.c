@@ -25,13 +25,26 @@ static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned gr
   return (put > scene->idle_since_ns ? put : scene->idle_since_ns) + patience;
 }
 
+/* A thief need not go home for work that is younger than what it would go on stealing: so it goes back and forth less, and nobody
+ * waits longer than in one queue. */
+static unsigned goes_on(const split_queue *queue, unsigned number, unsigned at_home) {
+  const uint8_t stolen = split_queue_ran_before(queue, number);
+  if (stolen == at_home || stolen == QUEUE_NO_GROUP || !(queue->lines.filled >> stolen & 1))
+    return at_home;
+  if (split_queue_lines_first(&queue->lines, stolen)->age >
+      split_queue_lines_first(&queue->lines, at_home)->age)
+    return at_home;
+  const uint64_t cost = split_queue_costs_of_theft(&queue->costs, stolen, at_home);
+  return cost > QUEUE_SHORTEST_SLEEP_NS ? stolen : at_home;
+}
+
 unsigned split_queue_choose(const split_queue *queue, unsigned number, uint64_t asked_ns,
                             uint64_t now, uint64_t *due) {
   *due = QUEUE_NEVER;
   if (!split_queue_placed(queue)) return split_queue_lines_oldest(&queue->lines, UINT64_MAX);
   const uint64_t home = queue->plan.domain[queue->domain_of[number]].groups | ~queue->plan.routed;
   const unsigned at_home = split_queue_lines_oldest(&queue->lines, home);
-  if (at_home != QUEUE_NO_GROUP) return at_home;
+  if (at_home != QUEUE_NO_GROUP) return goes_on(queue, number, at_home);
   unsigned first = QUEUE_NO_GROUP;
   for (uint64_t left = queue->lines.filled; left != 0; left &= left - 1) {
     const unsigned group = (unsigned)__builtin_ctzll(left);
