@@ -12,7 +12,9 @@
  * Soft stealing keeps all cores at work. A worker whose home has nothing to do takes another home's oldest request, once its
  * core has been idle for as long as the theft will cost. That cost is learned from the requests' CPU times: what a stolen one takes
  * longer than at home, and what the thief's next one at home takes longer after it. Where it is nothing (short requests, data that
- * is prefetched), nobody waits; a core that goes on stealing from the same group does not wait again; nobody waits more than 2 ms.
+ * is prefetched), nobody waits, nor where there is hardly any work at home; nobody waits more than 2 ms. A core that goes on stealing
+ * from the same group does not wait again, and goes home when the oldest request there is older than what it would steal next: so it
+ * goes back and forth less, and nobody waits longer than in one queue.
  * While another worker runs on the same core nothing is won by a theft: then only what has waited for 5 ms is taken, for that worker
  * may have blocked.
  *

@@ -139,6 +139,26 @@ static void the_less_work_at_home_the_sooner_it_is_left(void **state) {
   assert_int_equal(choice(queue, 0, MILLISECOND, MILLISECOND, &due), DIRTY);
 }
 
+/* CPU 0 steals dirty requests; work comes home. It goes home once that is the oldest, or where going back and forth costs nothing. */
+static void a_thief_goes_home_in_order_of_age(void **state) {
+  split_queue *queue = *state;
+  uint64_t due;
+  queue->scene[0].before = DIRTY;
+  queue->scene[1].running = 2;
+  cost(queue, DIRTY, CLEAN, 300000);
+  put(queue, DIRTY, 1);
+  put(queue, CLEAN, 2);
+  put(queue, DIRTY, 3);
+  assert_int_equal(choice(queue, 0, 10, 10, &due), DIRTY);
+  (void)split_queue_lines_take(&queue->lines, DIRTY);
+  assert_int_equal(choice(queue, 0, 10, 10, &due), CLEAN);
+  (void)split_queue_lines_take(&queue->lines, CLEAN);
+  put(queue, CLEAN, 4);
+  assert_int_equal(choice(queue, 0, 10, 10, &due), DIRTY);
+  cost(queue, DIRTY, CLEAN, 3000);
+  assert_int_equal(choice(queue, 0, 10, 10, &due), CLEAN);
+}
+
 static void at_the_end_all_help(void **state) {
   split_queue *queue = *state;
   uint64_t due;
@@ -210,6 +230,7 @@ int main(void) {
       TEST(who_is_on_the_way_home_is_waited_for),
       TEST(a_busy_processor_is_no_place_for_thefts),
       TEST(the_less_work_at_home_the_sooner_it_is_left),
+      TEST(a_thief_goes_home_in_order_of_age),
       TEST(at_the_end_all_help),
       TEST(home_is_woken_first_the_latest_sleeper),
       TEST(a_thief_is_woken_to_set_its_alarm_once),
