@@ -2,18 +2,18 @@
  *
  * What the server tells of a statement, and what becomes of it (MariaDB 10.11, seen in a run and read in its source):
  *
- *   Query     LOG ──────────> TABLE/LOCK ... ──> [LOG 'Execute', of EXECUTE] ──> STATUS       LOG has the whole text
- *   Execute   TABLE/LOCK ... ──> LOG ('Execute') ──> STATUS        LOG comes when all is over, and not after an error
- *             begin               tables, as a note                               end
+ *   text       LOG 'Query' ──> [LOG 'Execute' of EXECUTE] ──> TABLE/LOCK ... ──> STATUS      LOG has the whole text
+ *   by number  LOG 'Execute' ──> TABLE/LOCK ... ──> STATUS                                   ... of the prepared statement
+ *              begin                 tables, as a note              end
  *
- * Traps, each of which has a test in tests/split_database.rs:
- *   - Within CALL and in functions, statements have a STATUS of their own, with a query id of their own: only the one that fits
- *     ends a section.
- *   - Several statements in one packet have one LOG and a STATUS each. The section of a later one begins when the one before ends,
+ * Traps, each of which has a test in tests/split_database_mariadb.rs:
+ *   - The statements within CALL, and those of functions, have LOG 'Query' and STATUS, too. Their STATUS has a query id of their own:
+ *     only the one that fits ends a section, and until then no LOG begins one.
+ *   - Several statements in one packet have one LOG, and a STATUS each. The section of a later one begins when the one before ends,
  *     and gets its kind at its own end, when its text is known.
  *   - The thread pool may take a statement off its thread while its commit is written, and let another thread send the answer
- *     (asynchronous commit, since 10.6). Then STATUS comes on a thread that has no such section; the first thread drops it when
- *     it begins the next, or learns from `gone` that it is over.
+ *     (asynchronous commit, since 10.6). Then STATUS comes on a thread that has no such section, and `ended_elsewhere` tells the
+ *     first thread that what it has open is over.
  *   - A client that goes, or is killed, in the middle: STATUS comes nevertheless; should it not, DISCONNECT or the thread's next
  *     statement tidies up.
  */
@@ -27,9 +27,9 @@
 #include "origin.h"
 #include "split.h"
 
-#define NOTE_LENGTH 63 /* as long as the library keeps (SPLIT_NOTE_TEXT) */
-#define CODES 65536    /* as many kinds as there can be (SPLIT_HASH_SIZE) */
-#define GONE 1024
+#define NOTE_LENGTH 63   /* as long as the library keeps (SPLIT_NOTE_TEXT) */
+#define CODES 65536      /* as many kinds as there can be (SPLIT_HASH_SIZE) */
+#define CONNECTIONS 4096 /* 2^12: place_of */
 
 enum phase {
   IDLE = 0,
@@ -40,7 +40,8 @@ enum phase {
 /* What the thread works on. Statements do not nest here: those within a statement belong to it. */
 struct statement {
   MYSQL_THD thd;
-  unsigned long long query_id;
+  unsigned long long query_id; /* 0: not known yet (go_on) */
+  int command; /* thd_sql_command() when a client's text had come; -1: it was executed by number */
   enum phase phase;
   enum sql_verb verb;
   bool keyed;      /* its kind is known */
@@ -57,8 +58,13 @@ static _Atomic bool switched_on;
 static _Atomic uint64_t abandoned;
 /* Kinds whose tables are noted: a bit each. Two threads may both note; the library keeps the first. */
 static _Atomic uint64_t noted[CODES / 64];
-/* Statements that ended on another thread than they began on: query ids, by their low bits. */
-static _Atomic unsigned long long gone[GONE];
+/* The latest statement that another thread ended than had begun it, of each connection: query ids, which only grow. Two connections may
+ * share a place; then a statement within a statement is taken for the next one, and the outer one is not counted. */
+static _Atomic unsigned long long ended_elsewhere[CONNECTIONS];
+
+static _Atomic unsigned long long *place_of(MYSQL_THD thd) {
+  return &ended_elsewhere[((uintptr_t)thd * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+}
 
 void sections_switch(bool on) { atomic_store_explicit(&switched_on, on, memory_order_relaxed); }
 
@@ -86,7 +92,12 @@ static bool note_has(const char *table, size_t length) {
 }
 
 static void note_table(const struct mysql_event_table *event) {
+  static const char system[] =
+      "mysql"; /* statistics of tables, procedures: what the server asks itself */
   if (!own.wants_note || event->table.str == NULL || own.note_length >= NOTE_LENGTH) return;
+  if (event->database.length == sizeof system - 1 &&
+      memcmp(event->database.str, system, sizeof system - 1) == 0)
+    return;
   if (own.note_length == 0) {
     const char *verb = sql_verb_name(own.verb);
     note_append(verb, strlen(verb));
@@ -148,7 +159,7 @@ static void begin(MYSQL_THD thd, unsigned long long query_id, enum sql_verb verb
   own.keyed = own.wants_note = false;
   own.note_length = 0;
   groups_begin(thd);
-  if (text == NULL || verb == SQL_EXECUTE) {
+  if (verb == SQL_EXECUTE) {
     own.code = split_begin(&own.section, 0, NULL, 0);
     return;
   }
@@ -196,47 +207,46 @@ static bool is_own(MYSQL_THD thd, unsigned long long query_id) {
   return own.thd == thd && own.query_id == query_id;
 }
 
-static void on_log(MYSQL_THD thd, const struct mysql_event_general *event) {
-  if (is_command(event, "Query")) {
-    forget(); /* what was not ended has been left to another thread */
-    enum sql_verb verb = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length);
-    if (verb == SQL_OTHER) {
-      own.phase = IGNORED;
-      own.thd = thd;
-      own.query_id = event->query_id;
-      return;
-    }
+/* Whether the thread is at work on a statement of this client, of which this event is part then. */
+static bool is_within(MYSQL_THD thd) {
+  if (own.phase == IDLE || own.thd != thd) return false;
+  return !groups_are_pool() ||
+         atomic_load_explicit(place_of(thd), memory_order_relaxed) < own.query_id ||
+         own.query_id == 0;
+}
+
+static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
+  if (is_within(thd)) {
+    if (own.query_id == 0) own.query_id = event->query_id;
+    return;
+  }
+  forget(); /* what was not ended has been left to another thread */
+  enum sql_verb verb = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length);
+  if (verb != SQL_OTHER) {
     begin(thd, event->query_id, verb, event->general_query, event->general_query_length);
-  } else if (is_command(event, "Execute") && own.phase == OPEN && own.thd == thd && !own.keyed) {
-    note_key(event->general_query, event->general_query_length);
+  } else {
+    own.phase = IGNORED;
+    own.thd = thd;
+    own.query_id = event->query_id;
   }
 }
 
-/* A statement that is executed by its number: this is the first that we hear of it. */
-static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {
-  if (own.phase == OPEN && own.thd == thd && own.query_id != event->query_id &&
-      atomic_load_explicit(&gone[own.query_id % GONE], memory_order_relaxed) == own.query_id)
-    forget();
-  if (own.phase == OPEN && own.thd == thd) {
-    if (!own.keyed && own.verb == SQL_EXECUTE && thd_query_string != NULL) {
-      struct server_text *text = thd_query_string(thd);
-      enum sql_verb verb = sql_verb(SQL_MARIADB, text->text, text->text == NULL ? 0 : text->length);
-      if (verb != SQL_EXECUTE && verb != SQL_OTHER) note_key(text->text, text->length);
-    }
-    note_table(event);
+/* Of EXECUTE, this is what it executes; else it is where a statement begins that is executed by number. */
+static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
+  if (own.phase != IDLE && is_own(thd, event->query_id)) {
+    if (own.phase == OPEN && !own.keyed)
+      note_key(event->general_query, event->general_query_length);
     return;
   }
-  if (own.phase == IGNORED && is_own(thd, event->query_id)) return;
   forget();
-  if (thd_query_string == NULL) {
-    begin(thd, event->query_id, SQL_EXECUTE, NULL, 0);
-    return;
-  }
-  struct server_text *text = thd_query_string(thd);
-  if (text == NULL || text->text == NULL) return; /* the server's own work: purge, replication */
-  enum sql_verb verb = sql_verb(SQL_MARIADB, text->text, text->length);
-  if (verb == SQL_OTHER) return;
-  begin(thd, event->query_id, verb, text->text, text->length);
+  enum sql_verb verb = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length);
+  if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
+  begin(thd, event->query_id, verb, event->general_query, event->general_query_length);
+}
+
+static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {
+  if (own.phase != OPEN || own.thd != thd) return;
+  if (own.query_id == 0) own.query_id = event->query_id;
   note_table(event);
 }
 
@@ -255,7 +265,7 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
   bool fits = is_own(thd, event->query_id) || (own.thd == thd && own.query_id == 0);
   if (own.phase == IDLE || !fits) {
     if (groups_are_pool())
-      atomic_store_explicit(&gone[event->query_id % GONE], event->query_id, memory_order_relaxed);
+      atomic_store_explicit(place_of(thd), event->query_id, memory_order_relaxed);
     return;
   }
   if (own.phase == IGNORED) {
@@ -283,10 +293,14 @@ void sections_event(MYSQL_THD thd, unsigned event_class, const void *event) {
   if (!atomic_load_explicit(&switched_on, memory_order_relaxed) && own.phase != OPEN) return;
   if (event_class == MYSQL_AUDIT_GENERAL_CLASS) {
     const struct mysql_event_general *general = event;
-    if (general->event_subclass == MYSQL_AUDIT_GENERAL_LOG)
-      on_log(thd, general);
-    else if (general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS)
+    if (general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS) {
       on_status(thd, general);
+    } else if (general->event_subclass == MYSQL_AUDIT_GENERAL_LOG) {
+      if (is_command(general, "Query"))
+        on_query(thd, general);
+      else if (is_command(general, "Execute") || is_command(general, "Bulk_execute"))
+        on_execute(thd, general);
+    }
   } else if (event_class == MYSQL_AUDIT_TABLE_CLASS) {
     const struct mysql_event_table *table = event;
     if (table->event_subclass == MYSQL_AUDIT_TABLE_LOCK) on_lock(thd, table);

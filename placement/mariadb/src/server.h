@@ -18,16 +18,8 @@
 #error "this plugin is made for MariaDB's audit interface 0x0302 (MariaDB 10.2 to 11)"
 #endif
 
-struct server_text {
-  char *text;
-  size_t length;
-};
-
-/* The text of the statement that `thd` works on; to be asked by its own thread only. Weak: a server that does not export it gives
- * prepared statements their kind when they end instead of when they begin. */
-extern struct server_text *thd_query_string(MYSQL_THD thd) __attribute__((weak));
-
-/* Of the thread pool, if the server has one: how many groups there are, and whether it is in use (2). Weak, too. */
+/* Of the thread pool, if the server has one: how many groups there are, and whether it is in use (2). Weak: not every server exports
+ * them. */
 extern unsigned threadpool_size __attribute__((weak));
 extern unsigned long thread_handling __attribute__((weak));
 #define SERVER_THREAD_POOL 2
