@@ -53,7 +53,7 @@ static bool fits(int descriptor, uint64_t size, bool alone, void *context,
 }
 
 struct split_last *split_machine_open(const struct split_folder *folder, uint32_t cpus,
-                                      int *descriptor, char reason[SPLIT_REASON]) {
+                                      uint64_t *size, char reason[SPLIT_REASON]) {
   struct split_file file = {
       .name = "machine.segment",
       .size = size_for(cpus),
@@ -61,14 +61,11 @@ struct split_last *split_machine_open(const struct split_folder *folder, uint32_
       .fill = fill,
       .context = &cpus,
   };
-  *descriptor = split_file_join(folder, &file, reason);
-  if (*descriptor < 0) return NULL;
-  void *shared = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_SHARED, *descriptor, 0);
-  if (shared == MAP_FAILED) {
-    snprintf(reason, SPLIT_REASON, "machine.segment: %s", strerror(errno));
-    close(*descriptor);
-    *descriptor = -1;
-    return NULL;
-  }
-  return (struct split_last *)((char *)shared + SPLIT_LINE);
+  int descriptor = split_file_join(folder, &file, reason);
+  if (descriptor < 0) return NULL;
+  void *shared = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (shared == MAP_FAILED) snprintf(reason, SPLIT_REASON, "machine.segment: %s", strerror(errno));
+  close(descriptor);
+  *size = file.size;
+  return shared == MAP_FAILED ? NULL : (struct split_last *)((char *)shared + SPLIT_LINE);
 }

@@ -193,8 +193,23 @@ static struct split_mapping *map(int descriptor, const struct split_wish *wish,
   mapping->key_type = header.key_type;
   mapping->cycles_per_ns = (double)header.cycles_per_second / 1e9;
   mapping->known = known;
-  mapping->descriptor = descriptor;
+  mapping->size = header.size;
   return mapping;
+}
+
+/* What ran last on each CPU: of all applications, or, where that file is not for us, of this process and its children only. */
+static bool open_last(struct split_mapping *mapping, const struct split_folder *folder) {
+  char unused[SPLIT_REASON];
+  mapping->last = split_machine_open(folder, mapping->cpu_count, &mapping->last_size, unused);
+  if (mapping->last) {
+    atomic_fetch_and(&mapping->header->without, ~(uint32_t)SPLIT_WITHOUT_MACHINE);
+    return true;
+  }
+  atomic_fetch_or(&mapping->header->without, SPLIT_WITHOUT_MACHINE);
+  void *own = mmap(NULL, mapping->cpu_count * sizeof(struct split_last), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  mapping->last = own;
+  return own != MAP_FAILED;
 }
 
 struct split_mapping *split_mapping_open(const struct split_wish *wish, char reason[SPLIT_REASON]) {
@@ -214,26 +229,14 @@ struct split_mapping *split_mapping_open(const struct split_wish *wish, char rea
   int descriptor = split_file_join(&folder, &file, reason);
   if (descriptor >= 0) {
     mapping = map(descriptor, wish, reason);
-    if (!mapping) close(descriptor);
+    close(descriptor);
   }
   if (mapping) {
-    char unused[SPLIT_REASON];
     snprintf(mapping->directory, sizeof mapping->directory, "%s", wish->directory);
-    mapping->last =
-        split_machine_open(&folder, mapping->cpu_count, &mapping->machine_descriptor, unused);
-    if (!mapping->last) { /* then only our own sections are known to each other */
-      void *own = mmap(NULL, mapping->cpu_count * sizeof(struct split_last), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-      atomic_fetch_or(&mapping->header->without, SPLIT_WITHOUT_MACHINE);
-      if (own == MAP_FAILED) {
-        snprintf(reason, SPLIT_REASON, "no memory");
-        split_mapping_leave(mapping);
-        mapping = NULL;
-      } else {
-        mapping->last = own;
-      }
-    } else {
-      atomic_fetch_and(&mapping->header->without, ~(uint32_t)SPLIT_WITHOUT_MACHINE);
+    if (!open_last(mapping, &folder)) {
+      snprintf(reason, SPLIT_REASON, "no memory");
+      split_mapping_leave(mapping);
+      mapping = NULL;
     }
   }
   split_folder_close(&folder);
@@ -241,8 +244,9 @@ struct split_mapping *split_mapping_open(const struct split_wish *wish, char rea
 }
 
 void split_mapping_leave(struct split_mapping *mapping) {
-  if (mapping->descriptor >= 0) close(mapping->descriptor);
-  if (mapping->machine_descriptor >= 0) close(mapping->machine_descriptor);
-  mapping->descriptor = -1;
-  mapping->machine_descriptor = -1;
+  const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  mmap(mapping->header, mapping->size, PROT_READ | PROT_WRITE, how, -1, 0);
+  if (mapping->last_size)
+    mmap((char *)mapping->last - SPLIT_LINE, mapping->last_size, PROT_READ | PROT_WRITE, how, -1,
+         0);
 }

@@ -23,8 +23,7 @@ struct split_mapping {
   /* The hash of each kind as this process knows it, 0: not known. So that most lookups touch little memory, and none that others
    * write to. */
   _Atomic uint64_t *known;
-  int descriptor;         /* its lock is our sign of life */
-  int machine_descriptor; /* -1: there is no machine.segment for us */
+  uint64_t size, last_size; /* bytes of both */
   char directory[200];
 };
 
@@ -43,14 +42,16 @@ struct split_layout {
 struct split_layout split_layout_of(uint64_t kinds, uint64_t cpus, uint64_t threads,
                                     uint64_t traces);
 
-/* Opens or makes both segments. NULL: `reason` says why. A mapping is never taken away again, since threads may be in it at any time:
- * split_mapping_leave gives up the locks only. */
+/* Opens or makes both segments. NULL: `reason` says why. What is mapped keeps its file locked: our sign of life, and that of our
+ * children, even if the host closes every descriptor. */
 struct split_mapping *split_mapping_open(const struct split_wish *wish, char reason[SPLIT_REASON]);
+/* Gives up the files, and with them the locks. Threads may be within at any time: in place of the files there is memory that nobody
+ * else sees. */
 void split_mapping_leave(struct split_mapping *mapping);
 
-/* machine.segment of a folder, for as many CPUs. NULL: there is none for us. */
+/* machine.segment of a folder, for as many CPUs; `size` of what was mapped. NULL: there is none for us. */
 struct split_last *split_machine_open(const struct split_folder *folder, uint32_t cpus,
-                                      int *descriptor, char reason[SPLIT_REASON]);
+                                      uint64_t *size, char reason[SPLIT_REASON]);
 
 /* This boot, as the kernel names it. */
 void split_boot_id(char id[40]);

@@ -1,0 +1,116 @@
+/*
+ * What the tests of libsplit share: a folder of their own, the library begun in it, and an analyzer's part played by hand.
+ */
+#ifndef SPLIT_TEST_FIXTURE_H
+#define SPLIT_TEST_FIXTURE_H
+
+#include "process.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TEST_APP 0xa1
+
+static char fixture_folder[64];
+
+static inline int fixture_remove(const char *path, const struct stat *status, int type,
+                                 struct FTW *at) {
+  (void)status;
+  (void)type;
+  (void)at;
+  return remove(path);
+}
+
+static inline int make_folder(void **state) {
+  (void)state;
+  snprintf(fixture_folder, sizeof fixture_folder, "/tmp/split-test-XXXXXX");
+  if (!mkdtemp(fixture_folder)) return -1;
+  split_configure(fixture_folder);
+  return 0;
+}
+
+static inline int remove_folder(void **state) {
+  (void)state;
+  split_close();
+  nftw(fixture_folder, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
+  return 0;
+}
+
+static inline int begin_with_text(void **state) {
+  if (make_folder(state) != 0) return -1;
+  return split_init_named("test", TEST_APP, 0xb2, SPLIT_KEY_TEXT) == TEST_APP ? 0 : -1;
+}
+
+static inline int begin_with_numbers(void **state) {
+  if (make_folder(state) != 0) return -1;
+  return split_init_named("test", TEST_APP, 0xb2, SPLIT_KEY_NUMBER) == TEST_APP ? 0 : -1;
+}
+
+/* Statistics of a kind over all CPUs: what can be added up. */
+struct total {
+  uint64_t count, exact, preempted, migrated, nested, cycles, elapsed, probed, missed;
+};
+static inline struct total total_of(uint32_t code) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  struct total total = {0};
+  for (uint32_t cpu = 0; cpu < mapping->cpu_count; cpu++) {
+    const struct split_record *record = split_record_of(mapping, cpu, code);
+    total.count += record->count;
+    total.exact += record->exact;
+    total.preempted += record->preempted;
+    total.migrated += record->migrated;
+    total.nested += record->nested_cycles;
+    total.cycles += record->cycles;
+    total.elapsed += record->elapsed_cycles;
+    total.probed += record->probed;
+    total.missed += record->missed;
+  }
+  return total;
+}
+
+static inline struct split_header *header(void) { return split_mapping_in_use()->header; }
+
+/* The analyzer is alive and wants placement. */
+static inline void heartbeat(void) {
+  atomic_store(&header()->placement_on, 1);
+  atomic_store(&header()->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC));
+}
+
+static inline void decide(uint32_t code, enum split_actuation actuation, uint64_t cpus) {
+  struct split_decision *decision = &split_mapping_in_use()->decisions[code];
+  uint32_t sequence = atomic_load(&decision->sequence);
+  atomic_store(&decision->sequence, sequence + 1);
+  atomic_store(&decision->actuation, (uint8_t)actuation);
+  atomic_store(&decision->cpu_mask[0], cpus);
+  atomic_store(&decision->sequence, sequence + 2);
+}
+
+/* The first CPUs that a thread may use, as a mask. */
+static inline uint64_t allowed_of(pid_t tid) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(tid, sizeof set, &set) != 0) return 0;
+  uint64_t mask = 0;
+  for (int cpu = 0; cpu < 64; cpu++)
+    if (CPU_ISSET(cpu, &set)) mask |= UINT64_C(1) << cpu;
+  return mask;
+}
+static inline uint64_t allowed(void) { return allowed_of(0); }
+
+static inline void pause_ms(long ms) {
+  struct timespec wait = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&wait, NULL);
+}
+
+#endif
