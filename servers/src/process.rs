@@ -20,6 +20,7 @@ pub struct ProcessIdentity {
 struct Stat {
     state: u8,
     parent: Pid,
+    session: Pid,
     started: u64,
 }
 
@@ -76,6 +77,22 @@ pub fn children(parent: Pid) -> Vec<Pid> {
     found
 }
 
+impl ProcessIdentity {
+    /// What it left behind: the processes of the session that it led, when it is gone itself. The kernel gives its number to nobody
+    /// else as long as one of them is there.
+    pub fn orphans(&self) -> Vec<Pid> {
+        if self.boot != boot_id() || stat(self.pid).is_some_and(|stat| stat.started != self.started) {
+            return Vec::new();
+        }
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid));
+        let of_session = |pid: &Pid| {
+            stat(*pid).is_some_and(|stat| stat.session == self.pid && !matches!(stat.state, b'Z' | b'X'))
+        };
+        numbers.filter(of_session).collect()
+    }
+}
+
 fn stat(pid: Pid) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -85,8 +102,9 @@ fn parse_stat(line: &str) -> Option<Stat> {
     let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = Pid(fields.next()?.parse().ok()?);
-    let started = fields.nth(17)?.parse().ok()?; // field 22; `nth` counts from field 5
-    Some(Stat { state, parent, started })
+    let session = Pid(fields.nth(1)?.parse().ok()?); // field 6; `nth` counts from field 5
+    let started = fields.nth(15)?.parse().ok()?; // field 22, counted from field 7
+    Some(Stat { state, parent, session, started })
 }
 
 fn boot_id() -> String {

@@ -25,6 +25,11 @@ fn is_gone(pid: Pid) -> bool {
     stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
 }
 
+fn signal(pid: Pid, signal: libc::c_int) {
+    // SAFETY: a server of ours, which lives as long as the test holds it.
+    assert_eq!(unsafe { libc::kill(pid.0, signal) }, 0);
+}
+
 fn can(mpm: Mpm, php: Php) -> bool {
     match WebPrograms::find().and_then(|programs| programs.require(mpm, php)) {
         Ok(()) => true,
@@ -123,6 +128,12 @@ fn pages_are_answered_by_fpm_and_a_killed_server_leaves_nothing() {
     let fpm = site.server.fpm_processes();
     assert_eq!(fpm.len(), 4, "the first and three workers");
     let all = [site.server.apache_processes(), fpm].concat();
+    // Somebody kills Apache's first process; its children stay, without a parent.
+    signal(all[0], libc::SIGKILL);
+    while !is_gone(all[0]) {
+        std::thread::yield_now();
+    }
+    assert!(!site.server.is_running() && !is_gone(all[1]));
     site.server.kill().unwrap();
     assert!(!site.server.is_running());
     assert!(all.iter().all(|&pid| is_gone(pid)), "{all:?}");

@@ -329,9 +329,16 @@ impl WebServer {
 const LONGEST_SOCKET: usize = 107;
 
 fn end(process: Option<ProcessIdentity>, signal: libc::c_int) -> StopOutcome {
-    let Some(process) = process.filter(|process| !process.wait_until_gone(Duration::ZERO)) else {
-        return StopOutcome::NotRunning;
-    };
+    let Some(process) = process else { return StopOutcome::NotRunning };
+    if process.wait_until_gone(Duration::ZERO) {
+        // It was killed: its children go on without it, and keep the port.
+        let orphans: Vec<_> = process.orphans().into_iter().filter_map(ProcessIdentity::of).collect();
+        orphans.iter().for_each(|orphan| orphan.signal(libc::SIGKILL));
+        for orphan in &orphans {
+            orphan.wait_until_gone(Duration::from_secs(10));
+        }
+        return if orphans.is_empty() { StopOutcome::NotRunning } else { StopOutcome::Killed };
+    }
     // Children first known: without their parent nobody tells whose they were.
     let members: Vec<_> = children(process.pid).into_iter().filter_map(ProcessIdentity::of).collect();
     let mut outcome = StopOutcome::Killed;

@@ -1,0 +1,18 @@
+<?php
+// The whole of a category, to be printed: for each item three small statements (its seller, its bids, what is said of the seller), as
+// pages are that grew. Thousands of statements a page: the volume scenario.
+require '_site.php';
+$category = number('category');
+$items = rows('SELECT id, name, initial_price, seller, end_date FROM items WHERE category = ?', $category);
+page('Catalogue');
+echo '<table class="items">';
+foreach ($items as $item) {
+    $bids = row('SELECT COUNT(*) AS number, MAX(bid) AS highest FROM bids WHERE item_id = ?', (int) $item['id']);
+    $said = row('SELECT COUNT(*) AS number, AVG(rating) AS rating FROM comments WHERE to_user_id = ?', (int) $item['seller']);
+    $price = max((int) $item['initial_price'], (int) $bids['highest']);
+    echo '<tr><td><a href="item.php?item=', $item['id'], '">', esc($item['name']), '</a></td><td class="price">', money($price), '</td><td>',
+        $bids['number'], ' bids</td><td><a href="user.php?user=', $item['seller'], '">', esc(nickname((int) $item['seller'])), '</a> ',
+        $said['number'] > 0 ? round((float) $said['rating'], 1) : 'new', '</td><td>', $item['end_date'], "</td></tr>\n";
+}
+echo '</table>';
+done();

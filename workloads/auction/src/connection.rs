@@ -1,0 +1,137 @@
+//! One connection to the site: made without waiting, kept from request to request.
+
+use crate::http::Answer;
+use crate::record::Fault;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::net::SocketAddr;
+
+/// All that may happen, once each: a connection is added once and never changed. It leaves the set when it is closed.
+const EVENTS: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// One connection, open or not.
+#[derive(Default)]
+pub(crate) struct Connection {
+    socket: Option<OwnedFd>,
+    connecting: bool,
+    /// The request, and how much of it went out.
+    request: Vec<u8>,
+    sent: usize,
+    /// What has come back.
+    pub answer: Answer,
+}
+
+/// How far the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Waiting,
+    Complete,
+    Failed(Fault),
+}
+
+impl Connection {
+    /// The request that is to be sent next, to be written into.
+    pub fn request(&mut self) -> &mut Vec<u8> {
+        self.request.clear();
+        &mut self.request
+    }
+
+    /// Sends the request, on the connection that there is, or on a new one.
+    pub fn send(&mut self, epoll: &OwnedFd, number: usize, address: SocketAddr) -> Result<Progress, Errno> {
+        self.sent = 0;
+        self.answer.clear();
+        if self.socket.is_none() {
+            self.connect(epoll, number, address)?;
+        }
+        Ok(if self.connecting { Progress::Waiting } else { self.flush() })
+    }
+
+    /// Closes it.
+    pub fn close(&mut self) {
+        self.socket = None;
+        self.connecting = false;
+    }
+
+    fn connect(&mut self, epoll: &OwnedFd, number: usize, address: SocketAddr) -> Result<(), Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        net::sockopt::set_tcp_nodelay(&socket, true)?;
+        match net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            // Nobody listens: that is told like all that goes wrong with a connection, by what comes next.
+            Err(Errno::CONNREFUSED) => {}
+            Err(error) => return Err(error),
+        }
+        epoll::add(epoll, &socket, EventData::new_u64(number as u64), EVENTS)?;
+        self.socket = Some(socket);
+        self.connecting = true;
+        Ok(())
+    }
+
+    /// Something happened.
+    pub fn happened(&mut self, flags: EventFlags, buffer: &mut [u8]) -> Progress {
+        let Some(socket) = &self.socket else { return Progress::Waiting };
+        if self.connecting {
+            match net::sockopt::socket_error(socket) {
+                Ok(Ok(())) if flags.contains(EventFlags::OUT) => self.connecting = false,
+                Ok(Ok(())) if !flags.intersects(EventFlags::ERR | EventFlags::HUP) => {
+                    return Progress::Waiting
+                }
+                _ => return Progress::Failed(Fault::Connect),
+            }
+        }
+        if self.sent < self.request.len() {
+            if let Progress::Failed(fault) = self.flush() {
+                return Progress::Failed(fault);
+            }
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            return self.receive(buffer);
+        }
+        Progress::Waiting
+    }
+
+    fn flush(&mut self) -> Progress {
+        let Some(socket) = &self.socket else { return Progress::Failed(Fault::CutOff) };
+        while self.sent < self.request.len() {
+            match net::send(socket, &self.request[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(bytes) => self.sent += bytes,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(_) => return Progress::Failed(Fault::CutOff),
+            }
+        }
+        Progress::Waiting
+    }
+
+    /// Edges, not levels: reads until there is no more. A read that does not fill the buffer has taken all there was.
+    fn receive(&mut self, buffer: &mut [u8]) -> Progress {
+        loop {
+            let Some(socket) = &self.socket else { return Progress::Failed(Fault::CutOff) };
+            match net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+                Ok((_, 0)) => {
+                    let complete = self.answer.ended();
+                    self.close();
+                    return if complete { Progress::Complete } else { Progress::Failed(Fault::CutOff) };
+                }
+                Ok((_, bytes)) => match self.answer.take(&buffer[..bytes]) {
+                    Ok(true) => {
+                        if self.answer.closes() {
+                            self.close();
+                        }
+                        return Progress::Complete;
+                    }
+                    Ok(false) if bytes < buffer.len() => return Progress::Waiting,
+                    Ok(false) => {}
+                    Err(_) => return Progress::Failed(Fault::BadAnswer),
+                },
+                Err(Errno::AGAIN) => return Progress::Waiting,
+                Err(Errno::INTR) => {}
+                Err(_) => return Progress::Failed(Fault::CutOff),
+            }
+        }
+    }
+}
