@@ -15,7 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES_MOST = 16, TRIES = 20 };
+enum {
+  SIZES_MOST = 16,
+  TRIES = 6,
+  CHASE_MOST = 2048 /* KB: larger chases take so long that none is left alone on a busy machine */
+};
 
 static double seconds_since(uint64_t start_ns) {
   return (double)(split_discover_now_ns() - start_ns) / 1e9;
@@ -78,6 +82,7 @@ struct shot {
 static void shoot(const struct split_probe *probe, struct section_arena *arena, struct shot what,
                   struct split_random *random, bool *calm) {
   const size_t bytes = (size_t)what.kilobytes * 1024;
+  if (what.shape == SECTION_CHASE && what.kilobytes > CHASE_MOST) return;
   for (uint32_t try = 0; try < TRIES; try++) {
     void *memory = what.fresh ? section_arena_fresh(arena, bytes) : arena->memory;
     if (memory == NULL) return;

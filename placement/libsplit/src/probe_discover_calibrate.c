@@ -7,12 +7,14 @@
 #include "kernels.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static const uint32_t sizes[] = {16, 64, 128, 256, 512, 1024, 2048, 4096}; /* kilobytes */
 enum {
   SIZES = sizeof(sizes) / sizeof(sizes[0]),
   SHOTS = 150,
-  TRIES = 3 * SHOTS /* a shot across a context switch is none */
+  ENOUGH = SHOTS / 4, /* calm ones */
+  TRIES = 20 * SHOTS  /* a shot across a context switch is none */
 };
 _Static_assert((int)SIZES <= SPLIT_PROBE_POINTS, "points have room");
 /* What the displaced share was found for: shapes with all kinds of prefetching. A chase misses the same lines, but takes long. */
@@ -44,16 +46,24 @@ bool split_discover_calm(const struct split_probe *probe, uint32_t turn) {
   return gone * 8 <= lines && split_discover_switches() == switches;
 }
 
+static void await_calm(const struct split_probe *probe, uint32_t turn, bool *calm) {
+  for (int try = 0; try < 10 && !*calm; try++) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    *calm = split_discover_calm(probe, turn + 2);
+  }
+}
+
 static void shoot(const struct split_probe *probe, struct section_arena *arena,
                   struct split_random *random, uint32_t kilobytes, struct shots *shots,
                   bool *calm) {
   const size_t bytes = (size_t)kilobytes * 1024;
   void *memory = section_arena_fresh(arena, bytes);
-  if (memory == NULL || shots->count == SHOTS) return;
+  if (memory == NULL || shots->calm_count == SHOTS) return;
   const uint32_t turn = (uint32_t)split_random_next(random);
   const enum section_shape shape = shapes[split_random_next(random) % SHAPES];
   const uint64_t seed = split_random_next(random);
   uint32_t lines;
+  await_calm(probe, turn, calm);
   const uint64_t switches = split_discover_switches(), start = split_probe_cycles();
   split_probe_prime(probe, turn);
   const uint64_t primed = split_probe_cycles();
@@ -65,15 +75,17 @@ static void shoot(const struct split_probe *probe, struct section_arena *arena,
   *calm = split_discover_calm(probe, turn + 1);
   if (switched) return;
   const float share = (float)gone / (float)lines;
-  shots->displaced[shots->count] = share;
-  shots->cost[shots->count] = (uint32_t)(end - done + (primed - start));
-  shots->count++;
+  if (shots->count < SHOTS) {
+    shots->displaced[shots->count] = share;
+    shots->cost[shots->count] = (uint32_t)(end - done + (primed - start));
+    shots->count++;
+  }
   if (before && *calm) shots->calm[shots->calm_count++] = share;
 }
 
 /* Of the calm shots, if there are enough: what others do on this core at the moment is not the section's doing. */
 static struct split_probe_point point_of(struct shots *shots, uint32_t kilobytes) {
-  const bool calm = shots->calm_count >= SHOTS / 4;
+  const bool calm = shots->calm_count >= ENOUGH;
   const uint32_t n = calm ? shots->calm_count : shots->count;
   float *shares = calm ? shots->calm : shots->displaced;
   qsort(shares, n, sizeof(shares[0]), by_share);
@@ -98,12 +110,16 @@ bool split_discover_calibrate(const struct split_probe *probe, struct split_prob
   for (uint16_t i = 0; i < SIZES; i++) order[i] = i;
   for (uint32_t try = 0; try < TRIES && split_discover_now_ns() < deadline_ns; try++) {
     split_random_shuffle(random, order, SIZES); /* no size always follows the same */
-    for (uint32_t i = 0; i < SIZES; i++)
+    bool done = true;
+    for (uint32_t i = 0; i < SIZES; i++) {
+      done &= shots[order[i]].calm_count == SHOTS;
       shoot(probe, &arena, random, sizes[order[i]], &shots[order[i]], &calm);
+    }
+    if (done) break;
   }
   header->points = 0;
   for (uint32_t i = 0; i < SIZES; i++) {
-    if (shots[i].count < SHOTS / 4) continue; /* too disturbed: no point is better than a bad one */
+    if (shots[i].count < ENOUGH) continue; /* too disturbed: no point is better than a bad one */
     header->point[header->points++] = point_of(&shots[i], sizes[i]);
   }
   /* Where half of the lines are gone: what a probe costs on the whole. */
