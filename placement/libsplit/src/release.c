@@ -43,12 +43,15 @@ static uint64_t started_ticks(uint32_t tid) {
 }
 
 static bool lives(const struct split_thread *entry, uint32_t tid) {
-  return started_ticks(tid) == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
+  uint64_t started = started_ticks(tid);
+  return started != 0 &&
+         started == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
 }
 
-/* The entry of a thread that is gone becomes free. */
+/* The entry of a thread that is gone becomes free. One that was just taken has no start time yet: its thread is there, and it is not
+ * narrowed. */
 static void reclaim(struct split_thread *entry, uint32_t tid) {
-  if (lives(entry, tid)) return;
+  if (atomic_load(&entry->narrowed) ? lives(entry, tid) : started_ticks(tid) != 0) return;
   atomic_store(&entry->narrowed, 0);
   atomic_compare_exchange_strong(&entry->tid, &tid, 0);
 }

@@ -1,0 +1,462 @@
+/* Placement on real processors: who is moved when, and that everybody gets back what was taken. */
+#include "decided.h"
+#include "fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+
+/* Lowest and highest CPU that this test may use; the same if there is one only. */
+static uint64_t first_cpu, last_cpu, all_cpus;
+
+static int begin_placed(void **state) {
+  all_cpus = allowed();
+  if (all_cpus == 0) return -1;
+  first_cpu = all_cpus & -all_cpus;
+  last_cpu = UINT64_C(1) << (63 - __builtin_clzll(all_cpus));
+  if (begin_with_text(state) != 0) return -1;
+  heartbeat();
+  return 0;
+}
+
+static uint32_t kind(const char *key) { return split_kind_of(key, strlen(key)); }
+
+static uint32_t narrowed_threads(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  uint32_t narrowed = 0;
+  for (uint32_t i = 0; i < mapping->thread_count; i++)
+    narrowed += atomic_load(&mapping->threads[i].narrowed) != 0;
+  return narrowed;
+}
+
+/* Waits until the thread may use so much, two seconds at most, plus what a busy machine needs to run the service thread. */
+static bool becomes(pid_t tid, uint64_t mask) {
+  for (int i = 0; i < 800; i++) {
+    if (allowed_of(tid) == mask) return true;
+    pause_ms(5);
+  }
+  return false;
+}
+
+#define NEEDS_TWO_CPUS()                              \
+  do {                                                \
+    if (first_cpu == last_cpu) {                      \
+      print_message("skipped: one processor only\n"); \
+      skip();                                         \
+    }                                                 \
+  } while (0)
+
+static void paper_moves_at_the_start_and_back_at_the_end(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("clean"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind("dirty"), SPLIT_ACT_PAPER, last_cpu);
+  for (int i = 0; i < 10; i++) {
+    split_start(0, "clean");
+    assert_int_equal(allowed(), first_cpu);
+    split_end();
+    assert_int_equal(allowed(), all_cpus);
+    split_start(0, "dirty");
+    assert_int_equal(allowed(), last_cpu);
+    assert_int_equal(1u << sched_getcpu(), last_cpu);
+    split_end();
+    assert_int_equal(allowed(), all_cpus);
+    split_start(0, "any");
+    assert_int_equal(allowed(), all_cpus);
+    split_end();
+  }
+  assert_int_equal(narrowed_threads(), 0);
+  assert_int_equal(atomic_load(&header()->moves), 40); /* there and back, 20 times */
+}
+
+static void lazy_moves_when_the_kind_changes(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("clean"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind("dirty"), SPLIT_ACT_LAZY, last_cpu);
+  for (int i = 0; i < 10; i++) {
+    split_start(0, "clean");
+    split_end();
+    assert_int_equal(allowed(), first_cpu);
+  }
+  assert_int_equal(atomic_load(&header()->moves), 1);
+  split_start(0, "dirty");
+  split_end();
+  assert_int_equal(allowed(), last_cpu);
+  assert_int_equal(atomic_load(&header()->moves), 2);
+  split_start(0, "any"); /* one that may run anywhere */
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+  assert_int_equal(narrowed_threads(), 0);
+}
+
+static void a_new_decision_is_obeyed(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  split_start(0, "k");
+  split_end();
+  decide(kind("k"), SPLIT_ACT_LAZY, last_cpu);
+  split_start(0, "k");
+  split_end();
+  assert_int_equal(allowed(), last_cpu);
+  decide(kind("k"), SPLIT_ACT_NONE, 0);
+  split_start(0, "k");
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+}
+
+static void the_outer_section_decides(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("outer"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind("inner"), SPLIT_ACT_PAPER, last_cpu);
+  split_start(0, "outer");
+  split_start(0, "inner");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(allowed(), all_cpus);
+  split_start(0, "anywhere");
+  split_start(0, "inner");
+  assert_int_equal(allowed(), last_cpu);
+  split_end();
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+}
+
+static void a_late_key_places_then(void **state) {
+  (void)state;
+  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  split_section section;
+  split_begin(&section, 0, NULL, 0);
+  assert_int_equal(allowed(), all_cpus);
+  split_note_section(&section, SPLIT_NOTE_KEY, "k", 1);
+  assert_int_equal(allowed(), first_cpu);
+  split_pause(&section);
+  assert_int_equal(allowed(), all_cpus);
+  split_finish(&section);
+  assert_int_equal(total_of(kind("k")).count, 1);
+  split_begin(&section, 0, "k", 1);
+  assert_int_equal(allowed(), first_cpu);
+  split_cancel(&section);
+  assert_int_equal(allowed(), all_cpus);
+}
+
+static void soft_and_none_move_nobody(void **state) {
+  (void)state;
+  decide(kind("soft"), SPLIT_ACT_SOFT, first_cpu);
+  decide(kind("none"), SPLIT_ACT_NONE, first_cpu);
+  split_start(0, "soft");
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+  split_start(0, "none");
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+  assert_int_equal(atomic_load(&header()->moves), 0);
+}
+
+static void nobody_is_placed_unless_all_agree(void **state) {
+  (void)state;
+  int64_t off = 0, on = 1;
+  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  atomic_store(&header()->placement_on, 0);
+  split_start(0, "k");
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+  atomic_store(&header()->placement_on, 1);
+  split_set(SPLIT_PLACE, &off);
+  split_start(0, "k");
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+  split_set(SPLIT_PLACE, &on);
+  atomic_store(&header()->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC) - 2 * SPLIT_STALE_NS);
+  split_start(0, "k");
+  assert_int_equal(allowed(), all_cpus);
+  split_end();
+  heartbeat();
+  split_start(0, "k");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+}
+
+/* The CPUs of a decision are none that the thread may use (its cpuset changed): no placement, one count, and no more tries for a second. */
+static void cpus_that_may_not_be_used(void **state) {
+  (void)state;
+  decide(kind("k"), SPLIT_ACT_PAPER, UINT64_C(1) << 63); /* there is none such, or it is not ours */
+  if (all_cpus >> 63) skip();
+  for (int i = 0; i < 100; i++) {
+    split_start(0, "k");
+    assert_int_equal(allowed(), all_cpus);
+    split_end();
+  }
+  assert_int_equal(atomic_load(&header()->refused), 1);
+  assert_int_equal(total_of(kind("k")).count, 100);
+  assert_int_equal(narrowed_threads(), 0);
+}
+
+/* What is allowed shrinks under way: the decision is cut to it, and no more is given back than there was. */
+static void less_is_allowed_than_decided(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET((unsigned)__builtin_ctzll(first_cpu), &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  decide(kind("both"), SPLIT_ACT_PAPER, first_cpu | last_cpu);
+  decide(kind("other"), SPLIT_ACT_PAPER, last_cpu);
+  split_start(0, "both");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(allowed(), first_cpu);
+  split_start(0, "other");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(atomic_load(&header()->refused), 1);
+  CPU_SET((unsigned)__builtin_ctzll(last_cpu), &one);
+  for (int cpu = 0; cpu < 64; cpu++)
+    if (all_cpus >> cpu & 1) CPU_SET((unsigned)cpu, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* Threads that are narrowed and then wait. */
+struct sleeper {
+  pthread_t thread;
+  pid_t tid;
+  _Atomic int stage;
+  const char *key;
+};
+
+static void *sleep_narrowed(void *argument) {
+  struct sleeper *sleeper = argument;
+  sleeper->tid = gettid();
+  split_start(0, sleeper->key);
+  split_end();
+  atomic_store(&sleeper->stage, 1);
+  while (atomic_load(&sleeper->stage) == 1) pause_ms(1);
+  return NULL;
+}
+
+static void put_to_sleep(struct sleeper *sleeper, const char *key) {
+  sleeper->key = key;
+  atomic_store(&sleeper->stage, 0);
+  assert_int_equal(pthread_create(&sleeper->thread, NULL, sleep_narrowed, sleeper), 0);
+  while (atomic_load(&sleeper->stage) == 0) pause_ms(1);
+}
+
+static void wake(struct sleeper *sleeper) {
+  atomic_store(&sleeper->stage, 2);
+  pthread_join(sleeper->thread, NULL);
+}
+
+static void a_silent_analyzer_holds_nobody(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  struct sleeper sleeper;
+  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  put_to_sleep(&sleeper, "k");
+  assert_int_equal(allowed_of(sleeper.tid), first_cpu);
+  /* It falls silent now: nothing is said any more. */
+  assert_true(becomes(sleeper.tid, all_cpus));
+  assert_int_equal(narrowed_threads(), 0);
+  wake(&sleeper);
+}
+
+static void switching_off_holds_nobody(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  static const enum split_setting settings[] = {SPLIT_COLLECT, SPLIT_PLACE};
+  int64_t off = 0, on = 1;
+  struct sleeper sleeper;
+  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  for (int i = 0; i < 2; i++) {
+    heartbeat();
+    put_to_sleep(&sleeper, "k");
+    assert_int_equal(allowed_of(sleeper.tid), first_cpu);
+    split_set(settings[i], &off);
+    assert_int_equal(allowed_of(sleeper.tid), all_cpus); /* at once */
+    split_set(settings[i], &on);
+    wake(&sleeper);
+  }
+  heartbeat();
+  put_to_sleep(&sleeper, "k");
+  atomic_store(&header()->placement_on, 0); /* an off epoch of the guard */
+  assert_true(becomes(sleeper.tid, all_cpus));
+  wake(&sleeper);
+  heartbeat();
+  put_to_sleep(&sleeper, "k");
+  split_close();
+  assert_int_equal(allowed_of(sleeper.tid), all_cpus);
+  wake(&sleeper);
+}
+
+static void a_thread_that_ends_leaves_nothing(void **state) {
+  (void)state;
+  struct sleeper sleeper;
+  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  for (int i = 0; i < 3; i++) {
+    put_to_sleep(&sleeper, "k");
+    wake(&sleeper);
+  }
+  struct split_mapping *mapping = split_mapping_in_use();
+  for (uint32_t i = 0; i < mapping->thread_count; i++)
+    assert_int_equal(atomic_load(&mapping->threads[i].tid), 0);
+}
+
+static void a_child_is_free(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  split_start(0, "k");
+  assert_int_equal(allowed(), first_cpu);
+  pid_t child = fork();
+  if (child == 0) {
+    bool wide = allowed() == all_cpus;
+    split_end(); /* its parent's: nothing */
+    split_start(0, "k");
+    bool narrow = allowed() == first_cpu;
+    split_end();
+    _exit(wide && narrow ? 0 : 1);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  assert_int_equal(status, 0);
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(total_of(kind("k")).count, 2);
+}
+
+static void places_of_the_dead_are_free_again(void **state) {
+  (void)state;
+  struct split_mapping *mapping = split_mapping_in_use();
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, NULL, 0);
+  for (uint32_t i = 0; i < mapping->thread_count; i++) {
+    atomic_store(&mapping->threads[i].tid, (uint32_t)child);
+    atomic_store(&mapping->threads[i].narrowed, 1);
+  }
+  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  split_start(0, "k");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(allowed(), all_cpus);
+}
+
+/* A number that is another thread's by now: its affinity is not ours to set. */
+static void another_thread_with_the_same_number(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  struct split_mapping *mapping = split_mapping_in_use();
+  struct split_thread *entry = &mapping->threads[5];
+  atomic_store(&entry->tid, (uint32_t)getppid());
+  atomic_store(&entry->started_ticks, 1);
+  atomic_store(&entry->original_mask[0], first_cpu);
+  atomic_store(&entry->narrowed, 1);
+  uint64_t before = allowed_of(getppid());
+  int64_t off = 0;
+  split_set(SPLIT_PLACE, &off);
+  assert_int_equal(allowed_of(getppid()), before);
+  assert_int_equal(atomic_load(&entry->tid), 0);
+}
+
+static void a_worker_is_bound_and_comes_back(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  uint64_t mask[SPLIT_CPUS_MAX / 64] = {first_cpu};
+  assert_false(split_thread_is_narrowed());
+  assert_true(split_thread_narrow(mask));
+  assert_true(split_thread_is_narrowed());
+  assert_int_equal(allowed(), first_cpu);
+  mask[0] = last_cpu;
+  assert_true(split_thread_narrow(mask));
+  assert_int_equal(allowed(), last_cpu);
+  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  split_start(0, "k");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(allowed(), last_cpu); /* where it is bound */
+  split_thread_widen();
+  assert_int_equal(allowed(), all_cpus);
+  assert_false(split_thread_is_narrowed());
+  assert_true(split_thread_narrow(mask));
+  assert_true(becomes(0, all_cpus)); /* the analyzer is silent */
+  assert_false(split_thread_is_narrowed());
+}
+
+static void *end_elsewhere(void *section) {
+  split_finish(section);
+  return NULL;
+}
+
+static void ended_elsewhere_its_thread_is_free(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  split_section section;
+  split_begin(&section, 0, "k", 1);
+  assert_int_equal(allowed(), first_cpu);
+  pthread_t thread;
+  pthread_create(&thread, NULL, end_elsewhere, &section);
+  pthread_join(thread, NULL);
+  assert_int_equal(allowed(), all_cpus);
+  split_start(0, "k");
+  assert_int_equal(allowed(), first_cpu);
+  split_end();
+  assert_int_equal(allowed(), all_cpus);
+}
+
+/* A thread takes and gives while the service of another process (or ours) releases all the time: it is never left narrow. */
+static void *release_always(void *stop) {
+  while (!atomic_load((_Atomic bool *)stop)) split_release_all(split_mapping_in_use());
+  return NULL;
+}
+
+static void racing_with_the_release(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  _Atomic bool stop = false;
+  pthread_t thread;
+  decide(kind("clean"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind("dirty"), SPLIT_ACT_PAPER, last_cpu);
+  decide(kind("lazy"), SPLIT_ACT_LAZY, last_cpu);
+  pthread_create(&thread, NULL, release_always, &stop);
+  static const char *const keys[] = {"clean", "dirty", "lazy"};
+  for (int i = 0; i < 3000; i++) {
+    heartbeat();
+    split_start(0, keys[i % 3]);
+    split_end();
+  }
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  split_start(0, "anywhere");
+  split_end();
+  assert_int_equal(allowed(), all_cpus);
+  assert_int_equal(narrowed_threads(), 0);
+}
+
+#define IN(test) cmocka_unit_test_setup_teardown(test, begin_placed, remove_folder)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      IN(paper_moves_at_the_start_and_back_at_the_end),
+      IN(lazy_moves_when_the_kind_changes),
+      IN(a_new_decision_is_obeyed),
+      IN(the_outer_section_decides),
+      IN(a_late_key_places_then),
+      IN(soft_and_none_move_nobody),
+      IN(nobody_is_placed_unless_all_agree),
+      IN(cpus_that_may_not_be_used),
+      IN(less_is_allowed_than_decided),
+      IN(a_silent_analyzer_holds_nobody),
+      IN(switching_off_holds_nobody),
+      IN(a_thread_that_ends_leaves_nothing),
+      IN(a_child_is_free),
+      IN(places_of_the_dead_are_free_again),
+      IN(another_thread_with_the_same_number),
+      IN(a_worker_is_bound_and_comes_back),
+      IN(ended_elsewhere_its_thread_is_free),
+      IN(racing_with_the_release),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
