@@ -16,6 +16,7 @@ pub mod model;
 pub mod policy;
 pub mod scores;
 pub mod segment;
+pub mod simulate;
 pub mod state;
 pub mod trace;
 pub mod view;

@@ -6,7 +6,7 @@
 //! costs what it costs.
 
 use super::cores;
-use crate::model::{CpuId, CpuSet, Estimate, KindProfile, KindRef, Machine, Plan, Workload};
+use crate::model::{Class, CpuId, CpuSet, Estimate, KindProfile, KindRef, Machine, Plan, Workload};
 use std::collections::BTreeMap;
 
 /// So many kinds are looked at, those that take most time: the rest does too little to matter.
@@ -20,12 +20,12 @@ const SIBLINGS: f64 = 0.15;
 const STOLEN: f64 = 0.02;
 
 /// Kinds that cost each other less than this share of all time need no place.
-const ROAMING: f64 = 0.001;
+const ROAMING: f64 = 0.003;
 
 /// A kind, in the terms of the objective.
 pub struct Candidate<'a> {
     pub profile: &'a KindProfile,
-    /// Cycles of a section.
+    /// Cycles of a section that finds its data.
     pub cycles: f64,
 }
 
@@ -56,6 +56,8 @@ pub struct Solution {
     pub cost: f64,
     /// Of the time, the share that does not fit on the group's own cores.
     pub overflow: f64,
+    /// How much more than its share of the time the busiest group's cores have to do, if nobody takes it over: 0.3 is 30 % more.
+    pub bottleneck: f64,
 }
 
 impl<'a> Problem<'a> {
@@ -63,6 +65,7 @@ impl<'a> Problem<'a> {
     pub fn new(
         machine: &Machine,
         workload: &'a Workload,
+        before: &Plan,
         wanted: impl Fn(&KindProfile) -> bool,
     ) -> Problem<'a> {
         let mut candidates: Vec<Candidate> = workload
@@ -79,16 +82,41 @@ impl<'a> Problem<'a> {
         candidates.truncate(CANDIDATES);
         let measured: BTreeMap<(KindRef, KindRef), Estimate> =
             workload.transitions.iter().map(|(a, b, extra)| ((*a, *b), *extra)).collect();
+        let bases: Vec<f64> = candidates.iter().map(|j| base(machine, &candidates, j, before)).collect();
         let damage = candidates
             .iter()
-            .map(|i| candidates.iter().map(|j| damage(machine, i, j, &measured)).collect())
+            .map(|i| {
+                let each = candidates.iter().zip(&bases);
+                each.map(|(j, &base)| damage(machine, i, j, base, &measured)).collect()
+            })
             .collect();
         let units = cores::units(machine);
         let busy = candidates.iter().map(time).sum();
         let siblings = units.iter().any(|unit| unit.len() > 1);
         let mut problem = Problem { candidates, damage, units, siblings, busy };
         problem.let_roam();
+        problem.less_what_is_lost_now(before);
         problem
+    }
+
+    /// What was measured has in it what kinds lose to each other as they are placed now; loads are reckoned without.
+    fn less_what_is_lost_now(&mut self, before: &Plan) {
+        let all: Vec<usize> = (0..self.candidates.len()).collect();
+        let now = match self.again(before) {
+            Some(solution) => solution.groups.into_iter().map(|group| group.kinds).collect(),
+            None => vec![all],
+        };
+        for kinds in now {
+            let rates: Vec<f64> = kinds.iter().map(|&i| self.candidates[i].profile.rate).collect();
+            let sum: f64 = rates.iter().sum();
+            for &j in &kinds {
+                let lost: f64 =
+                    kinds.iter().zip(&rates).map(|(&i, rate)| rate / sum * self.damage[i][j]).sum();
+                let cycles = self.candidates[j].cycles;
+                // Estimates of damage may exceed what there is.
+                self.candidates[j].cycles = (cycles - lost).max(0.2 * cycles);
+            }
+        }
     }
 
     /// Kinds that do nothing to each other stay out of it: they may run anywhere, which is best for everybody. On cores with
@@ -160,9 +188,14 @@ impl<'a> Problem<'a> {
     }
 
     /// With soft stealing: overflow of one group is done by the cores of others in proportion to their idle time.
-    fn evaluate(&self, groups: &[Group]) -> (f64, f64) {
+    fn evaluate(&self, groups: Vec<Group>) -> Solution {
         let units = self.units.len() as f64;
-        let share = |group: &Group| self.load(&group.kinds) / self.busy.max(1.0);
+        let whole: f64 = groups.iter().map(|group| self.load(&group.kinds)).sum();
+        let share = |group: &Group| self.load(&group.kinds) / whole.max(1.0);
+        let bottleneck = groups
+            .iter()
+            .map(|group| share(group) * units / (group.units.len() as f64).max(1e-9) - 1.0)
+            .fold(0.0, f64::max);
         let over: Vec<f64> =
             groups.iter().map(|group| (share(group) - group.units.len() as f64 / units).max(0.0)).collect();
         let idle: Vec<f64> =
@@ -185,7 +218,7 @@ impl<'a> Problem<'a> {
             }
             cost += self.met(&rates);
         }
-        (cost, overflow)
+        Solution { groups, cost, overflow, bottleneck }
     }
 
     /// Units for groups, by their load; groups of related applications beside each other, those that replace most last.
@@ -219,8 +252,7 @@ impl<'a> Problem<'a> {
                 Group { kinds, units }
             })
             .collect();
-        let (cost, overflow) = self.evaluate(&groups);
-        Solution { groups, cost, overflow }
+        self.evaluate(groups)
     }
 
     /// Merges from single kinds up, then moves kinds one by one: at most so many groups as there are units.
@@ -240,7 +272,8 @@ impl<'a> Problem<'a> {
             let merged = clusters.remove(b);
             clusters[a].extend(merged);
         }
-        let mut best = best.unwrap_or(Solution { groups: Vec::new(), cost: 0.0, overflow: 0.0 });
+        let mut best =
+            best.unwrap_or(Solution { groups: Vec::new(), cost: 0.0, overflow: 0.0, bottleneck: 0.0 });
         for _ in 0..3 {
             if !self.improve(&mut best) {
                 break;
@@ -323,13 +356,12 @@ impl<'a> Problem<'a> {
             let cost = |to: usize| {
                 let mut groups = solution.clone();
                 groups[to].kinds.push(i);
-                self.evaluate(&groups).0
+                self.evaluate(groups).cost
             };
             let to = (0..solution.len()).min_by(|&a, &b| cost(a).total_cmp(&cost(b)))?;
             solution[to].kinds.push(i);
         }
-        let (cost, overflow) = self.evaluate(&solution);
-        Some(Solution { groups: solution, cost, overflow })
+        Some(self.evaluate(solution))
     }
 
     /// The processors of a group.
@@ -354,11 +386,53 @@ impl<'a> Problem<'a> {
     }
 }
 
+/// What `j` takes after its own kind. Its slowdown is against that, while its mean has the sections in it that came after polluters, as
+/// often as these run on the same cores by the plan in force.
+fn base(machine: &Machine, candidates: &[Candidate], j: &Candidate, before: &Plan) -> f64 {
+    let queue = |kind: KindRef| {
+        let placed = before.placements.iter().find(|one| one.kind == kind && !one.cpus.0.is_empty());
+        placed.map(|placed| placed.queue)
+    };
+    let home = queue(j.profile.kind);
+    let meets = |i: &&Candidate| match (home, queue(i.profile.kind)) {
+        (Some(mine), Some(theirs)) => mine == theirs,
+        _ => true,
+    };
+    let all: f64 = candidates.iter().filter(meets).map(|i| i.profile.rate).sum();
+    let harmed: f64 = candidates
+        .iter()
+        .filter(meets)
+        .filter(|i| i.profile.kind != j.profile.kind)
+        .map(|i| i.profile.rate / all * harm(machine, i.profile, j.profile))
+        .sum();
+    let slowdown = j.profile.slowdown.map_or(0.0, |slowdown| slowdown.mean.max(0.0));
+    j.cycles / (1.0 + slowdown * harmed)
+}
+
+/// How much of what a polluter does `a` does to `b`: it displaces less, or both fit into the cache together.
+fn harm(machine: &Machine, a: &KindProfile, b: &KindProfile) -> f64 {
+    let displaces = match (a.displaced, a.class) {
+        (Some(share), _) => share.mean.clamp(0.0, 1.0),
+        (None, Class::Polluter) => 1.0,
+        (None, _) => 0.0,
+    };
+    let fits = match (a.footprint_kb, b.footprint_kb) {
+        (Some(a), Some(b)) => (a.mean + b.mean) * 1024.0 <= machine.l2_bytes as f64,
+        _ => displaces < 0.25,
+    };
+    if fits {
+        0.0
+    } else {
+        displaces
+    }
+}
+
 /// What `j` takes longer after `i`: as measured of the pair; else by what both are known to be.
 fn damage(
     machine: &Machine,
     i: &Candidate,
     j: &Candidate,
+    base: f64,
     measured: &BTreeMap<(KindRef, KindRef), Estimate>,
 ) -> f64 {
     let (a, b) = (i.profile, j.profile);
@@ -369,19 +443,8 @@ fn damage(
         // What cannot be told from nothing is nothing: else noise would shape groups.
         return if extra.low > 0.0 { extra.mean } else { 0.0 };
     }
-    let displaces = match (a.displaced, a.class) {
-        (Some(share), _) => share.mean.clamp(0.0, 1.0),
-        (None, crate::model::Class::Polluter) => 1.0,
-        (None, _) => 0.0,
-    };
     if let Some(slowdown) = b.slowdown {
-        // Measured after polluters, which displace nearly all; less displaces less, and what is left in place does no harm.
-        let fits = match (a.footprint_kb, b.footprint_kb) {
-            (Some(a), Some(b)) => (a.mean + b.mean) * 1024.0 <= machine.l2_bytes as f64,
-            _ => displaces < 0.25,
-        };
-        let known = slowdown.low > 0.0 && !fits;
-        return if known { slowdown.mean * j.cycles * displaces } else { 0.0 };
+        return if slowdown.low > 0.0 { slowdown.mean * base * harm(machine, a, b) } else { 0.0 };
     }
     // Nothing was ever seen of j after anything: two that do not fit together are kept apart on suspicion, at half of what a load from
     // L3 instead of L2 costs (place.md, section 6c, A: 281 us for 1 MB, at 2.7 GHz).

@@ -8,7 +8,8 @@
 //!        related kind, likewise; (5) else the core with fewest cycles of all.
 //!
 //! Where the text leaves a choice: step 5's "all cores" are all *clean* cores, since section 2.4.2 assigns clean kinds to those only.
-//! Without a PMU, displacement takes the place of misses. Cores are given out as whole physical cores while there are enough of them
+//! Without a PMU, displacement takes the place of misses, but for kinds that are slower after polluters: they find their data again
+//! where they are left alone ("a kind of which cache efficiency can be hoped for"), and would have few misses there. Cores are given out as whole physical cores while there are enough of them
 //! (section 4.5: both logical processors of a core run the same application).
 
 use super::{anywhere, cannot_place, cores, nowhere, Policy};
@@ -42,7 +43,9 @@ impl Paper {
         if let Some(misses) = kind.misses {
             misses.mean > self.threshold * machine.l2_bytes as f64 / 64.0
         } else if let Some(displaced) = kind.displaced {
-            displaced.mean > self.threshold
+            let hopeful =
+                kind.class == Class::Sensitive || kind.slowdown.is_some_and(|slower| slower.low > 0.1);
+            displaced.mean > self.threshold && !(hopeful && displaced.mean < 0.95)
         } else {
             kind.class == Class::Polluter
         }

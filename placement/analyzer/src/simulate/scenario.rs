@@ -1,0 +1,116 @@
+//! What a simulated machine works on: applications with threads, kinds with what they do to caches, requests of one or more steps.
+
+use crate::model::{AppId, CodeId, KindRef};
+
+/// A server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct App {
+    /// Which.
+    pub id: AppId,
+    /// For people.
+    pub name: String,
+    /// Whose requests cause its requests.
+    pub related: Option<AppId>,
+    /// How many threads work on requests.
+    pub threads: usize,
+    /// Code and data that all its kinds use.
+    pub code_kb: f64,
+    /// How often: once in so much of its own time.
+    pub code_pass_us: f64,
+}
+
+/// A kind of section.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    /// Which.
+    pub kind: KindRef,
+    /// For people.
+    pub label: String,
+    /// Index of its application.
+    pub app: usize,
+    /// What it takes if all its data lies in L2.
+    pub warm_us: f64,
+    /// Data that its sections use again.
+    pub resident_kb: f64,
+    /// Data that each section uses anew.
+    pub stream_kb: f64,
+    /// How often a section goes over its data.
+    pub passes: f64,
+    /// Of what it costs to load lost data again, compared with loads that depend on each other: less where a prefetcher helps.
+    pub reload: f64,
+    /// Standard deviation of its time, as a share of it.
+    pub spread: f64,
+}
+
+/// What a client asks for: one section after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// For people.
+    pub name: String,
+    /// Indices of kinds. The first is the one by which the request is routed.
+    pub steps: Vec<usize>,
+    /// How often, relatively.
+    pub weight: f64,
+}
+
+/// Where requests come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Load {
+    /// So many are outstanding, always.
+    Closed(usize),
+    /// As they were recorded: when, in microseconds, ascending, and which request. Once through, it begins anew.
+    Recorded(Vec<(f64, usize)>),
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// As `--mix` names it, or the trace's file.
+    pub name: String,
+    /// In words.
+    pub title: String,
+    /// Servers.
+    pub apps: Vec<App>,
+    /// Kinds of all servers.
+    pub kinds: Vec<Kind>,
+    /// Requests, of whose steps all kinds are.
+    pub requests: Vec<Request>,
+    /// Their source.
+    pub load: Load,
+}
+
+impl Scenario {
+    /// A kind's index by application and label.
+    pub fn kind(&self, app: &str, label: &str) -> Option<usize> {
+        self.kinds.iter().position(|kind| kind.label == label && self.apps[kind.app].name == app)
+    }
+}
+
+impl Kind {
+    /// One pass, no stream; the code is the index within the application.
+    pub fn new(app: usize, id: AppId, code: u32, label: &str, warm_us: f64) -> Kind {
+        Kind {
+            kind: KindRef { app: id, code: CodeId(code) },
+            label: label.into(),
+            app,
+            warm_us,
+            resident_kb: 0.0,
+            stream_kb: 0.0,
+            passes: 1.0,
+            reload: 1.0,
+            spread: 0.03,
+        }
+    }
+
+    /// With data that its sections use again.
+    pub fn resident(mut self, kb: f64, passes: f64, reload: f64) -> Kind {
+        (self.resident_kb, self.passes, self.reload) = (kb, passes, reload);
+        self
+    }
+
+    /// With data that each section uses anew.
+    pub fn streaming(mut self, kb: f64) -> Kind {
+        self.stream_kb = kb;
+        self
+    }
+}
