@@ -271,17 +271,18 @@ enum split_probe_outcome split_probe_publish(const char *directory,
   return outcome;
 }
 
-/* A foreign page only makes lines fit better, so that whether they do not is the question; that they fit has to be seen just once. */
+/* `ways` lines fit, one more does not, and so again: what disturbs would have to come and go just as often. */
 static bool is_full(const struct split_probe *probe, uint32_t colour, uint32_t try) {
   const struct split_probe_header *header = &probe->header;
-  const uint32_t *offsets = probe->offset[colour];
   const uint32_t line = (colour * 11 + try * 5 + 5) % SPLIT_PROBE_LINES;
   for (int again = 0; again < 2; again++)
-    if (!split_discover_overflows(split_discover_misses(probe->pages, offsets, header->ways + 1,
-                                                        line, header->hit_cycles)))
-      return false;
-  return split_discover_fits(
-      split_discover_misses(probe->pages, offsets, header->ways, line, header->hit_cycles));
+    for (uint32_t more = 0; more < 2; more++) {
+      const uint32_t misses = split_discover_misses(probe->pages, probe->offset[colour],
+                                                    header->ways + more, line, header->hit_cycles);
+      if (!(more == 0 ? split_discover_fits(misses) : split_discover_overflows(misses)))
+        return false;
+    }
+  return true;
 }
 
 double split_probe_verify(const struct split_probe *probe) {

@@ -110,7 +110,7 @@ uint32_t split_discover_hit_cycles(struct split_pool *pool) {
   free(order);
   if (found < TRIES / 2) return 0;
   qsort(limits, found, sizeof(limits[0]), by_size);
-  return limits[found / 4]; /* of a quiet try: what else runs makes both slower */
+  return limits[found / 8]; /* of the quietest tries: what else runs makes both slower */
 }
 
 bool split_discover_quiet(struct split_pool *pool) {
