@@ -16,6 +16,8 @@ static struct {
   pthread_mutex_t lock; /* of those who begin and end */
   char directory[200];
   char reason[SPLIT_REASON]; /* why it is off */
+  struct split_mapping
+      *left; /* mappings that were left, the latest first: threads may still be within */
 } beginning = {.lock = PTHREAD_MUTEX_INITIALIZER, .reason = "split_init was not called"};
 
 void split_configure(const char *directory) {
@@ -53,12 +55,10 @@ static void choose_backend(struct split_mapping *mapping) {
   uint32_t without = atomic_load(&mapping->header->without) & SPLIT_WITHOUT_MACHINE;
   split_process.rseq_works = split_preempt_works();
   if (!split_process.rseq_works) without |= SPLIT_WITHOUT_RSEQ;
-  split_process.pmu_works = false;
-  if (wanted == SPLIT_BACKEND_AUTO || wanted == SPLIT_BACKEND_PMU) {
-    struct split_pmu *pmu = split_pmu_open();
-    split_process.pmu_works = pmu != NULL;
-    split_pmu_close(pmu);
-  }
+  struct split_pmu *pmu = NULL;
+  if (wanted == SPLIT_BACKEND_AUTO || wanted == SPLIT_BACKEND_PMU) pmu = split_pmu_open();
+  split_process.pmu_works = pmu != NULL;
+  split_pmu_close(pmu);
   if (!split_process.pmu_works) without |= SPLIT_WITHOUT_PMU;
   without |= SPLIT_WITHOUT_PROBE_SETS; /* until some are found */
   atomic_store(&mapping->header->without, without);
@@ -131,6 +131,8 @@ void split_close(void) {
     split_threads_each(give_back);
     if (split_self_here) split_preempt_disarm(&split_self_here->preempt);
     split_mapping_leave(mapping);
+    mapping->earlier = beginning.left;
+    beginning.left = mapping;
     snprintf(beginning.reason, SPLIT_REASON, "split_close was called");
   }
   pthread_mutex_unlock(&beginning.lock);

@@ -235,7 +235,9 @@ struct split_mapping *split_mapping_open(const struct split_wish *wish, char rea
     snprintf(mapping->directory, sizeof mapping->directory, "%s", wish->directory);
     if (!open_last(mapping, &folder)) {
       snprintf(reason, SPLIT_REASON, "no memory");
-      split_mapping_leave(mapping);
+      munmap(mapping->header, mapping->size);
+      free((void *)mapping->known);
+      free(mapping);
       mapping = NULL;
     }
   }

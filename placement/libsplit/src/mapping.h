@@ -25,6 +25,7 @@ struct split_mapping {
   _Atomic uint64_t *known;
   uint64_t size, last_size; /* bytes of both */
   char directory[200];
+  struct split_mapping *earlier; /* of this process, which was left */
 };
 
 /* What the host asked for. */

@@ -22,6 +22,12 @@
 
 #define TEST_APP 0xa1
 
+#ifdef __SANITIZE_THREAD__
+/* Children of these tests make threads too. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "die_after_fork=0"; }
+#endif
+
 static char fixture_folder[64];
 
 static inline int fixture_remove(const char *path, const struct stat *status, int type,
