@@ -1,14 +1,15 @@
-//! Workloads that are known without a recording: the ten mixes of place.md, section 6c, and an auction site in two tiers.
+//! Workloads that are known without a recording: the ten mixes of place.md, section 6c; those in two tiers are in `tiers`.
 //!
 //! Times of the clean kinds are section 6a's (a pass over 1 MB, each load depending on the one before: 88 us; independent loads: a
 //! tenth), streams run at 16 GB/s (64 MB in 4.2 ms). A reload of independent loads is a tenth of that of dependent ones: from D, in
 //! which clean work gained 2 % at most, and M, in which it gained 17 %.
 
 use super::scenario::{App, Kind, Load, Request, Scenario};
+use super::tiers;
 use crate::model::AppId;
 
 /// Names, for `--mix`.
-pub const NAMES: [&str; 11] = ["A", "B", "C", "D", "E", "F", "H", "K", "M", "N", "auction"];
+pub const NAMES: [&str; 12] = ["A", "B", "C", "D", "E", "F", "H", "K", "M", "N", "auction", "much-data"];
 
 const PASS_US_PER_KB: f64 = 88.0 / 1024.0;
 const STREAM_US_PER_KB: f64 = 4200.0 / 65536.0;
@@ -80,7 +81,8 @@ pub fn named(name: &str, cpus: usize) -> Option<Scenario> {
             clean("clean 2", 3, 600.0, 1.0, 1.0),
             None,
         ),
-        "auction" => return Some(auction(cpus)),
+        "auction" => return Some(tiers::auction(cpus)),
+        "much-data" => return Some(tiers::much_data()),
         _ => return None,
     };
     let share = share.unwrap_or_else(|| second.warm_us / (first.warm_us + second.warm_us));
@@ -102,62 +104,6 @@ pub fn named(name: &str, cpus: usize) -> Option<Scenario> {
         kinds: vec![first, second],
         load: Load::Closed(4 * cpus),
     })
-}
-
-/// Two tiers, shaped as RUBiS: pages of PHP that send statements. Times and displacement of statements: place.md, section 6b (MariaDB)
-/// and 6d (sensitivity); of pages: section 4.5.
-fn auction(cpus: usize) -> Scenario {
-    let (web, db) = (AppId(1), AppId(2));
-    let apps = vec![
-        App {
-            id: web,
-            name: "web".into(),
-            related: None,
-            threads: 4 * cpus,
-            code_kb: 400.0,
-            code_pass_us: 60.0,
-        },
-        App {
-            id: db,
-            name: "db".into(),
-            related: Some(web),
-            threads: 4 * cpus,
-            code_kb: 300.0,
-            code_pass_us: 40.0,
-        },
-    ];
-    let page = |code, label: &str, us| Kind::new(0, web, code, label, us).resident(100.0, 2.0, 0.5);
-    let statement = |code, label: &str, us| Kind::new(1, db, code, label, us);
-    let kinds = vec![
-        page(2, "ViewItem.php", 120.0),
-        page(3, "SearchItemsByCategory.php", 180.0),
-        page(4, "SearchItemsByRegion.php", 180.0),
-        page(5, "AboutMe.php", 220.0),
-        page(6, "StoreBid.php", 140.0),
-        statement(2, "select users by id", 16.0).resident(40.0, 1.0, 0.5),
-        statement(3, "select items by id", 45.0).resident(90.0, 1.0, 0.5),
-        statement(4, "select bids of item", 46.0).resident(120.0, 1.0, 0.5),
-        statement(5, "select items of category", 290.0).resident(600.0, 2.0, 1.0).streaming(100.0),
-        statement(6, "select items, users of region", 960.0).resident(400.0, 1.0, 0.5).streaming(1500.0),
-        statement(7, "insert bid", 60.0).resident(80.0, 1.0, 0.5),
-        statement(8, "count bids x items", 3550.0).streaming(6000.0),
-    ];
-    let request =
-        |name: &str, steps: &[usize], weight| Request { name: name.into(), steps: steps.to_vec(), weight };
-    Scenario {
-        name: "auction".into(),
-        title: "an auction site in two tiers: pages and their statements".into(),
-        apps,
-        kinds,
-        requests: vec![
-            request("view item", &[0, 6, 0, 7, 0, 5, 0], 0.40),
-            request("search category", &[1, 8, 1], 0.30),
-            request("search region", &[2, 9, 2], 0.12),
-            request("about me", &[3, 5, 3, 11, 3], 0.03),
-            request("store bid", &[4, 6, 4, 10, 4], 0.15),
-        ],
-        load: Load::Closed(4 * cpus),
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ pub mod mixes;
 pub mod outcome;
 mod random;
 pub mod replay;
+pub mod report;
 pub mod scenario;
+mod tiers;
 pub mod validate;
 
 pub use damage::Damage;
