@@ -51,6 +51,7 @@ static void paper_moves_at_the_start_and_back_at_the_end(void **state) {
   decide(kind("clean"), SPLIT_ACT_PAPER, first_cpu);
   decide(kind("dirty"), SPLIT_ACT_PAPER, last_cpu);
   for (int i = 0; i < 10; i++) {
+    heartbeat();
     split_start(0, "clean");
     assert_int_equal(allowed(), first_cpu);
     split_end();
@@ -74,6 +75,7 @@ static void lazy_moves_when_the_kind_changes(void **state) {
   decide(kind("clean"), SPLIT_ACT_LAZY, first_cpu);
   decide(kind("dirty"), SPLIT_ACT_LAZY, last_cpu);
   for (int i = 0; i < 10; i++) {
+    heartbeat();
     split_start(0, "clean");
     split_end();
     assert_int_equal(allowed(), first_cpu);
