@@ -38,6 +38,7 @@ enum Command {
     Tpcc(commands::tpcc::Arguments),
     Tpch(commands::tpch::Arguments),
     Oo1(commands::oo1::Arguments),
+    Split(commands::split::Arguments),
     #[command(hide = true)]
     Generate(commands::generate::Arguments),
 }
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Tpcc(arguments) => commands::tpcc::run(arguments, globals),
         Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
         Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
+        Command::Split(arguments) => commands::split::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),
     };
     match result {

@@ -17,6 +17,7 @@ pub mod record;
 pub mod report;
 pub mod server;
 pub mod sharing;
+pub mod split;
 pub mod stat;
 mod throwaway;
 pub mod tpcc;

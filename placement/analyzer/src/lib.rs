@@ -11,6 +11,8 @@
 //! What this crate is *not* for: it moves no thread itself (libsplit does, in the servers), and it knows no server. Policies are pure
 //! functions: what they would do on 128 cores is asked of the simulator.
 
+pub mod daemon;
+pub mod guard;
 pub mod machine;
 pub mod model;
 pub mod policy;

@@ -110,19 +110,12 @@ void split_release_stale(void) {
   if (mapping && !split_fresh(mapping, 0)) split_release_all(mapping);
 }
 
-/* Twice a second, and at the moment when the last sign of life becomes too old. */
-static uint64_t until_next_look(struct split_mapping *mapping) {
-  uint64_t now = split_clock_ns(CLOCK_MONOTONIC);
-  uint64_t stale = atomic_load(&mapping->header->heartbeat_ns) + SPLIT_STALE_NS;
-  return stale > now && stale - now < SERVICE_NS ? stale - now + 1000000 : SERVICE_NS;
-}
-
 static void *serve(void *argument) {
   struct split_mapping *mapping = argument;
   prctl(PR_SET_NAME, "split");
   while (split_mapping_in_use() == mapping) {
     split_release_stale();
-    struct timespec wait = {0, (long)until_next_look(mapping)};
+    struct timespec wait = {0, SERVICE_NS};
     nanosleep(&wait, NULL);
   }
   return NULL;

@@ -224,6 +224,12 @@ impl Application {
         self.mapping.at::<CpuLine>(self.layout.cpu(cpu)).sections.load(Ordering::Relaxed)
     }
 
+    /// Whether it measures, and its threads may be moved.
+    pub fn lets_itself_be_placed(&self) -> bool {
+        let settings = self.settings();
+        settings.collect.load(Ordering::Relaxed) != 0 && settings.place.load(Ordering::Relaxed) != 0
+    }
+
     /// What the application says of itself.
     pub fn facts(&self) -> Facts {
         let settings = self.settings();

@@ -19,8 +19,8 @@ unsafe impl Plain for RawTrace {}
 const LOOKS: u32 = 200;
 /// A record that stays as it is so long, with an owner that is gone, is nobody's.
 pub(super) const STUCK_NS: u64 = 2_000_000_000;
-/// More records than this are not read of one segment: a hostile one could ask for any memory. 1024 kinds on 256 processors.
-const RECORDS_MAX: usize = 1 << 18;
+/// More records than this are not read of one segment: a hostile one could ask for any memory. 1024 kinds on 128 processors.
+const RECORDS_MAX: usize = 1 << 17;
 
 /// What a snapshot found besides.
 #[derive(Clone, Debug)]

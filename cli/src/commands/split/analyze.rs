@@ -1,0 +1,109 @@
+//! `hardmeter split analyze`.
+
+use super::{interruption, Folder};
+use crate::commands::{CommandError, Outcome};
+use hardmeter_split::daemon::{self, DaemonError, Options, Stop};
+use hardmeter_split::policy;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Run the analyzer: read what servers measured, decide, and watch whether it helps. Until interrupted.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Policies: observe (report only, the default), soft (servers with class queues route requests), lazy (threads move \
+                        when the class changes), paper (affinity at each start, restored at each end).\n\n\
+                        Example:\n  hardmeter split analyze --policy soft\n  hardmeter split analyze --once > state.json"
+)]
+pub(super) struct Analyze {
+    #[command(flatten)]
+    folder: Folder,
+    /// What to do with what is known.
+    #[arg(long, value_name = "POLICY", default_value = "observe", value_parser = clap::builder::PossibleValuesParser::new(policy::NAMES))]
+    policy: String,
+    /// How often to look: 1s, 500ms [default: as the servers want it, else 1s].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    interval: Option<Duration>,
+    /// Look for one interval, print what is known as JSON, and end. Finds no sets for the probe.
+    #[arg(long, conflicts_with = "seconds")]
+    once: bool,
+    /// End after so many seconds.
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Place without finding out whether it helps.
+    #[arg(long)]
+    no_guard: bool,
+    /// Do not look for the occupancy probe's sets.
+    #[arg(long)]
+    no_probe: bool,
+    /// Record every section into this file, for `hardmeter split simulate`.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How long the segment of a server that ended stays.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, hide = true)]
+    grace: Duration,
+    /// Decides the order of the guard's epochs, and where the probe looks.
+    #[arg(long, value_name = "N", default_value_t = 1, hide = true)]
+    seed: u64,
+}
+
+impl Analyze {
+    pub(super) fn run(&self) -> Result<Outcome, CommandError> {
+        // Before there are other threads, whose rights are their own.
+        daemon::drop_rights().map_err(|error| {
+            CommandError::new(format!("rights that are not needed cannot be given up: {error}"), "")
+        })?;
+        let stop = Arc::new(Stop::default());
+        let told = Arc::clone(&stop);
+        interruption::watch(move || told.set());
+        let once = self.interval.unwrap_or(Duration::from_secs(1));
+        let options = Options {
+            directory: self.folder.path(),
+            policy: self.policy.clone(),
+            interval: self.interval,
+            limit: if self.once { Some(once) } else { self.seconds.map(Duration::from_secs) },
+            guard: !self.no_guard,
+            probe: !self.no_probe && !self.once,
+            trace: self.trace.clone(),
+            grace: self.grace,
+            seed: self.seed,
+        };
+        let state = daemon::run(&options, &stop)?;
+        if self.once {
+            let text = serde_json::to_string_pretty(&state).map_err(|error| CommandError::new(error, ""))?;
+            println!("{text}");
+        }
+        Ok(Outcome::Complete)
+    }
+}
+
+impl From<DaemonError> for CommandError {
+    fn from(error: DaemonError) -> CommandError {
+        CommandError::new(&error, error.remedy())
+    }
+}
+
+/// "1s", "250ms", "1.5s".
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        _ => return Err("a time such as 1s or 250ms".into()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "a time such as 1s or 250ms".to_string())? * unit;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
+        for wrong in ["1", "s", "-1s", "1m", "NaNs"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! One analyzer a folder: `analyzer.lock`, locked as long as it lives, with its process id in it for people.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub(super) enum LockError {
+    /// Another analyzer has it.
+    Taken(Option<u32>),
+    /// The file cannot be used.
+    Io(std::io::Error),
+}
+
+/// Held until dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it, or says who has it.
+    pub fn take(folder: &Path) -> Result<Lock, LockError> {
+        let mut file = open(&folder.join("analyzer.lock")).map_err(LockError::Io)?;
+        // SAFETY: our own descriptor.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let mut text = String::new();
+            let _ = file.take(16).read_to_string(&mut text);
+            return Err(LockError::Taken(text.trim().parse().ok()));
+        }
+        file.set_len(0).map_err(LockError::Io)?;
+        writeln!(file, "{}", std::process::id()).map_err(LockError::Io)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+/// The file is never taken away, so that nobody locks one that has no name any more.
+fn open(path: &Path) -> std::io::Result<File> {
+    let options = |create| {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(create)
+            .mode(0o644)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+    };
+    // First as if it were there: O_CREAT on somebody else's file in a folder like /tmp is forbidden even to root (protected_regular).
+    match options(false) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => options(true).or_else(|error| {
+            if error.kind() == std::io::ErrorKind::AlreadyExists {
+                options(false)
+            } else {
+                Err(error)
+            }
+        }),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_learns_who_the_first_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = Lock::take(folder.path()).expect("free");
+        match Lock::take(folder.path()) {
+            Err(LockError::Taken(Some(pid))) => assert_eq!(pid, std::process::id()),
+            other => panic!("{other:?}"),
+        }
+        drop(first);
+        Lock::take(folder.path()).expect("free again");
+    }
+}

@@ -1,0 +1,217 @@
+//! The daemon: looks at all applications again and again, decides, writes what it decided, and lives visibly.
+//!
+//! ```text
+//!   every 250 ms   heartbeat into every segment
+//!   every interval scan the folder ─> snapshots ─> scores ─> policy ─> decisions, analyzer-state.json
+//!   at the guard's times  snapshots ─> guard: placement on or off
+//! ```
+//!
+//! One thread does all this, so that an analyzer that hangs falls silent, and servers place nobody 1.5 s later. Finding the probe's sets
+//! takes seconds: that has a thread of its own.
+
+mod analysis;
+mod deciding;
+mod journal;
+mod lock;
+mod probing;
+mod rights;
+mod tracing;
+
+pub use rights::drop_rights;
+
+use crate::machine::{self, MachineError};
+use crate::policy;
+use crate::segment::{monotonic_ns, Folder};
+use crate::state::State;
+use analysis::Analysis;
+use journal::Journal;
+use lock::{Lock, LockError};
+use std::path::PathBuf;
+use std::sync::{mpsc, Arc, Condvar, Mutex};
+use std::time::Duration;
+use tracing::Tracing;
+
+/// A third of what servers take for silence would do; a sixth leaves room for a busy machine.
+const BEAT_NS: u64 = 250_000_000;
+/// Between these, whatever applications wish.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const INTERVAL_MAX: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the daemon is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The segments' folder.
+    pub directory: PathBuf,
+    /// A name of [`policy::NAMES`].
+    pub policy: String,
+    /// How often it looks; `None`: as the applications want it, a second if they do not care.
+    pub interval: Option<Duration>,
+    /// Ends by itself after so long.
+    pub limit: Option<Duration>,
+    /// Placement goes on and off to see whether it helps.
+    pub guard: bool,
+    /// The occupancy probe's sets are found and published.
+    pub probe: bool,
+    /// Every section goes into this file.
+    pub trace: Option<PathBuf>,
+    /// How long the segment of a dead application stays.
+    pub grace: Duration,
+    /// Of the guard's coin, and of the probe's search.
+    pub seed: u64,
+}
+
+/// Why it cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Another one does.
+    #[error("another analyzer works on {}{}", directory.display(), pid.map(|pid| format!(": process {pid}")).unwrap_or_default())]
+    Taken {
+        /// The folder.
+        directory: PathBuf,
+        /// Who has it.
+        pid: Option<u32>,
+    },
+    /// The folder cannot be used.
+    #[error("the segments' folder {}: {error}", directory.display())]
+    Folder {
+        /// Which.
+        directory: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// No processors.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// No such policy.
+    #[error("there is no policy {0}")]
+    Policy(String),
+    /// The trace cannot be written.
+    #[error("the trace {}: {error}", path.display())]
+    Trace {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+impl DaemonError {
+    /// What mends it.
+    pub fn remedy(&self) -> String {
+        match self {
+            DaemonError::Taken { .. } => "end that one, or name another folder (--directory)".into(),
+            DaemonError::Folder { .. } => {
+                "run it as a user who may make and write that folder, or name another (--directory)".into()
+            }
+            DaemonError::Machine(_) => String::new(),
+            DaemonError::Policy(_) => format!("one of {}", policy::NAMES.join(", ")),
+            DaemonError::Trace { .. } => "name another file (--trace)".into(),
+        }
+    }
+}
+
+/// Tells the daemon, and its thread, to end.
+#[derive(Debug, Default)]
+pub struct Stop {
+    told: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    /// Ends it.
+    pub fn set(&self) {
+        *self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it was told to end.
+    pub fn is_set(&self) -> bool {
+        *self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits so long, or until told. Says whether it was told.
+    pub fn wait(&self, time: Duration) -> bool {
+        let told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let waited = self.changed.wait_timeout_while(told, time, |told| !*told);
+        *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+    }
+}
+
+/// Works until told to stop, or until the time is over; returns what it knew last.
+pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
+    let policy =
+        policy::by_name(&options.policy).ok_or_else(|| DaemonError::Policy(options.policy.clone()))?;
+    let directory = &options.directory;
+    let folder_error = |error| DaemonError::Folder { directory: directory.clone(), error };
+    let folder = Folder::open(directory, options.grace).map_err(folder_error)?;
+    let _lock = match Lock::take(directory) {
+        Ok(lock) => lock,
+        Err(LockError::Taken(pid)) => return Err(DaemonError::Taken { directory: directory.clone(), pid }),
+        Err(LockError::Io(error)) => return Err(folder_error(error)),
+    };
+    let mut journal = Journal::default();
+    let machine = machine::read()?;
+    journal.say(format!(
+        "analyzer {} of {}: policy {}, {}",
+        std::process::id(),
+        directory.display(),
+        policy.name(),
+        machine::describe(&machine)
+    ));
+    let tracing = match &options.trace {
+        Some(path) => {
+            Some(Tracing::create(path).map_err(|error| DaemonError::Trace { path: path.clone(), error })?)
+        }
+        None => None,
+    };
+    let (news, found) = mpsc::channel();
+    let probing = options.probe.then(|| {
+        let (directory, seed, stop) = (directory.clone(), options.seed, Arc::clone(stop));
+        std::thread::spawn(move || probing::run(&directory, seed, &news, &stop))
+    });
+    let mut analysis = Analysis::new(options, policy, machine, folder, tracing, journal);
+    work(&mut analysis, options, &found, stop);
+    // The thread sees it within a look, or at the end of its search for sets: not waited for, since it owns nothing.
+    drop(probing);
+    Ok(analysis.finish())
+}
+
+fn work(analysis: &mut Analysis, options: &Options, found: &mpsc::Receiver<probing::News>, stop: &Stop) {
+    let start = monotonic_ns();
+    let end = options.limit.map_or(u64::MAX, |limit| start.saturating_add(nanoseconds(limit)));
+    let (mut beat_at, mut look_at) = (start, start);
+    while !stop.is_set() {
+        let now = monotonic_ns();
+        if now >= end {
+            // What happened since the last look, too.
+            analysis.look(now);
+            return;
+        }
+        if now >= beat_at {
+            analysis.beat(now);
+            beat_at = now + BEAT_NS;
+        }
+        for news in found.try_iter() {
+            analysis.probe_news(news);
+        }
+        if now >= look_at {
+            analysis.look(now);
+            look_at = now + nanoseconds(interval(options.interval, analysis.wished_interval()));
+        }
+        if now >= analysis.guard_due() {
+            analysis.guard(now);
+        }
+        let next = beat_at.min(look_at).min(end).min(analysis.guard_due());
+        stop.wait(Duration::from_nanos(next.saturating_sub(monotonic_ns())));
+    }
+}
+
+/// As told; else as the most impatient application wishes.
+fn interval(told: Option<Duration>, wished: Option<Duration>) -> Duration {
+    told.or(wished).unwrap_or(INTERVAL).clamp(INTERVAL_MIN, INTERVAL_MAX)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

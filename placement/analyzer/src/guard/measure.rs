@@ -1,0 +1,276 @@
+//! What an epoch of placement, on or off, cost: sums of statistics, their differences, and two arms against each other. Pure.
+
+use crate::model::{AppId, KindRef, Record, Snapshot, BUCKETS};
+use std::collections::BTreeMap;
+
+/// What all kinds of all applications did since their segments were made.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    taken_ns: u64,
+    /// Since when each application lets itself be placed; those that do not are not here.
+    willing: BTreeMap<AppId, u64>,
+    kinds: BTreeMap<KindRef, Record>,
+}
+
+/// What they did in an epoch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Epoch {
+    pub seconds: f64,
+    pub kinds: BTreeMap<KindRef, Record>,
+}
+
+/// One arm against the other: natural logarithms of on over off, so that twice and half weigh the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Comparison {
+    /// CPU time per request; lower is better.
+    pub cost: Value,
+    /// Work done per second; higher is better.
+    pub work: Value,
+    /// Durations that half, and 99 %, of the requests stay below, over all kinds by their number.
+    pub p50: Option<Value>,
+    /// The same.
+    pub p99: Option<Value>,
+    /// p50 and p99 of the kinds that take most time.
+    pub kinds: Vec<OfKind>,
+}
+
+/// p50 and p99 of a kind, on over off, as logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct OfKind {
+    pub kind: KindRef,
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+}
+
+/// A measured logarithm, and the standard error that counting alone explains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Value {
+    pub ln: f64,
+    pub error: f64,
+}
+
+/// A kind with its statistics while placement was on, and off.
+type Common<'a> = (KindRef, &'a Record, &'a Record);
+
+/// Kinds with fewer sections than this in an arm are left out.
+const FEWEST: u64 = 10;
+/// Kinds compared must be this share of all time, else the two arms did different things.
+const COVERED: f64 = 0.8;
+/// What is needed for a quantile.
+const FOR_P50: u64 = 30;
+const FOR_P99: u64 = 300;
+/// Kinds reported one by one.
+const KINDS_TOLD: usize = 8;
+
+impl Counts {
+    /// The sums of some snapshots. `willing`: since when each application lets itself be placed (split_set SPLIT_PLACE, SPLIT_COLLECT);
+    /// one that does not tells nothing of placement.
+    pub fn of(snapshots: &[Snapshot], willing: &BTreeMap<AppId, u64>, taken_ns: u64) -> Counts {
+        let mut kinds: BTreeMap<KindRef, Record> = BTreeMap::new();
+        for snapshot in snapshots.iter().filter(|snapshot| willing.contains_key(&snapshot.app)) {
+            for kind in &snapshot.kinds {
+                let at = KindRef { app: snapshot.app, code: kind.code };
+                for (_, record) in &kind.records {
+                    kinds.entry(at).or_default().add(record);
+                }
+            }
+        }
+        Counts { taken_ns, willing: willing.clone(), kinds }
+    }
+
+    /// Whether any application was willing from then until now.
+    pub(super) fn is_willing_since(&self, earlier: &Counts) -> bool {
+        self.willing.values().any(|&since| since <= earlier.taken_ns)
+    }
+
+    /// What came since.
+    pub(super) fn since(&self, earlier: &Counts) -> Epoch {
+        let willing = |app| self.willing.get(&app).is_some_and(|&since| since <= earlier.taken_ns);
+        let kinds = self.kinds.iter().filter(|(kind, _)| willing(kind.app)).filter_map(|(&kind, record)| {
+            let record = match earlier.kinds.get(&kind) {
+                Some(earlier) => record.since(earlier),
+                None => record.clone(),
+            };
+            (record.count > 0).then_some((kind, record))
+        });
+        let seconds = self.taken_ns.saturating_sub(earlier.taken_ns) as f64 / 1e9;
+        Epoch { seconds, kinds: kinds.collect() }
+    }
+}
+
+impl Epoch {
+    /// Sections that ended.
+    pub fn sections(&self) -> u64 {
+        self.kinds.values().map(|record| record.count).fold(0, u64::saturating_add)
+    }
+
+    /// What was done, at these prices; and the squares of its parts, which are the variance of a sum of random arrivals.
+    fn at_prices(&self, prices: &BTreeMap<KindRef, f64>) -> (f64, f64) {
+        let parts =
+            prices.iter().filter_map(|(kind, price)| Some((self.kinds.get(kind)?.count as f64, price)));
+        parts.fold((0.0, 0.0), |(sum, squares), (count, price)| {
+            (sum + count * price, squares + count * price * price)
+        })
+    }
+}
+
+/// Whether `on` is better than `off`; `None`: too few requests, or the two arms did different things.
+pub(super) fn compare(on: &Epoch, off: &Epoch) -> Option<Comparison> {
+    let usable = |record: &Record| record.own.count >= FEWEST && record.own.mean > 0.0;
+    let common: Vec<Common> = on
+        .kinds
+        .iter()
+        .filter_map(|(&kind, on)| Some((kind, on, off.kinds.get(&kind)?)))
+        .filter(|(_, on, off)| usable(on) && usable(off))
+        .collect();
+    let time = |record: &Record| record.own.mean * record.count as f64;
+    let all: f64 = on.kinds.values().chain(off.kinds.values()).map(time).sum();
+    let compared: f64 = common.iter().map(|(_, on, off)| time(on) + time(off)).sum();
+    if common.is_empty() || compared < COVERED * all || on.seconds <= 0.0 || off.seconds <= 0.0 {
+        return None;
+    }
+    let mut by_time = common.clone();
+    by_time.sort_by(|a, b| (time(b.1) + time(b.2)).total_cmp(&(time(a.1) + time(a.2))));
+    let told = by_time.iter().take(KINDS_TOLD).map(|(kind, on, off)| OfKind {
+        kind: *kind,
+        p50: against(on, off, 0.5, FOR_P50),
+        p99: against(on, off, 0.99, FOR_P99),
+    });
+    Some(Comparison {
+        cost: cost(&common),
+        work: work(on, off, &common)?,
+        p50: latency(&common, 0.5, FOR_P50),
+        p99: latency(&common, 0.99, FOR_P99),
+        kinds: told.collect(),
+    })
+}
+
+/// CPU time of one and the same mix of requests: that of both arms together, so that a drifting mix does not pass for a cost.
+fn cost(common: &[Common]) -> Value {
+    let (mut costs, mut variances) = ([0.0, 0.0], [0.0, 0.0]);
+    for (_, on, off) in common {
+        let weight = (on.count + off.count) as f64;
+        for (arm, record) in [on, off].into_iter().enumerate() {
+            costs[arm] += weight * record.own.mean;
+            variances[arm] += weight * weight * record.own.variance() / record.own.count as f64;
+        }
+    }
+    let relative = |arm: usize| variances[arm] / (costs[arm] * costs[arm]);
+    Value { ln: (costs[0] / costs[1]).ln(), error: (relative(0) + relative(1)).sqrt() }
+}
+
+/// Requests done in a second, each weighed by what its kind costs in both arms together.
+fn work(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
+    let price = |on: &Record, off: &Record| {
+        let (a, b) = (on.own.count as f64, off.own.count as f64);
+        (on.own.mean * a + off.own.mean * b) / (a + b)
+    };
+    let prices = common.iter().map(|(kind, on, off)| (*kind, price(on, off))).collect();
+    let ((done_on, squares_on), (done_off, squares_off)) = (on.at_prices(&prices), off.at_prices(&prices));
+    let error = (squares_on / (done_on * done_on) + squares_off / (done_off * done_off)).sqrt();
+    let ln = (done_on / on.seconds / (done_off / off.seconds)).ln();
+    (ln.is_finite() && error.is_finite()).then_some(Value { ln, error })
+}
+
+/// A quantile of durations, on over off, over all kinds by their number of requests.
+fn latency(common: &[Common], share: f64, fewest: u64) -> Option<Value> {
+    let (mut sum, mut weights, mut squares) = (0.0, 0.0, 0.0);
+    for (_, on, off) in common {
+        let Some(ln) = against(on, off, share, fewest) else { continue };
+        let weight = (on.count + off.count) as f64;
+        // Durations spread over an octave or so: the error of a quantile's rank, as a logarithm.
+        let ranks = share / (1.0 - share) * (1.0 / on.count as f64 + 1.0 / off.count as f64);
+        sum += weight * ln;
+        weights += weight;
+        squares += weight * weight * ranks;
+    }
+    (weights > 0.0).then(|| Value { ln: sum / weights, error: squares.sqrt() / weights })
+}
+
+fn against(on: &Record, off: &Record, share: f64, fewest: u64) -> Option<f64> {
+    if on.count < fewest || off.count < fewest {
+        return None;
+    }
+    Some((quantile(&on.histogram, share)? / quantile(&off.histogram, share)?).ln())
+}
+
+/// So many cycles are not exceeded by this share of the sections; interpolated within a bucket.
+pub(super) fn quantile(histogram: &[u64], share: f64) -> Option<f64> {
+    let all: u64 = histogram.iter().copied().fold(0, u64::saturating_add);
+    let rank = share * all as f64;
+    let mut below = 0.0;
+    for (bucket, &count) in histogram.iter().enumerate() {
+        if below + count as f64 >= rank && count > 0 {
+            let within = ((rank - below) / count as f64).clamp(0.0, 1.0);
+            let (from, to) = (begin(bucket), begin(bucket + 1));
+            return Some(from + (to - from) * within);
+        }
+        below += count as f64;
+    }
+    None
+}
+
+/// Where a bucket begins, in cycles: segment.h.
+fn begin(bucket: usize) -> f64 {
+    match bucket.min(BUCKETS) {
+        // Sections below 2^10 cycles are hardly below half of that.
+        0 => 512.0,
+        bucket => {
+            let (octave, quarter) = ((bucket - 1) / 4, (bucket - 1) % 4);
+            2_f64.powi(10 + octave as i32) * (1.0 + quarter as f64 / 4.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{epoch, kind};
+    use super::*;
+
+    #[test]
+    fn buckets_begin_where_segment_h_says() {
+        assert_eq!([1, 2, 4, 5, 6].map(begin), [1024.0, 1280.0, 1792.0, 2048.0, 2560.0]);
+        // A hundred between 2048 and 2560: the middle one is at 2304.
+        let mut histogram = vec![0; BUCKETS];
+        histogram[5] = 100;
+        assert_eq!(quantile(&histogram, 0.5), Some(2304.0));
+        assert_eq!(quantile(&[0; BUCKETS], 0.5), None);
+    }
+
+    #[test]
+    fn a_fifth_less_time_for_each_request_is_a_fifth_less_whatever_the_mix() {
+        // Twice as many of the dear kind while it was on.
+        let off = epoch(1.0, &[(1, 1000, 10_000.0), (2, 100, 200_000.0)]);
+        let on = epoch(1.0, &[(1, 1000, 8_000.0), (2, 200, 160_000.0)]);
+        let comparison = compare(&on, &off).expect("enough");
+        assert!((comparison.cost.ln.exp() - 0.8).abs() < 1e-12, "{comparison:?}");
+        // At common prices: kind 1 costs 9000, kind 2 (200 x 160000 + 100 x 200000) / 300 = 173333;
+        // (9e6 + 34.667e6) / (9e6 + 17.333e6) = 1.6582
+        assert!((comparison.work.ln.exp() - 1.6582).abs() < 1e-4, "{comparison:?}");
+    }
+
+    #[test]
+    fn arms_that_did_different_things_are_not_compared() {
+        let off = epoch(1.0, &[(1, 1000, 10_000.0)]);
+        assert_eq!(compare(&epoch(1.0, &[(2, 1000, 10_000.0)]), &off), None);
+        assert_eq!(compare(&epoch(1.0, &[(1, 9, 10_000.0)]), &off), None, "too few");
+        assert_eq!(compare(&epoch(0.0, &[(1, 1000, 10_000.0)]), &off), None);
+        assert!(compare(&epoch(1.0, &[(1, 1000, 10_000.0), (2, 5, 10_000.0)]), &off).is_some());
+    }
+
+    #[test]
+    fn an_epoch_is_what_came_since() {
+        let willing = [(AppId(7), 500_000_000)].into();
+        let kinds = epoch(1.0, &[(1, 100, 50.0)]).kinds;
+        let early = Counts { taken_ns: 1_000_000_000, willing, kinds };
+        let kinds = epoch(1.0, &[(1, 300, 50.0), (2, 7, 10.0)]).kinds;
+        let late = Counts { taken_ns: 3_000_000_000, kinds, ..early.clone() };
+        let since = late.since(&early);
+        assert_eq!((since.seconds, since.kinds[&kind(1)].count, since.kinds[&kind(2)].count), (2.0, 200, 7));
+        assert_eq!(since.sections(), 207);
+        // An application that became willing meanwhile tells nothing.
+        let late = Counts { willing: [(AppId(7), 2_000_000_000)].into(), ..late };
+        assert!(early.is_willing_since(&early) && !late.is_willing_since(&early));
+        assert_eq!(late.since(&early).sections(), 0);
+    }
+}

@@ -1,0 +1,177 @@
+//! Servers that never were: epochs as a test wants them, and a world in which placement does what the test says.
+
+use super::measure::Epoch;
+use super::{Counts, Guard};
+use crate::model::{
+    Actuation, AppId, Class, CodeId, CpuId, CpuSet, KindRef, KindSnapshot, Moments, Placement,
+};
+use crate::model::{Plan, Record, Snapshot, BUCKETS};
+use hardmeter_samples::model::Cycles;
+
+pub(super) fn kind(code: u32) -> KindRef {
+    KindRef { app: AppId(7), code: CodeId(code) }
+}
+
+/// So many sections of so many cycles, spread by a third of that.
+pub(super) fn record(count: u64, mean: f64) -> Record {
+    let mut histogram = vec![0; BUCKETS];
+    let bucket = ((mean / 1024.0).log2() * 4.0 + 1.0).clamp(0.0, 95.0);
+    histogram[bucket as usize] = count;
+    Record {
+        count,
+        exact: count,
+        elapsed: Cycles((mean * count as f64) as u64),
+        cycles: Cycles((mean * count as f64) as u64),
+        own: Moments { count, mean, m2: count as f64 * (mean / 3.0).powi(2) },
+        adaptive: mean,
+        histogram,
+        ..Record::default()
+    }
+}
+
+pub(super) fn epoch(seconds: f64, kinds: &[(u32, u64, f64)]) -> Epoch {
+    Epoch {
+        seconds,
+        kinds: kinds.iter().map(|&(code, count, mean)| (kind(code), record(count, mean))).collect(),
+    }
+}
+
+/// Kind 1 on processor 0, and kind 2 on the same or another one.
+pub(super) fn plan(apart: bool) -> Plan {
+    placed(&[0, u32::from(apart)])
+}
+
+/// Kinds 1, 2 ... on these processors.
+pub(super) fn placed(cpus: &[u32]) -> Plan {
+    let placement = |code: u32, cpu: u32| Placement {
+        kind: kind(code),
+        class: Class::Polluter,
+        cpus: CpuSet([CpuId(cpu)].into()),
+        actuation: Actuation::Lazy,
+        queue: 0,
+        reason: String::new(),
+    };
+    let placements = (1..).zip(cpus).map(|(code, &cpu)| placement(code, cpu)).collect();
+    Plan { policy: "lazy".into(), placements, remarks: Vec::new() }
+}
+
+/// What placement does at a time: work done per second and CPU time per request, as factors.
+pub(super) type Effect = fn(seconds: f64) -> (f64, f64);
+
+/// A server under a closed load, and the guard that watches it.
+pub(super) struct World {
+    pub guard: Guard,
+    pub news: Vec<(f64, String)>,
+    effect: Effect,
+    /// Requests a second without placement, and how much an epoch's throughput and cost wander (one standard deviation).
+    rate: f64,
+    noise: f64,
+    random: u64,
+    now: u64,
+    total: Record,
+    /// What was done, and what would have been done without placement.
+    pub done: f64,
+    pub possible: f64,
+    pub seconds_on: f64,
+}
+
+const SECOND: f64 = 1e9;
+const STEP: u64 = 10_000_000;
+
+impl World {
+    pub fn new(rate: f64, noise: f64, seed: u64, effect: Effect) -> World {
+        World {
+            guard: Guard::new(seed, true),
+            news: Vec::new(),
+            effect,
+            rate,
+            noise,
+            random: seed ^ 0x5555,
+            now: 0,
+            total: Record { histogram: vec![0; BUCKETS], ..Record::default() },
+            done: 0.0,
+            possible: 0.0,
+            seconds_on: 0.0,
+        }
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.now as f64 / SECOND
+    }
+
+    /// Goes on until that time, with this plan wanted each second.
+    pub fn run_until(&mut self, seconds: f64, plan: &Plan) {
+        while self.seconds() < seconds {
+            if self.now.is_multiple_of(1_000_000_000) {
+                self.guard.offer(self.now, plan);
+            }
+            if self.now >= self.guard.due_ns() {
+                self.guard.step(self.now, &self.counts());
+            }
+            let at = self.seconds();
+            self.news.extend(self.guard.news().into_iter().map(|line| (at, line)));
+            self.serve();
+            self.now += STEP;
+        }
+    }
+
+    /// A hundredth of a second of requests. The noise has a memory of a fifth of a second, as that of real machines has.
+    fn serve(&mut self) {
+        let on = self.guard.placement_on();
+        let (work, cost) = if on { (self.effect)(self.seconds()) } else { (1.0, 1.0) };
+        let share = STEP as f64 / SECOND;
+        let wander = 1.0 + self.noise * self.wandering();
+        let requests = self.rate * share * work * wander;
+        self.possible += self.rate * share * wander;
+        self.done += requests;
+        self.seconds_on += if on { share } else { 0.0 };
+        let whole = requests.floor() as u64 + u64::from(self.uniform() < requests.fract());
+        if whole > 0 {
+            let mean = 100_000.0 * cost * (1.0 + self.noise * (self.uniform() - 0.5));
+            self.total.add(&record(whole, mean));
+        }
+    }
+
+    fn wandering(&mut self) -> f64 {
+        let block = self.now / 200_000_000;
+        let mut mixed = (block ^ self.random.rotate_left(7)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // Uniform with the standard deviation 1.
+        ((mixed >> 11) as f64 / (1_u64 << 53) as f64 - 0.5) * 12_f64.sqrt()
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn counts(&self) -> Counts {
+        let seen = KindSnapshot {
+            code: CodeId(1),
+            label: String::new(),
+            note: String::new(),
+            related: None,
+            class: Class::Unknown,
+            records: vec![(CpuId(0), self.total.clone())],
+        };
+        let snapshot = Snapshot {
+            app: AppId(7),
+            name: "test".into(),
+            related: None,
+            taken_ns: self.now,
+            cycles_per_second: 1_000_000_000,
+            collecting: true,
+            backend: "none".into(),
+            without: Vec::new(),
+            kinds: vec![seen],
+            without_room: 0,
+            contended: 0,
+            dropped: 0,
+            moves: 0,
+            probes: 0,
+            probe_cycles: Cycles(0),
+        };
+        Counts::of(&[snapshot], &[(AppId(7), 0)].into(), self.now)
+    }
+}

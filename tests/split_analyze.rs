@@ -1,0 +1,310 @@
+//! `hardmeter split analyze` from end to end: on a program whose kinds have known footprints, and when something dies.
+
+mod common;
+
+use common::{hardmeter, run, stderr, stdout, succeeded, tests_folder};
+use hardmeter_split::model::{AppId, Class, KindProfile};
+use hardmeter_split::segment::{monotonic_ns, Folder};
+use hardmeter_split::state::State;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const APP: u32 = 42;
+
+/// The program of `split/requests.c`, compiled once, with libsplit's own sources.
+fn requests() -> &'static Path {
+    static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, program) = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("requests");
+        let placement = tests_folder().join("../placement");
+        let library = std::fs::read_dir(placement.join("libsplit/src")).expect("libsplit").flatten();
+        let mut sources: Vec<PathBuf> = library.map(|entry| entry.path()).collect();
+        let discovery = |path: &Path| path.to_string_lossy().contains("/probe_discover");
+        sources.retain(|path| path.extension().is_some_and(|suffix| suffix == "c") && !discovery(path));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-O2", "-D_GNU_SOURCE", "-DSPLIT_VERSION=\"test\"", "-pthread"]);
+        for room in ["libsplit/include", "libsplit/src", "sections"] {
+            compiler.arg("-I").arg(placement.join(room));
+        }
+        compiler.arg("-o").arg(&program).arg(tests_folder().join("split/requests.c"));
+        compiler.arg(placement.join("sections/kernels.c")).args(sources).args(["-ldl", "-lm"]);
+        succeeded(run(&mut compiler));
+        (folder, program)
+    });
+    program
+}
+
+/// A process that is ended with the test.
+struct Running(Child);
+
+impl Running {
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().expect("killed");
+        self.0.wait().expect("waited for");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// So many threads that work on these kinds, in turn.
+fn serve(folder: &Path, threads: u32, kinds: &[&str]) -> Running {
+    let mut command = Command::new(requests());
+    command.arg(folder).arg(APP.to_string()).arg(threads.to_string()).args(kinds);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("read");
+    assert_eq!(line, "ready\n");
+    Running(child)
+}
+
+fn analyze(folder: &Path, options: &[&str]) -> Command {
+    let mut command = hardmeter();
+    command.args(["split", "analyze", "--directory"]).arg(folder).args(options);
+    command
+}
+
+fn start(folder: &Path, options: &[&str]) -> Running {
+    Running(analyze(folder, options).stderr(Stdio::null()).spawn().expect("started"))
+}
+
+/// Looks until something is there.
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "no {what} within a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn state_of(folder: &Path, analyzer: &Running) -> Option<State> {
+    State::read(folder).ok().filter(|state| state.pid == analyzer.pid() && !state.is_stale(monotonic_ns()))
+}
+
+fn sections(folder: &Path) -> u64 {
+    let mut folder = Folder::existing(folder).expect("a folder");
+    folder.scan(monotonic_ns());
+    folder.application(AppId(APP)).map_or(0, |application| application.sections())
+}
+
+fn goes_on(folder: &Path) {
+    let before = sections(folder);
+    wait_for("further sections", || (sections(folder) > before + 10).then_some(()));
+}
+
+/// The processors that each thread of a process may use, as the kernel lists them.
+fn affinities(pid: u32) -> BTreeSet<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a living process").flatten();
+    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    status
+        .filter_map(|status| status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t").map(str::to_owned)))
+        .collect()
+}
+
+/// What all threads may use that are never narrowed: those of this test.
+fn everywhere() -> BTreeSet<String> {
+    affinities(std::process::id())
+}
+
+fn one_processor() -> bool {
+    let one = hardmeter_split::machine::allowed().0.len() < 2;
+    if one {
+        eprintln!("skipped: nothing is placed on one processor");
+    }
+    one
+}
+
+fn wait_until_narrowed(application: &Running) {
+    wait_for("narrowed thread", || (affinities(application.pid()) != everywhere()).then_some(()));
+}
+
+/// Not narrowed in a hundred looks in a row: with a policy that narrows for each section that is no accident.
+fn wait_until_released(application: &Running) {
+    let mut free = 0;
+    wait_for("release", || {
+        free = if affinities(application.pid()) == everywhere() { free + 1 } else { 0 };
+        (free == 100).then_some(())
+    });
+}
+
+/// Long enough to be placed by every policy, and without a probe.
+const LONG: [&str; 2] = ["/a:256:120", "/b:512:60"];
+const PAPER: [&str; 5] = ["--policy", "paper", "--no-guard", "--no-probe", "--interval=200ms"];
+
+#[test]
+fn kinds_with_known_footprints_get_their_classes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // 16 KB read again and again for half a millisecond or more; 4 MB read eight times: twice the L2 of most machines.
+    let _application = serve(folder.path(), 1, &["/small:16:8000", "/stream:4096:8", "/tiny:16:1"]);
+    let analyzer = start(folder.path(), &["--interval=500ms"]);
+    let searched = wait_for("probe", || {
+        state_of(folder.path(), &analyzer).map(|state| state.probe.kind).filter(|kind| kind != "searching")
+    });
+    if searched != "full sets" {
+        eprintln!("skipped: the probe found {searched} here");
+        return;
+    }
+    let kinds = wait_for("classes", || {
+        let state = state_of(folder.path(), &analyzer)?;
+        let kind = |label| state.workload.kinds.iter().find(|kind: &&KindProfile| kind.label == label).cloned();
+        let kinds = [kind("/small")?, kind("/stream")?, kind("/tiny")?];
+        let known = kinds.iter().all(|kind| kind.class != Class::Unknown && kind.displaced.is_some_and(|share| share.n >= 8));
+        (known && kinds[1].class == Class::Polluter).then_some(kinds)
+    });
+    let [small, stream, tiny] = kinds;
+    assert_ne!(small.class, Class::Polluter, "{small:?}");
+    assert_eq!(tiny.class, Class::Short, "{tiny:?}");
+    let displaced = |kind: &KindProfile| kind.displaced.expect("probed").mean;
+    assert!(displaced(&small) < 0.3 && displaced(&stream) > 0.6, "{small:?} {stream:?}");
+}
+
+#[test]
+fn an_analyzer_that_is_killed_leaves_no_thread_narrowed_and_a_new_one_goes_on() {
+    if one_processor() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = serve(folder.path(), 2, &LONG);
+    for _ in 0..2 {
+        let mut analyzer = start(folder.path(), &PAPER);
+        wait_until_narrowed(&application);
+        analyzer.kill();
+        wait_until_released(&application);
+        goes_on(folder.path());
+    }
+}
+
+#[test]
+fn an_analyzer_that_is_told_to_end_lets_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = serve(folder.path(), 2, &LONG);
+    let mut analyzer = start(folder.path(), &PAPER);
+    wait_for("state", || state_of(folder.path(), &analyzer).filter(|state| state.workload.kinds.len() >= 2));
+    // SAFETY: our own child.
+    unsafe { libc::kill(analyzer.pid() as i32, libc::SIGTERM) };
+    assert_eq!(analyzer.0.wait().expect("ended").code(), Some(0));
+    let state = State::read(folder.path()).expect("its last state");
+    assert!(!state.placement_on);
+    assert!(state.events.last().is_some_and(|event| event.text.contains("placement is off")), "{:?}", state.events);
+    wait_until_released(&application);
+    goes_on(folder.path());
+}
+
+#[test]
+fn switched_off_nothing_is_measured_nor_narrowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = serve(folder.path(), 2, &LONG);
+    let analyzer = start(folder.path(), &PAPER);
+    wait_for("state", || state_of(folder.path(), &analyzer).filter(|state| state.workload.kinds.len() >= 2));
+    let off = |on: &[&str]| {
+        let mut command = hardmeter();
+        stdout(&succeeded(run(command.args(["split", "off", "--directory"]).arg(folder.path()).args(on))))
+    };
+    assert_eq!(off(&[]), "requests (2a): off\n");
+    wait_until_released(&application);
+    let mut before = sections(folder.path());
+    wait_for("standstill", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let stands = sections(folder.path()) == before;
+        before = sections(folder.path());
+        stands.then_some(())
+    });
+    assert_eq!(off(&["--on"]), "requests (2a): on\n");
+    goes_on(folder.path());
+}
+
+#[test]
+fn a_second_analyzer_says_who_the_first_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = start(folder.path(), &["--no-probe"]);
+    wait_for("state", || state_of(folder.path(), &first));
+    let second = run(&mut analyze(folder.path(), &["--once"]));
+    assert_eq!(second.status.code(), Some(1));
+    let said = stderr(&second);
+    assert!(said.contains(&format!("another analyzer works on {}: process {}", folder.path().display(), first.pid())), "{said}");
+    let status = succeeded(run(hardmeter().args(["split", "status", "--directory"]).arg(folder.path())));
+    assert!(stdout(&status).starts_with(&format!("analyzer {}: policy observe, placement off\n", first.pid())));
+}
+
+#[test]
+fn a_segment_of_another_version_or_of_rubbish_is_refused_and_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _application = serve(folder.path(), 1, &LONG);
+    let there = folder.path().join(format!("app-{APP:x}.segment"));
+    let other = folder.path().join("app-99.segment");
+    std::fs::copy(&there, &other).expect("copied");
+    // The version follows the magic number.
+    let file = std::fs::OpenOptions::new().write(true).open(&other).expect("opened");
+    file.write_all_at(&7_u32.to_le_bytes(), 8).expect("written");
+    std::fs::write(folder.path().join("app-98.segment"), vec![0x5a; 100_000]).expect("written");
+    std::fs::write(folder.path().join("app-97.segment"), "short").expect("written");
+    let once = succeeded(run(&mut analyze(folder.path(), &["--once", "--interval=300ms"])));
+    let said = stderr(&once);
+    assert!(said.contains("app-99.segment is not used: it is of version 7 of the segment"), "{said}");
+    assert!(said.contains("app-98.segment is not used: it is no segment of libsplit"), "{said}");
+    assert!(said.contains("app-97.segment is not used: it has 5 bytes"), "{said}");
+    let state: State = serde_json::from_slice(&once.stdout).expect("its state");
+    let apps: Vec<_> = state.applications.iter().map(|app| (app.app.0, app.name.as_str())).collect();
+    assert_eq!(apps, [(APP, "requests")]);
+}
+
+#[test]
+fn an_application_killed_inside_a_section_is_cleared_away_and_may_come_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut application = serve(folder.path(), 2, &["/work:64:10", "/asleep:0:1000"]);
+    let analyzer = start(folder.path(), &["--no-probe", "--interval=200ms", "--grace=1s"]);
+    wait_for("kind", || state_of(folder.path(), &analyzer).filter(|state| !state.workload.kinds.is_empty()));
+    application.kill();
+    let segment = folder.path().join(format!("app-{APP:x}.segment"));
+    wait_for("end of the segment", || (!segment.exists()).then_some(()));
+    let state = wait_for("state", || state_of(folder.path(), &analyzer).filter(|state| state.applications.is_empty()));
+    assert!(state.events.iter().any(|event| event.text == "requests (2a) ended: its segment stays a while"));
+    let _again = serve(folder.path(), 1, &["/work:64:10"]);
+    wait_for("kind", || state_of(folder.path(), &analyzer).filter(|state| !state.workload.kinds.is_empty()));
+}
+
+#[test]
+fn on_one_processor_nothing_is_placed_and_that_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = serve(folder.path(), 1, &LONG);
+    let first = *hardmeter_split::machine::allowed().0.first().expect("a processor");
+    let mut command = analyze(folder.path(), &["--policy", "paper", "--no-guard", "--once"]);
+    // SAFETY: a system call on the child's own, before it becomes the command.
+    unsafe {
+        command.pre_exec(move || {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(first.0 as usize, &mut set);
+            match libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let once = succeeded(run(&mut command));
+    let said = stderr(&once);
+    assert!(said.contains("1 CPU ("), "{said}");
+    assert!(said.contains("one core: nothing to place"), "{said}");
+    let state: State = serde_json::from_slice(&once.stdout).expect("its state");
+    assert!(!state.placement_on && state.plan.placements.is_empty());
+    assert_eq!(affinities(application.pid()), everywhere());
+}
