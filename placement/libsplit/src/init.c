@@ -20,6 +20,9 @@ static struct {
       *left; /* mappings that were left, the latest first: threads may still be within */
 } beginning = {.lock = PTHREAD_MUTEX_INITIALIZER, .reason = "split_init was not called"};
 
+void split_begin_hold(void) { pthread_mutex_lock(&beginning.lock); }
+void split_begin_let_go(void) { pthread_mutex_unlock(&beginning.lock); }
+
 void split_configure(const char *directory) {
   pthread_mutex_lock(&beginning.lock);
   snprintf(beginning.directory, sizeof beginning.directory, "%s", directory ? directory : "");

@@ -106,6 +106,11 @@ static inline struct split_mapping *split_mapping_in_use(void) {
 /* thread.c: this thread's state, made or made ready for the mapping; NULL: no memory. */
 struct split_self *split_self_for(struct split_mapping *mapping);
 bool split_threads_open(void); /* once */
+/* Around a fork, so that the child finds no lock taken by a thread that it does not have: init.c, sample.c. */
+void split_begin_hold(void);
+void split_begin_let_go(void);
+void split_sample_hold(void);
+void split_sample_let_go(void);
 /* Calls `visit` for each living thread's state. */
 void split_threads_each(void (*visit)(struct split_self *));
 

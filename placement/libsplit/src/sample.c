@@ -27,6 +27,9 @@ static struct {
   unsigned next;
 } probes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+void split_sample_hold(void) { pthread_mutex_lock(&probes.lock); }
+void split_sample_let_go(void) { pthread_mutex_unlock(&probes.lock); }
+
 static bool tried(const struct split_mapping *mapping, uint64_t published) {
   return published == atomic_load_explicit(&probes.generation, memory_order_relaxed) &&
          mapping == atomic_load_explicit(&probes.mapping, memory_order_relaxed);

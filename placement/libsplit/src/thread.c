@@ -94,9 +94,17 @@ void split_threads_each(void (*visit)(struct split_self *)) {
   pthread_mutex_unlock(&threads.lock);
 }
 
-static void before_fork(void) { pthread_mutex_lock(&threads.lock); }
+static void before_fork(void) {
+  split_begin_hold();
+  split_sample_hold();
+  pthread_mutex_lock(&threads.lock);
+}
 
-static void in_parent(void) { pthread_mutex_unlock(&threads.lock); }
+static void in_parent(void) {
+  pthread_mutex_unlock(&threads.lock);
+  split_sample_let_go();
+  split_begin_let_go();
+}
 
 /* The child has one thread, no open section, and an affinity of its own. */
 static void in_child(void) {
@@ -118,7 +126,7 @@ static void in_child(void) {
       atomic_store(&self->living, false);
     }
   }
-  pthread_mutex_unlock(&threads.lock);
+  in_parent();
   errno = before;
 }
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 static const char *path_of(const char *name) {
@@ -240,6 +241,30 @@ static void without_room_it_stays_off(void **state) {
   assert_non_null(strstr(split_problem(), "SPLIT_DIRECTORY"));
 }
 
+/* The same on a real file system that is too small, in a mount namespace of its own. */
+static void on_a_full_file_system_it_stays_off(void **state) {
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", fixture_folder, "tmpfs", 0, "size=256k,mode=700") != 0) {
+      _exit(77);
+    }
+    split_app_id id = begin();
+    _exit(id == 0 && strstr(split_problem(), "No space left on device") &&
+                  access(path_of("app-a1.segment"), F_OK) != 0
+              ? 0
+              : 1);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    print_message("skipped: no right to mount\n");
+    skip();
+  }
+  assert_int_equal(status, 0);
+}
+
 static void locked_by_another_program(void **state) {
   (void)state;
   assert_int_equal(begin(), TEST_APP);
@@ -360,6 +385,7 @@ int main(void) {
       IN(files_of_others_in_a_crowded_folder),
       IN(a_folder_for_those_who_may_write_to_it),
       IN(without_room_it_stays_off),
+      IN(on_a_full_file_system_it_stays_off),
       IN(locked_by_another_program),
       IN(bad_arguments),
       IN(killed_inside),
