@@ -155,7 +155,7 @@ const char *split_problem(void) {
   } lacks[] = {
       {SPLIT_WITHOUT_RSEQ, "no rseq (preemption is seen in one section of 16)"},
       {SPLIT_WITHOUT_PMU | SPLIT_WITHOUT_PROBE_SETS,
-       "neither PMU nor probe sets (no cache behaviour until an analyzer finds some)"},
+       "no PMU and no probe sets (no cache behaviour until an analyzer finds some)"},
       {SPLIT_WITHOUT_MACHINE, "no machine.segment (other applications are not seen)"},
   };
   uint32_t without = atomic_load(&mapping->header->without);
@@ -163,12 +163,12 @@ const char *split_problem(void) {
   text[0] = '\0';
   for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
     if ((without & lacks[i].bit) != lacks[i].bit) continue;
-    length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
-                               length ? "; " : "without ", lacks[i].words);
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", length ? "; " : "",
+                               lacks[i].words);
   }
   if (atomic_load(&mapping->header->without_room) && length < sizeof text)
     snprintf(text + length, sizeof text - length, "%sno room for more kinds (SPLIT_HASH_SIZE)",
-             length ? "; " : "without ");
+             length ? "; " : "");
   return text;
 }
 

@@ -114,7 +114,7 @@ static void without_a_pmu_it_says_so(void **state) {
   int64_t backend = -1;
   split_get(SPLIT_BACKEND, &backend);
   assert_int_equal(backend, pmu ? SPLIT_BACKEND_PMU : SPLIT_BACKEND_NONE);
-  if (!pmu) assert_non_null(strstr(split_problem(), "neither PMU nor probe sets"));
+  if (!pmu) assert_non_null(strstr(split_problem(), "no PMU and no probe sets"));
   split_pmu_close(pmu);
 }
 
