@@ -39,6 +39,7 @@ enum Command {
     Tpch(commands::tpch::Arguments),
     Oo1(commands::oo1::Arguments),
     Split(commands::split::Arguments),
+    Auction(Box<commands::auction::Arguments>),
     #[command(hide = true)]
     Generate(commands::generate::Arguments),
 }
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
         Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
         Command::Split(arguments) => commands::split::run(arguments, globals),
+        Command::Auction(arguments) => commands::auction::run(arguments, globals),
         Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),
     };
     match result {

@@ -1,6 +1,7 @@
 //! One file per subcommand: its arguments and the few lines that call the room doing the work.
 
 pub mod annotate;
+pub mod auction;
 pub mod doctor;
 pub mod events;
 pub mod export;

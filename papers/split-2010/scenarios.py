@@ -1,0 +1,81 @@
+"""The auction site for tables 5, 7 and 8: the measurements of bench/place/auction.py, printed beside the paper."""
+
+import argparse
+import os
+import pathlib
+import statistics
+import sys
+
+HOUSE = pathlib.Path(__file__).resolve().parents[2]
+for folder in ("bench/common", "bench/place"):
+    sys.path.append(str(HOUSE / folder))
+
+import auction  # noqa: E402
+from processes import Trouble  # noqa: E402
+from servers import Playground  # noqa: E402
+
+
+def with_auction(documentation, work):
+    """Parses the command line, makes the sites, and works on them; the exit status."""
+    parser = argparse.ArgumentParser(
+        description=documentation.split("\n")[0], epilog=documentation, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data, few repetitions: does it work?")
+    given = parser.parse_args()
+    try:
+        with Playground() as playground:
+            work(auction.Auction(playground, _say, 0.1 if given.quick else 1.0), given.quick)
+    except (Trouble, OSError) as error:
+        print(f"{pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def response_times(bench, quick, scenario):
+    """Prints table 7 or 8: seconds until the last answer, stock, collecting, placing."""
+    rows = bench.responses(scenario, 1 if quick else 6)
+    theirs = THEIRS[scenario]
+    stock = statistics.median(rows["off"])
+    print(f"{TITLES[scenario]}; {on()}")
+    print(f"  {'':<26} {'here, s':>9} {'least':>8} {'most':>8} {'n':>3} {'to stock':>9}   {'the paper, s':>12} {'to stock':>9}")
+    for way, name in NAMES.items():
+        times = rows[way]
+        median = statistics.median(times)
+        change = "-" if way == "off" else f"{100 * (median / stock - 1):+.1f} %"
+        their = theirs.get(way)
+        paper = "-" if way == "off" or their is None else f"{100 * (their / theirs['off'] - 1):+.1f} %"
+        beside = "" if their is None else f"{their:12.3f} {paper:>9}"
+        print(f"  {name:<26} {median:9.3f} {min(times):8.3f} {max(times):8.3f} {len(times):3d} {change:>9}   {beside}")
+    print(f"  here {bench.share(scenario):g} of the paper's clients, over rows of scale {bench.data:g}")
+
+
+TITLES = {
+    "accesses": "Table 7: response time, many accesses (1,000 clients in the paper)",
+    "volume": "Table 8: response time, much data (100 clients in the paper)",
+}
+NAMES = {
+    "off": "stock servers",
+    "observe": "collecting, not placing",
+    "paper": "placing, the paper's policy",
+    "lazy": "placing, lazy",
+    "soft": "placing, soft",
+}
+THEIRS = {
+    "accesses": {"off": 21.788, "observe": 22.888, "paper": 20.759},
+    "volume": {"off": 152.426, "observe": 156.275, "paper": 112.738},
+}
+
+
+def on():
+    """Which machine the figures are of."""
+    processor = "unknown processor"
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                processor = line.split(":", 1)[1].strip()
+                break
+    return f"{os.cpu_count()} x {processor}, kernel {os.uname().release}"
+
+
+def _say(what):
+    print(f"[{what}]", file=sys.stderr, flush=True)
