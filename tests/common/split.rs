@@ -1,0 +1,144 @@
+//! Segments of applications, for tests of modules in servers: what was measured, and an analyzer that says what the test wants.
+
+// Each test file uses its part.
+#![allow(dead_code)]
+
+use super::common::{tests_folder, wait_until};
+use hardmeter_split::model::{Actuation, AppId, CodeId, CpuId, CpuSet, KindRef};
+use hardmeter_split::segment::{monotonic_ns, Application, Decision};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What `make build-placement` leaves for servers; `None`, said so, if it is not there.
+pub fn built(object: &str) -> Option<PathBuf> {
+    let default = || tests_folder().join("../build/placement");
+    let path = std::env::var_os("HARDMETER_PLACEMENT").map_or_else(default, PathBuf::from).join(object);
+    match path.canonicalize() {
+        Ok(path) => Some(path),
+        Err(_) => {
+            eprintln!("skipped: {} is not there; make build-placement builds it", path.display());
+            None
+        }
+    }
+}
+
+/// A folder that servers of any account may write into.
+pub fn segment_folder(below: &Path) -> PathBuf {
+    let folder = below.join("segments");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    folder
+}
+
+/// Opens an application's segment, as soon as there is one.
+pub fn application(folder: &Path, app: AppId) -> Application {
+    let path = folder.join(format!("app-{app}.segment"));
+    wait_until("the segment", || path.exists());
+    Application::open(&path, app).unwrap_or_else(|refusal| panic!("{}: {refusal}", path.display()))
+}
+
+/// A kind, over all processors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    pub code: CodeId,
+    pub count: u64,
+    pub note: String,
+    pub related: Option<KindRef>,
+}
+
+/// All kinds that were ever executed, by label.
+pub fn kinds(application: &mut Application) -> BTreeMap<String, Kind> {
+    let snapshot = application.snapshot().unwrap().snapshot;
+    let of = |kind: &hardmeter_split::model::KindSnapshot| {
+        let count = kind.records.iter().map(|(_, record)| record.count).sum();
+        let (code, note, related) = (kind.code, kind.note.clone(), kind.related);
+        (kind.label.clone(), Kind { code, count, note, related })
+    };
+    snapshot.kinds.iter().map(of).filter(|(_, kind)| kind.count > 0).collect()
+}
+
+/// How often statements of this label were executed.
+pub fn count(application: &mut Application, label: &str) -> u64 {
+    kinds(application).get(label).map_or(0, |kind| kind.count)
+}
+
+/// An analyzer that lives until it is dropped: beats, and has decided one thing.
+pub struct Analyzer {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Analyzer {
+    /// These kinds run on these processors, in this way, in class queues numbered by the processor.
+    pub fn new(folder: &Path, app: AppId, actuation: Actuation, kinds: &[(CodeId, u32)]) -> Analyzer {
+        let mut application = application(folder, app);
+        application.take_over(0, 0);
+        for &(code, cpu) in kinds {
+            let cpus = CpuSet([CpuId(cpu)].into());
+            application.decide(code, &Decision { actuation, cpus, queue: cpu, ..Decision::default() });
+        }
+        application.beat(monotonic_ns());
+        application.place(true, 1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                application.beat(monotonic_ns());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Analyzer { stop, thread: Some(thread) }
+    }
+
+    /// As if it was killed: it says nothing more, and takes nothing back.
+    pub fn die(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Analyzer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The processors that this process may use.
+pub fn processors() -> Vec<u32> {
+    listed(&fs::read_to_string("/proc/self/status").unwrap())
+}
+
+/// Threads of a process that may use fewer processors than this process: `(thread, processors)`.
+pub fn narrowed(process: i32) -> Vec<(i32, Vec<u32>)> {
+    let all = processors();
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| {
+            let allowed = listed(&fs::read_to_string(task.path().join("status")).ok()?);
+            (allowed.len() < all.len())
+                .then(|| (task.file_name().to_string_lossy().parse().unwrap(), allowed))
+        })
+        .collect()
+}
+
+fn listed(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    line.split(',')
+        .flat_map(|span| {
+            let (first, last) = span.split_once('-').unwrap_or((span, span));
+            first.parse::<u32>().unwrap()..=last.parse::<u32>().unwrap()
+        })
+        .collect()
+}

@@ -1,0 +1,390 @@
+//! The plugin in a real MariaDB: what is counted is what was executed, whatever clients do; affinities come back.
+
+#[path = "common/mod.rs"]
+mod common;
+#[path = "common/split.rs"]
+mod split;
+
+use common::wait_until;
+use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
+use hardmeter_split::model::{Actuation, AppId, CodeId, KindRef};
+use hardmeter_split::segment::Application;
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder};
+use split::{count, kinds, narrowed, processors, Analyzer};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+const APP: AppId = AppId(0xdb1);
+
+struct Server {
+    temporary: tempfile::TempDir,
+    segments: PathBuf,
+}
+
+impl Server {
+    /// A server with the plugin and these settings, and tables `items` and `users` of three rows. `None`, said so, where something is
+    /// missing.
+    fn new(settings: &[&str]) -> Option<Server> {
+        let plugin = split::built("mariadb/split.so")?;
+        let programs = match Programs::find(Engine::Mariadb, &ProgramsWanted::default()) {
+            Ok(programs) => programs,
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+        };
+        let temporary = tempfile::tempdir().unwrap();
+        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let segments = split::segment_folder(temporary.path());
+        let folder = ServerFolder::new(temporary.path().join("server"));
+        let mut cluster = Cluster::create(&folder, &programs, &|_| {}).unwrap();
+        let plugins = cluster.lend(&plugin).unwrap().parent().unwrap().to_owned();
+        let own = [
+            format!("plugin_dir={}", plugins.display()),
+            "plugin_load_add=split.so".into(),
+            "plugin_maturity=experimental".into(),
+            format!("split_directory={}", segments.display()),
+            format!("split_app_id={}", APP.0),
+            "innodb_flush_log_at_trx_commit=0".into(),
+        ];
+        let settings = own.iter().map(String::as_str).chain(settings.iter().copied());
+        let settings = settings.map(|setting| setting.parse().unwrap()).collect();
+        cluster.start(&StartOptions { settings, ..StartOptions::default() }, &|_| {}).unwrap();
+        let server = Server { temporary, segments };
+        let mut connection = server.connect();
+        for sql in [
+            "CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(50), seller INT)",
+            "CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(50))",
+            "INSERT INTO users VALUES (1, 'ann'), (2, 'bob'), (3, 'cy')",
+            "INSERT INTO items VALUES (1, 'ant', 1), (2, 'bee', 2), (3, 'cat', 3)",
+        ] {
+            connection.query_drop(sql).unwrap();
+        }
+        Some(server)
+    }
+
+    fn cluster(&self) -> Cluster {
+        Cluster::open(&ServerFolder::new(self.temporary.path().join("server"))).unwrap()
+    }
+
+    fn connect(&self) -> Conn {
+        let options = OptsBuilder::new()
+            .socket(Some(self.cluster().socket().display().to_string()))
+            .user(Some("root"))
+            .db_name(Some("test"));
+        Conn::new(options).unwrap()
+    }
+
+    fn pid(&self) -> i32 {
+        self.cluster().processes()[0].0
+    }
+
+    fn segment(&self) -> Application {
+        split::application(&self.segments, APP)
+    }
+
+    fn status(&self, name: &str) -> String {
+        let (_, value): (String, String) =
+            self.connect().query_first(format!("SHOW STATUS LIKE '{name}'")).unwrap().unwrap();
+        value
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.cluster().stop(&|_| {});
+    }
+}
+
+/// Waits until the answer to a statement is counted, too: the client has it before the section ends.
+fn wait_for(segment: &mut Application, label: &str, wanted: u64) {
+    wait_until(&format!("{wanted} of {label}"), || count(segment, label) >= wanted);
+}
+
+const BY_ID: &str = "select name from items where id=?";
+const JOIN: &str = "select i.name from items i join users u on i.seller=u.id where u.id in(?)";
+
+#[test]
+fn what_is_counted_is_what_was_executed() {
+    let Some(server) = Server::new(&[]) else { return };
+    let mut segment = server.segment();
+    let mut connection = server.connect();
+    let before = kinds(&mut segment);
+    assert_eq!(before["create table items(id int primary key,name varchar(?),seller int)"].count, 1);
+
+    // Text, in whatever form; and the page that sent it.
+    for id in 1..=7 {
+        connection
+            .query_drop(format!("SELECT name FROM items WHERE id = {id} /*split_id='a1.1f'*/"))
+            .unwrap();
+    }
+    connection.query_drop("select  name from items\nwhere id=99 -- nobody\n").unwrap();
+    for list in ["1", "1,2", "1, 2, 3, 4"] {
+        let sql = format!("SELECT i.name FROM items i JOIN users u ON i.seller=u.id WHERE u.id IN ({list})");
+        connection.query_drop(sql).unwrap();
+    }
+    // By number, with parameters: the same kind as by text.
+    let statement = connection.prep("SELECT name FROM items WHERE id = ?").unwrap();
+    for id in 1..=5 {
+        connection.exec_drop(&statement, (id,)).unwrap();
+    }
+    // By name.
+    connection.query_drop("PREPARE byname FROM 'SELECT name FROM users WHERE id = ?'").unwrap();
+    connection.query_drop("SET @a = 1").unwrap();
+    for _ in 0..4 {
+        connection.query_drop("EXECUTE byname USING @a").unwrap();
+    }
+    // What fails counts, too; what is no section does not.
+    for _ in 0..2 {
+        connection.query_drop("SELECT nothing FROM items").unwrap_err();
+        connection.query_drop("SELEKT 1").unwrap_err();
+        connection.query_drop("INSERT INTO users VALUES (1, 'again')").unwrap_err();
+    }
+    for sql in ["BEGIN", "COMMIT", "SET NAMES utf8mb4", "SHOW TABLES", "EXPLAIN SELECT name FROM items"] {
+        connection.query_drop(sql).unwrap();
+    }
+    // A procedure is one statement, whatever it does; so is one that calls a function.
+    connection
+        .query_drop("CREATE PROCEDURE work(n INT) BEGIN UPDATE items SET name='x' WHERE id=n; SELECT COUNT(*) FROM users; END")
+        .unwrap();
+    connection
+        .query_drop("CREATE FUNCTION f(n INT) RETURNS INT READS SQL DATA BEGIN DECLARE c INT; SELECT COUNT(*) INTO c FROM users; RETURN c+n; END")
+        .unwrap();
+    for _ in 0..3 {
+        connection.query_drop("CALL work(1)").unwrap();
+        connection.query_drop("SELECT f(id) FROM items").unwrap();
+    }
+    // Several in a packet.
+    connection
+        .query_drop(
+            "SELECT MAX(id) FROM items; UPDATE items SET seller=1 WHERE id=1; SELECT MIN(id) FROM items",
+        )
+        .unwrap();
+    // The second fails, the third is never begun. The client may not look at what comes after the first.
+    let _ = connection
+        .query_drop("SELECT MAX(id) FROM items; SELECT nothing FROM users; SELECT MIN(id) FROM items");
+    wait_for(&mut segment, "select nothing from users", 1);
+
+    let kinds = kinds(&mut segment);
+    let expected = [
+        (BY_ID, 8 + 5, "select items"),
+        (JOIN, 3, "select items,users"),
+        ("select name from users where id=?", 4, ""),
+        ("select nothing from items", 2, "select items"),
+        ("insert into users values(?)", 1 + 2, "insert users"),
+        ("call work(?)", 3, "call items,users"),
+        ("select f(id) from items", 3, "select items,users"),
+        ("select max(id) from items", 2, "select items"),
+        ("update items set seller=? where id=?", 1, ""),
+        ("select min(id) from items", 1, ""),
+        ("select nothing from users", 1, ""),
+    ];
+    for (label, count, note) in expected {
+        let kind = kinds.get(label).unwrap_or_else(|| panic!("{label} is missing among {kinds:#?}"));
+        assert_eq!((kind.count, kind.note.as_str()), (count, note), "{label}");
+    }
+    assert_eq!(kinds[BY_ID].related, Some(KindRef { app: AppId(0xa1), code: CodeId(0x1f) }));
+    let strangers = ["begin", "commit", "set", "show", "explain", "prepare", "execute"];
+    let strange = |label: &&String| strangers.iter().any(|word| label.starts_with(word));
+    assert_eq!(kinds.keys().find(strange), None);
+    assert_eq!(
+        kinds.keys().find(|label| label.starts_with("update items set name")),
+        None,
+        "within the procedure"
+    );
+    assert_eq!(server.status("split_abandoned"), "0");
+    assert_eq!(server.status("split_app_id"), APP.0.to_string());
+    assert_eq!(server.status("split_analyzer"), "absent");
+}
+
+#[test]
+fn who_is_killed_or_goes_away_disturbs_no_count() {
+    let Some(server) = Server::new(&["split_kinds=128"]) else { return };
+    let mut segment = server.segment();
+    let mut killer = server.connect();
+    let sleeping = "select sleep(?) from items";
+    for round in 1..=2 {
+        let mut victim = server.connect();
+        let id = victim.connection_id();
+        let work = std::thread::spawn(move || victim.query_drop("SELECT SLEEP(600) FROM items").is_err());
+        wait_until("the statement to be killed", || {
+            let asked = format!(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE id={id} AND info LIKE 'SELECT SLEEP%'"
+            );
+            killer.query_first::<u64, _>(asked).unwrap() == Some(1)
+        });
+        let what = if round == 1 { "QUERY" } else { "CONNECTION" };
+        killer.query_drop(format!("KILL {what} {id}")).unwrap();
+        let _ = work.join().unwrap();
+        wait_for(&mut segment, sleeping, round);
+    }
+    // A client that vanishes while it is served.
+    vanish_amid_answer(&server, &mut killer);
+    wait_until("the end of the client that left", || {
+        killer.query_first::<u64, _>("SELECT COUNT(*) FROM information_schema.processlist").unwrap()
+            == Some(1)
+    });
+    let counted = count(&mut segment, BY_ID);
+    for id in 0..10 {
+        killer.query_drop(format!("SELECT name FROM items WHERE id={id}")).unwrap();
+    }
+    wait_for(&mut segment, BY_ID, counted + 10);
+    assert_eq!(count(&mut segment, BY_ID), counted + 10);
+    assert_eq!(count(&mut segment, sleeping), 2);
+
+    // More kinds than there is room for: one record has the rest, and nothing is lost.
+    let sections = segment.sections();
+    for number in 0..10_000 {
+        killer.query_drop(format!("SELECT {} AS a{number}", "1")).unwrap();
+    }
+    wait_until("10,000 sections", || segment.sections() >= sections + 10_000);
+    let without_room: u64 = server.status("split_without_room").parse().unwrap();
+    let kept = kinds(&mut segment).len() as u64;
+    assert!(kept <= 128, "{kept}");
+    assert!(without_room >= 10_000 - 128, "{without_room}");
+    assert_eq!(kinds(&mut segment).values().map(|kind| kind.count).sum::<u64>(), segment.sections());
+
+    // Killed within a section, and started again: it measures on.
+    let mut victim = server.connect();
+    let work = std::thread::spawn(move || victim.query_drop("SELECT SLEEP(600) FROM items").is_err());
+    wait_until("the last statement", || {
+        let asked = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+        killer.query_first::<u64, _>(asked).unwrap() == Some(1)
+    });
+    // SAFETY: the server that this test made.
+    assert_eq!(unsafe { libc::kill(server.pid(), libc::SIGKILL) }, 0);
+    assert!(work.join().unwrap());
+    wait_until("the end of the server", || !server.cluster().is_running());
+    server.cluster().start(&StartOptions::default(), &|_| {}).unwrap();
+    server.connect().query_drop("SELECT name FROM items WHERE id=1").unwrap();
+    let mut segment = server.segment();
+    wait_for(&mut segment, BY_ID, 1);
+}
+
+/// Asks for much and is gone before it has read it.
+fn vanish_amid_answer(server: &Server, watcher: &mut Conn) {
+    let cluster = server.cluster();
+    let sql = "SELECT REPEAT('x', 1000) FROM items a, items b, items c, items d, items e, items f, items g, items h, items i, items j";
+    let mut client = Command::new("mariadb")
+        .args(["--no-defaults", "--user=root", "--quick", "--execute", sql, "test"])
+        .arg(format!("--socket={}", cluster.socket().display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("an answer that nobody reads", || {
+        let asked = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT REPEAT%' AND state='Writing to net'";
+        watcher.query_first::<u64, _>(asked).unwrap() == Some(1)
+    });
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+#[test]
+fn threads_go_where_the_analyzer_says_and_come_back() {
+    let Some(server) = Server::new(&[]) else { return };
+    let cpus = processors();
+    if cpus.len() < 2 {
+        return eprintln!("skipped: there is one processor only");
+    }
+    let mut segment = server.segment();
+    let mut connection = server.connect();
+    let mut other = server.connect();
+    let ask = |connection: &mut Conn| connection.query_drop("SELECT name FROM items WHERE id=1").unwrap();
+    ask(&mut connection);
+    wait_for(&mut segment, BY_ID, 1);
+    let code = kinds(&mut segment)[BY_ID].code;
+    let narrowed_now = || narrowed(server.pid());
+    assert_eq!(narrowed_now(), []);
+
+    let decide = || Analyzer::new(&server.segments, APP, Actuation::Lazy, &[(code, cpus[1])]);
+    let place = |connection: &mut Conn| {
+        wait_until("a thread that is placed", || {
+            ask(connection);
+            narrowed_now().iter().any(|(_, allowed)| *allowed == [cpus[1]])
+        });
+    };
+    // Off by variable: at once.
+    let analyzer = decide();
+    place(&mut connection);
+    other.query_drop("SET GLOBAL split_engine=OFF").unwrap();
+    assert_eq!(narrowed_now(), [], "switched off by the variable");
+    let counted = count(&mut segment, BY_ID);
+    ask(&mut connection);
+    assert_eq!((narrowed_now(), count(&mut segment, BY_ID)), (vec![], counted));
+    other.query_drop("SET GLOBAL split_engine=ON").unwrap();
+    place(&mut connection);
+    // Observe only.
+    other.query_drop("SET GLOBAL split_policy=observe").unwrap();
+    wait_until("affinity under observe", || narrowed_now().is_empty());
+    ask(&mut connection);
+    assert_eq!(narrowed_now(), [], "measured, not moved");
+    other.query_drop("SET GLOBAL split_policy=follow").unwrap();
+    place(&mut connection);
+    // An analyzer that is killed.
+    analyzer.die();
+    wait_until("affinity after the analyzer's death", || narrowed_now().is_empty());
+    assert!(server.status("split_moves").parse::<u64>().unwrap() >= 3);
+}
+
+#[test]
+fn groups_of_the_pool_get_the_cores_of_what_dominates_them() {
+    let Some(server) = Server::new(&["thread_handling=pool-of-threads", "thread_pool_size=2"]) else {
+        return;
+    };
+    let cpus = processors();
+    if cpus.len() < 2 {
+        return eprintln!("skipped: there is one processor only");
+    }
+    let mut segment = server.segment();
+    // A connection belongs to the group of its id.
+    let in_group = |group: u32| loop {
+        let connection = server.connect();
+        if connection.connection_id() % 2 == group {
+            return connection;
+        }
+    };
+    let mut clients = [in_group(0), in_group(1)];
+    let sql = ["SELECT COUNT(*) FROM items", "SELECT MAX(name) FROM users"];
+    let labels = ["select count(*) from items", "select max(name) from users"];
+    for _ in 0..200 {
+        for (client, sql) in clients.iter_mut().zip(sql) {
+            client.query_drop(sql).unwrap();
+        }
+    }
+    for label in labels {
+        wait_for(&mut segment, label, 200);
+        assert_eq!(count(&mut segment, label), 200, "{label}");
+    }
+    assert_eq!(server.status("split_abandoned"), "0");
+    assert_eq!(server.status("split_bound_groups"), "0", "no analyzer, nothing is bound");
+
+    let codes = labels.map(|label| kinds(&mut segment)[label].code);
+    let decided = [(codes[0], cpus[0]), (codes[1], cpus[1])];
+    let _analyzer = Analyzer::new(&server.segments, APP, Actuation::Soft, &decided);
+    let stop = Arc::new(AtomicBool::new(false));
+    let workers = clients.into_iter().zip(sql).map(|(mut client, sql)| {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                client.query_drop(sql).unwrap();
+            }
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    wait_until("threads of both groups on the cores of their class", || {
+        let narrowed = narrowed(server.pid());
+        cpus[..2].iter().all(|&cpu| narrowed.iter().any(|(_, allowed)| *allowed == [cpu]))
+    });
+    server.connect().query_drop("SET GLOBAL split_engine=OFF").unwrap();
+    assert_eq!(narrowed(server.pid()), []);
+    stop.store(true, Ordering::Relaxed);
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    assert_eq!(narrowed(server.pid()), []);
+}
