@@ -130,7 +130,7 @@ SPLIT_API void split_note_section(split_section *section, enum split_note_type t
 SPLIT_API size_t split_origin(char *buffer);
 
 /* Gives threads their affinity back that a dead or silent analyzer left narrowed: of the whole application, as far as rights reach.
- * A thread of the library's own calls it twice a second in each process that moves threads, unless the host said that it does so
+ * A thread of the library's own calls it four times a second in each process that moves threads, unless the host said that it does so
  * itself. Async-signal-safe. */
 SPLIT_API void split_release_stale(void);
 SPLIT_API void split_without_service_thread(void); /* before split_init */
