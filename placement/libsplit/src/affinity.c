@@ -92,6 +92,54 @@ static bool announce(struct split_self *self, uint64_t original[SPLIT_MASK_WORDS
   return true;
 }
 
+/* A thread that a host makes within a section is born with the narrow affinity, and nobody would ever give it the wide one. So the
+ * latest narrow masks of this process are remembered: a thread that has one of them at its first section, and did not get it from us,
+ * gets what the library's first thread had. */
+static struct {
+  _Atomic uint32_t used;
+  _Atomic uint64_t wide[SPLIT_MASK_WORDS];
+  _Atomic uint64_t narrow[8][SPLIT_MASK_WORDS];
+} births;
+#define MASKS (sizeof births.narrow / sizeof *births.narrow)
+
+static bool same_mask(const _Atomic uint64_t *remembered, const uint64_t *mask) {
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    if (atomic_load_explicit(&remembered[i], memory_order_relaxed) != mask[i]) return false;
+  return true;
+}
+
+static bool remembered(const uint64_t *mask) {
+  uint32_t used = atomic_load(&births.used);
+  for (uint32_t i = 0; i < MASKS && i < used; i++)
+    if (same_mask(births.narrow[i], mask)) return true;
+  return false;
+}
+
+static void remember(const uint64_t *mask) {
+  if (remembered(mask)) return;
+  uint32_t at = atomic_fetch_add(&births.used, 1) % MASKS;
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    atomic_store_explicit(&births.narrow[at][i], mask[i], memory_order_relaxed);
+}
+
+void split_affinity_note_wide(void) {
+  uint64_t mask[SPLIT_MASK_WORDS];
+  if (!get_affinity(mask)) return;
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    atomic_store_explicit(&births.wide[i], mask[i], memory_order_relaxed);
+}
+
+void split_affinity_born(void) {
+  uint64_t mask[SPLIT_MASK_WORDS];
+  if (atomic_load(&births.used) == 0 || !get_affinity(mask) || same_mask(births.wide, mask) ||
+      !remembered(mask)) {
+    return;
+  }
+  for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
+    mask[i] = atomic_load_explicit(&births.wide[i], memory_order_relaxed);
+  set_affinity(mask, SPLIT_MASK_WORDS);
+}
+
 /* The thread may use `wanted` and nothing else, as far as it may use it at all. */
 static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WORDS]) {
   struct split_affinity *affinity = &self->affinity;
@@ -116,6 +164,7 @@ static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WOR
     return refuse(self);
   }
   memcpy(affinity->mask, cut, sizeof cut);
+  remember(cut);
   atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
   if (narrowed_still(affinity)) return true;
   /* It was given back between our word and our deed. */

@@ -96,6 +96,7 @@ static split_app_id begin(const char *name, split_app_id app, split_app_id relat
     return 0;
   }
   stay_in_memory();
+  split_affinity_note_wide();
   struct split_mapping *mapping = split_mapping_open(&wish, beginning.reason);
   if (!mapping) return 0;
   split_settings_apply(mapping);
@@ -146,7 +147,10 @@ const char *split_problem(void) {
   static _Thread_local char text[SPLIT_REASON];
   struct split_mapping *mapping = split_mapping_in_use();
   if (!mapping) {
+    /* Nobody is waited for, not even who begins just now. */
+    if (pthread_mutex_trylock(&beginning.lock) != 0) return "split_init is under way";
     snprintf(text, sizeof text, "%s", beginning.reason);
+    pthread_mutex_unlock(&beginning.lock);
     return text;
   }
   static const struct {

@@ -88,9 +88,9 @@ struct split_self {
 
 struct split_process {
   _Atomic(struct split_mapping *) mapping; /* NULL: the library is off */
-  bool rseq_works, pmu_works;
-  bool may_probe;                         /* the host did not ask for another back-end */
-  bool own_service;                       /* the host calls split_release_stale itself */
+  _Atomic bool rseq_works, pmu_works;
+  _Atomic bool may_probe;                 /* the host did not ask for another back-end */
+  _Atomic bool own_service;               /* the host calls split_release_stale itself */
   _Atomic(struct split_mapping *) served; /* for which there is a service thread */
 };
 extern struct split_process split_process __attribute__((visibility("hidden")));
@@ -126,7 +126,9 @@ void split_place_section(struct split_self *self, struct split_open *open);
 void split_unplace_section(struct split_self *self, struct split_open *open);
 void split_affinity_widen(struct split_self *self);
 void split_affinity_forget(struct split_self *self); /* the thread ends */
-void split_affinity_child(struct split_self *self);  /* after fork */
+void split_affinity_note_wide(void); /* what threads may use that nobody narrowed: at the start */
+void split_affinity_born(void);      /* a thread's first section */
+void split_affinity_child(struct split_self *self); /* after fork */
 
 /* release.c */
 struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t tid);

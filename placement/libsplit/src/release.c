@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SERVICE_NS 500000000
+#define SERVICE_NS 250000000
 #define SERVICE_STACK (64 * 1024)
 
 /* When a thread started, in clock ticks since boot: tells it from a later one with the same number. 0: there is no such thread. No
@@ -110,12 +110,19 @@ void split_release_stale(void) {
   if (mapping && !split_fresh(mapping, 0)) split_release_all(mapping);
 }
 
+/* Four times a second, and at the moment when the last sign of life becomes too old. */
+static uint64_t until_next_look(struct split_mapping *mapping) {
+  uint64_t now = split_clock_ns(CLOCK_MONOTONIC);
+  uint64_t stale = atomic_load(&mapping->header->heartbeat_ns) + SPLIT_STALE_NS;
+  return stale > now && stale - now < SERVICE_NS ? stale - now + 1000000 : SERVICE_NS;
+}
+
 static void *serve(void *argument) {
   struct split_mapping *mapping = argument;
   prctl(PR_SET_NAME, "split");
   while (split_mapping_in_use() == mapping) {
     split_release_stale();
-    struct timespec wait = {0, SERVICE_NS};
+    struct timespec wait = {0, (long)until_next_look(mapping)};
     nanosleep(&wait, NULL);
   }
   return NULL;

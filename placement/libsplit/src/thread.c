@@ -66,6 +66,7 @@ struct split_self *split_self_for(struct split_mapping *mapping) {
     self->tid = (uint32_t)gettid();
     self->random = split_cycles() ^ (uint64_t)self->tid << 32 ^ (uintptr_t)self;
     split_self_here = self;
+    split_affinity_born();
     pthread_setspecific(threads.key, self);
   }
   if (self->mapping != mapping) {

@@ -51,6 +51,7 @@ static void paper_moves_at_the_start_and_back_at_the_end(void **state) {
   decide(kind("clean"), SPLIT_ACT_PAPER, first_cpu);
   decide(kind("dirty"), SPLIT_ACT_PAPER, last_cpu);
   for (int i = 0; i < 10; i++) {
+    heartbeat();
     split_start(0, "clean");
     assert_int_equal(allowed(), first_cpu);
     split_end();
@@ -74,6 +75,7 @@ static void lazy_moves_when_the_kind_changes(void **state) {
   decide(kind("clean"), SPLIT_ACT_LAZY, first_cpu);
   decide(kind("dirty"), SPLIT_ACT_LAZY, last_cpu);
   for (int i = 0; i < 10; i++) {
+    heartbeat();
     split_start(0, "clean");
     split_end();
     assert_int_equal(allowed(), first_cpu);
@@ -326,6 +328,30 @@ static void a_child_is_free(void **state) {
   assert_int_equal(total_of(kind("k")).count, 2);
 }
 
+static void *look_and_begin(void *seen) {
+  uint64_t *masks = seen;
+  masks[0] = allowed();
+  split_start(0, "anywhere");
+  split_end();
+  masks[1] = allowed();
+  return NULL;
+}
+
+/* A host makes a thread within a section, as MariaDB's thread pool does. */
+static void a_thread_born_in_a_section_is_free(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  uint64_t masks[2];
+  pthread_t thread;
+  split_start(0, "k");
+  pthread_create(&thread, NULL, look_and_begin, masks);
+  pthread_join(thread, NULL);
+  split_end();
+  assert_int_equal(masks[0], first_cpu);
+  assert_int_equal(masks[1], all_cpus);
+}
+
 static void places_of_the_dead_are_free_again(void **state) {
   (void)state;
   struct split_mapping *mapping = split_mapping_in_use();
@@ -452,6 +478,7 @@ int main(void) {
       IN(switching_off_holds_nobody),
       IN(a_thread_that_ends_leaves_nothing),
       IN(a_child_is_free),
+      IN(a_thread_born_in_a_section_is_free),
       IN(places_of_the_dead_are_free_again),
       IN(another_thread_with_the_same_number),
       IN(a_worker_is_bound_and_comes_back),

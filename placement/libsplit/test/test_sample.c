@@ -1,6 +1,7 @@
 /* Sampling: how often, at what cost, and what is made of it. The probe is one that the test makes up, so that its answers are known. */
 #include "fixture.h"
 #include "probe.h"
+#include "record.h"
 
 static struct {
   unsigned opened, closed, primed, counted;
@@ -82,7 +83,7 @@ static void a_share_of_lines(void **state) {
   set_budget(1000000);
   uint32_t code = kind("k", 1);
   sections("k", 100);
-  uint64_t probed = 0;
+  uint64_t probed = 0, short_ones = 0;
   struct split_mapping *mapping = split_mapping_in_use();
   for (uint32_t cpu = 0; cpu < mapping->cpu_count; cpu++) {
     const struct split_record *record = split_record_of(mapping, cpu, code);
@@ -90,9 +91,10 @@ static void a_share_of_lines(void **state) {
     if (record->probed == 0) continue;
     assert_true(record->displaced_mean == 0.25); /* 16 of 64 */
     assert_true(record->displaced_m2 == 0);
-    /* What the probe took is none of the section's time. */
-    assert_true(record->mean < 1000);
+    short_ones += record->histogram[0];
   }
+  /* What the probe took, 2000 cycles, is none of the section's time. */
+  assert_in_range(short_ones, 50, 100);
   assert_in_range(probed, 50, 100); /* a few are interrupted */
   assert_int_equal(fake.primed, 100);
   assert_int_equal(atomic_load(&header()->backend),
@@ -169,9 +171,13 @@ static void what_probes_within_cost_is_not_the_outers(void **state) {
     split_end();
     split_end();
   }
-  struct total total = total_of(outer);
-  if (total.exact == 0) skip(); /* a busy machine: 2 ms without an interruption are rare */
-  assert_true(total.cycles / total.exact < 200000);
+  /* Each took 2,000,000 cycles longer. Some lose the processor meanwhile; not all. */
+  uint32_t shorter = 0;
+  for (uint32_t cpu = 0; cpu < split_mapping_in_use()->cpu_count; cpu++) {
+    const struct split_record *record = split_record_of(split_mapping_in_use(), cpu, outer);
+    for (uint32_t i = 0; i < split_bucket(1 << 20); i++) shorter += record->histogram[i];
+  }
+  assert_true(shorter > 0);
 }
 
 static void no_sets_no_probes(void **state) {
