@@ -6,7 +6,7 @@
  *                                                     shot chase|gather|stream|write fresh|hot KB displaced prime count (cycles) calm|disturbed
  *
  * Thresholds are those of the publication: this program learns nothing. A shot across a context switch is made again. Disturbed: right
- * before or after the shot, lines vanished while this process did nothing (split_discover_calm); known without the shot's own result.
+ * before the shot, or after it for as long as it took, lines vanished while this process did nothing; known without the shot's result.
  */
 #include "kernels.h"
 #include "probe_discover.h"
@@ -93,13 +93,13 @@ static void shoot(const struct split_probe *probe, struct section_arena *arena, 
     uint32_t lines = 0;
     const uint64_t switches = split_discover_switches(), start = split_probe_cycles();
     split_probe_prime(probe, turn);
-    const uint64_t primed = split_probe_cycles();
+    const uint64_t primed = split_probe_cycles(), primed_ns = split_discover_now_ns();
     (void)section_pass(what.shape, memory, bytes, seed);
-    const uint64_t done = split_probe_cycles();
+    const uint64_t took_ns = split_discover_now_ns() - primed_ns, done = split_probe_cycles();
     const uint32_t gone = split_probe_count(probe, turn, &lines);
     const uint64_t end = split_probe_cycles();
     const bool switched = split_discover_switches() != switches, before = *calm;
-    *calm = split_discover_calm(probe, turn + 1);
+    *calm = split_discover_calm(probe, turn + 1, took_ns);
     if (switched) continue;
     printf("shot %s %s %u %.4f %llu %llu %s\n", section_shape_name(what.shape),
            what.fresh ? "fresh" : "hot", what.kilobytes, (double)gone / lines,

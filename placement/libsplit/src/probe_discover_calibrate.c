@@ -37,11 +37,12 @@ static int by_cost(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-bool split_discover_calm(const struct split_probe *probe, uint32_t turn) {
+bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds) {
+  if (nanoseconds < 50000) nanoseconds = 50000;
   uint32_t lines;
   const uint64_t switches = split_discover_switches(), start = split_discover_now_ns();
   split_probe_prime(probe, turn);
-  while (split_discover_now_ns() - start < 50000) continue;
+  while (split_discover_now_ns() - start < nanoseconds) continue;
   const uint32_t gone = split_probe_count(probe, turn, &lines);
   return gone * 8 <= lines && split_discover_switches() == switches;
 }
@@ -49,7 +50,7 @@ bool split_discover_calm(const struct split_probe *probe, uint32_t turn) {
 static void await_calm(const struct split_probe *probe, uint32_t turn, bool *calm) {
   for (int try = 0; try < 10 && !*calm; try++) {
     (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    *calm = split_discover_calm(probe, turn + 2);
+    *calm = split_discover_calm(probe, turn + 2, 0);
   }
 }
 
@@ -66,13 +67,13 @@ static void shoot(const struct split_probe *probe, struct section_arena *arena,
   await_calm(probe, turn, calm);
   const uint64_t switches = split_discover_switches(), start = split_probe_cycles();
   split_probe_prime(probe, turn);
-  const uint64_t primed = split_probe_cycles();
+  const uint64_t primed = split_probe_cycles(), primed_ns = split_discover_now_ns();
   (void)section_pass(shape, memory, bytes, seed);
-  const uint64_t done = split_probe_cycles();
+  const uint64_t took_ns = split_discover_now_ns() - primed_ns, done = split_probe_cycles();
   const uint32_t gone = split_probe_count(probe, turn, &lines);
   const uint64_t end = split_probe_cycles();
   const bool switched = split_discover_switches() != switches, before = *calm;
-  *calm = split_discover_calm(probe, turn + 1);
+  *calm = split_discover_calm(probe, turn + 1, took_ns);
   if (switched) return;
   const float share = (float)gone / (float)lines;
   if (shots->count < SHOTS) {
