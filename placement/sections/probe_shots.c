@@ -6,7 +6,7 @@
  *                                                     shot chase|gather|stream|write fresh|hot KB displaced prime count (cycles) calm|disturbed
  *
  * Thresholds are those of the publication: this program learns nothing. A shot across a context switch is made again. Disturbed: right
- * before the shot, or after it for as long as it took, lines vanished while this process did nothing; known without the shot's result.
+ * before the shot, or after it for as long as it took (200 us at most), lines vanished while this process did nothing; known without the shot's result.
  */
 #include "kernels.h"
 #include "probe_discover.h"

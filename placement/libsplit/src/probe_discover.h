@@ -59,7 +59,7 @@ struct split_colour {
 uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
                                 struct split_colour *found);
 
-/* Does nothing for so long, at least 50 us, and sees what is gone: is it only us who use this core's cache now? The other thread of a core, which in a
+/* Does nothing for so long, 50 to 200 us, and sees what is gone: is it only us who use this core's cache now? The other thread of a core, which in a
  * virtual machine may be a stranger's, works in phases of some ten milliseconds; no counter of ours tells of it. */
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds);
 

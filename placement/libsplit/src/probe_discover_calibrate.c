@@ -12,7 +12,7 @@
 static const uint32_t sizes[] = {16, 64, 128, 256, 512, 1024, 2048, 4096}; /* kilobytes */
 enum {
   SIZES = sizeof(sizes) / sizeof(sizes[0]),
-  SHOTS = 150,
+  SHOTS = 120,
   ENOUGH = SHOTS / 4, /* calm ones */
   TRIES = 20 * SHOTS  /* a shot across a context switch is none */
 };
@@ -39,6 +39,7 @@ static int by_cost(const void *left, const void *right) {
 
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds) {
   if (nanoseconds < 50000) nanoseconds = 50000;
+  if (nanoseconds > 200000) nanoseconds = 200000;
   uint32_t lines;
   const uint64_t switches = split_discover_switches(), start = split_discover_now_ns();
   split_probe_prime(probe, turn);

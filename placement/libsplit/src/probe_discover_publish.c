@@ -218,10 +218,12 @@ static enum split_probe_outcome publish(struct publication *publication,
   fill_in(publication, &geometry, colours, count);
   punch_out_unused(publication);
 
+  /* A start should not wait for the last calm moment. */
+  const uint64_t patience = split_discover_now_ns() + UINT64_C(2500000000);
   struct split_probe view;
   split_probe_view(&view, &publication->header, pool->pages);
-  const bool calibrated =
-      split_discover_calibrate(&view, &publication->header, &pool->random, deadline);
+  const bool calibrated = split_discover_calibrate(&view, &publication->header, &pool->random,
+                                                   deadline < patience ? deadline : patience);
   const char *problem =
       split_probe_header_problem(&publication->header, (uint64_t)publication->size);
   if (!calibrated || publication->header.points < 2 || problem != NULL) {

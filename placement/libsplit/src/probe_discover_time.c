@@ -81,36 +81,40 @@ static void time_pages(const struct split_pool *pool, const uint16_t *order, uin
 /* Lines of so many pages at the same place: too many for a set of L1, and by far too few for the sets of L2 that they share. */
 enum { HITS = 64 };
 
-/* Between slow hits and quick misses; 0: too few miss, or both take about as long. */
-static uint32_t limit_between(struct split_pool *pool, uint16_t *order, uint32_t *times) {
+/* Times of slow hits and of quick misses; false: too few miss, or both take about as long. */
+static bool hit_and_miss(struct split_pool *pool, uint16_t *order, uint32_t *times,
+                         uint32_t *slow_hit, uint32_t *quick_miss) {
   split_random_shuffle(&pool->random, order, pool->count);
   time_pages(pool, order, HITS, times);
-  const uint32_t hit = times[HITS / 2], slow_hit = times[HITS * 9 / 10];
+  const uint32_t hit = times[HITS / 2];
+  *slow_hit = times[HITS * 9 / 10];
   time_pages(pool, order, pool->count, times);
   uint32_t misses = 0;
   while (misses < pool->count && times[pool->count - 1 - misses] > hit + hit / 2) misses++;
-  if (misses < pool->count / 2) return 0;
-  const uint32_t quick_miss = times[pool->count - misses + misses / 10];
-  /* Nearer to the misses: hits get slower while the other thread of a core works, misses never get quicker. */
-  return quick_miss > slow_hit + slow_hit / 4 ? slow_hit + (quick_miss - slow_hit) * 3 / 5 : 0;
+  if (misses < pool->count / 2) return false;
+  *quick_miss = times[pool->count - misses + misses / 25];
+  return *quick_miss > *slow_hit + *slow_hit / 4;
 }
 
 uint32_t split_discover_hit_cycles(struct split_pool *pool) {
-  enum { TRIES = 16 };
-  uint32_t limits[TRIES], found = 0;
+  enum { TRIES = 24 };
+  uint32_t hits[TRIES], misses[TRIES], found = 0;
   uint32_t *times = malloc(pool->count * sizeof(*times));
   uint16_t *order = malloc(pool->count * sizeof(*order));
   for (uint32_t i = 0; order != NULL && i < pool->count; i++) order[i] = (uint16_t)i;
   for (uint32_t try = 0; times != NULL && order != NULL && try < TRIES; try++) {
     pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
-    const uint32_t limit = limit_between(pool, order, times);
-    if (limit > 0) limits[found++] = limit;
+    found += hit_and_miss(pool, order, times, &hits[found], &misses[found]);
   }
   free(times);
   free(order);
-  if (found < TRIES / 2) return 0;
-  qsort(limits, found, sizeof(limits[0]), by_size);
-  return limits[found / 8]; /* of the quietest tries: what else runs makes both slower */
+  if (found < TRIES / 3) return 0;
+  qsort(hits, found, sizeof(hits[0]), by_size);
+  qsort(misses, found, sizeof(misses[0]), by_size);
+  /* Of the quietest tries: what else runs makes both slower, by a third while the core's other thread works. The limit has to be above
+   * slow hits of then (106 where this was measured) and below quick misses of quiet times (120): nearer to the misses. */
+  const uint32_t hit = hits[0], miss = misses[found / 8];
+  return hit + (miss - hit) * 13 / 20;
 }
 
 bool split_discover_quiet(struct split_pool *pool) {
