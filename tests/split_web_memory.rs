@@ -26,7 +26,8 @@ fn a_load_under_memcheck_has_no_error() {
     if !have(&["valgrind"]) {
         return;
     }
-    for (mpm, php) in [(Mpm::Event, Php::None), (Mpm::Prefork, Php::Module)] {
+    // Not event: as one process, slow as here, Apache 2.4.71 now and then crashes at its end with that, without any module of ours, too.
+    for (mpm, php) in [(Mpm::Worker, Php::None), (Mpm::Prefork, Php::Module)] {
         let Some(mut web) = Web::new(&PAGES) else { return };
         web.page("big.txt", &vec![b'x'; 4 << 20]);
         if !web.configure(mpm, php, &["<Files closed.html>\nRequire all denied\n</Files>"]) {

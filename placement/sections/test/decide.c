@@ -1,6 +1,6 @@
 /*
  * split-decide: what the analyzer would write into a segment, by hand. For tests and comparisons, where a decision has to be known
- * and not found: it writes each 200 ms a heartbeat, and the decisions for those kinds that exist by then.
+ * and not found: it writes each 20 ms a heartbeat, and the decisions for those kinds that exist by then.
  *
  *   split-decide --directory DIR --app 7 --as soft --seconds 10 /clean/C=sensitive:0:1 /dirty/C=polluter:1:2
  *
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
   while (now_ns() < end) {
     if (segment == NULL) segment = map_segment(directory, app);
     if (segment != NULL) decide_all(segment, wanted, wanteds, actuation);
-    const struct timespec pause = {.tv_nsec = 200000000};
+    const struct timespec pause = {.tv_nsec = 20000000};
     (void)nanosleep(&pause, NULL);
   }
   return 0;
