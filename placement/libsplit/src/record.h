@@ -20,6 +20,8 @@ struct split_sample {
   bool exact, preempted, migrated, missed, probed;
 };
 
+/* Counts and cycles are far below 2^63, and signed ones become doubles in one instruction, unsigned ones in many. */
+
 /* The two numbers of equation (1). */
 struct split_average {
   double weight;      /* w */
@@ -30,7 +32,7 @@ struct split_average {
  * `average` so far. */
 static inline double split_average_next(double average, uint64_t n, double value,
                                         const struct split_average *how) {
-  return n < how->threshold ? (average * (double)n + value) / (double)(n + 1)
+  return n < how->threshold ? (average * (double)(int64_t)n + value) / (double)(int64_t)(n + 1)
                             : average * how->weight + value * (1.0 - how->weight);
 }
 
@@ -45,36 +47,39 @@ static inline uint32_t split_bucket(uint64_t cycles) {
 /* Welford 1962; `count` is that with the new value. */
 static inline void split_moments_add(uint64_t count, double *mean, double *m2, double value) {
   double before = value - *mean;
-  *mean += before / (double)count;
-  *m2 += before * (value - *mean);
+  double after = *mean + before / (double)(int64_t)count;
+  *mean = after;
+  *m2 += before * (value - after);
 }
 
 static inline void split_record_add(struct split_record *record, const struct split_sample *sample,
                                     const struct split_average *how) {
   record->count++;
-  record->preempted += sample->preempted;
-  record->migrated += sample->migrated;
   record->elapsed_cycles += sample->elapsed;
   record->histogram[split_bucket(sample->elapsed)]++;
-  if (sample->exact) {
-    double cycles = (double)sample->cycles;
+  if (__builtin_expect(sample->exact, 1)) {
+    double cycles = (double)(int64_t)sample->cycles;
     record->adaptive = split_average_next(record->adaptive, record->exact, cycles, how);
     record->exact++;
     record->cycles += sample->cycles;
-    record->nested_cycles += sample->nested;
+    if (sample->nested) record->nested_cycles += sample->nested;
     split_moments_add(record->exact, &record->mean, &record->m2, cycles);
     if (sample->after < SPLIT_AFTERS) {
       struct split_after *after = &record->after[sample->after];
       split_moments_add(++after->count, &after->mean, &after->m2, cycles);
     }
   }
-  if (sample->missed) {
+  if (__builtin_expect(sample->preempted || sample->migrated, 0)) {
+    record->preempted += sample->preempted;
+    record->migrated += sample->migrated;
+  }
+  if (__builtin_expect(sample->missed, 0)) {
     record->adaptive_misses =
         split_average_next(record->adaptive_misses, record->missed, (double)sample->misses, how);
     record->missed++;
     record->misses += sample->misses;
   }
-  if (sample->probed) {
+  if (__builtin_expect(sample->probed, 0)) {
     split_moments_add(++record->probed, &record->displaced_mean, &record->displaced_m2,
                       sample->displaced);
   }
