@@ -3,7 +3,7 @@
 mod common;
 
 use common::{hardmeter, run, stderr, stdout, succeeded, tests_folder};
-use hardmeter_split::model::{AppId, Class, KindProfile};
+use hardmeter_split::model::{AppId, Class, CpuId, KindProfile};
 use hardmeter_split::segment::{monotonic_ns, Folder};
 use hardmeter_split::state::State;
 use std::collections::BTreeSet;
@@ -334,14 +334,7 @@ fn on_one_processor_nothing_is_placed_and_that_is_said() {
     let mut command = analyze(folder.path(), &["--policy", "paper", "--no-guard", "--once"]);
     // SAFETY: a system call on the child's own, before it becomes the command.
     unsafe {
-        command.pre_exec(move || {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(first.0 as usize, &mut set);
-            match libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        });
+        command.pre_exec(move || allow(0, &[first]));
     }
     let once = succeeded(run(&mut command));
     let said = stderr(&once);
@@ -350,4 +343,42 @@ fn on_one_processor_nothing_is_placed_and_that_is_said() {
     let state: State = serde_json::from_slice(&once.stdout).expect("its state");
     assert!(!state.placement_on && state.plan.placements.is_empty());
     assert_eq!(affinities(application.pid()), everywhere());
+}
+
+#[test]
+fn processors_that_come_and_go_are_noticed() {
+    if one_processor() {
+        return;
+    }
+    let _others = among_others();
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = serve(folder.path(), 2, &LONG);
+    let analyzer = start(folder.path(), &PAPER);
+    wait_until_narrowed(&application);
+    let all: Vec<CpuId> = hardmeter_split::machine::allowed().0.into_iter().collect();
+    let pid = analyzer.pid() as i32;
+    allow(pid, &all[..1]).expect("restricted");
+    let state = wait_for("restriction", || {
+        state_of(folder.path(), &analyzer)
+            .filter(|state| state.machine.cpus.len() == 1 && !state.placement_on)
+    });
+    assert_eq!(state.plan.remarks, ["one core: nothing to place"]);
+    wait_until_released(&application);
+    allow(pid, &all).expect("allowed again");
+    wait_until_narrowed(&application);
+}
+
+/// Restricts a thread, 0: the calling one, to these processors.
+fn allow(thread: i32, cpus: &[CpuId]) -> std::io::Result<()> {
+    // SAFETY: a set of bits, and a system call that reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for cpu in cpus {
+            libc::CPU_SET(cpu.0 as usize, &mut set);
+        }
+        match libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &set) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
 }
