@@ -4,99 +4,15 @@
 mod common;
 #[path = "common/split.rs"]
 mod split;
+#[path = "common/split_postgres.rs"]
+mod split_postgres;
 
 use common::wait_until;
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
 use hardmeter_split::model::{Actuation, AppId, CodeId, KindRef};
 use hardmeter_split::segment::Application;
-use postgres::{Client, Config, NoTls};
+use postgres::Client;
 use split::{narrowed, processors, Analyzer, Kind};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-
-const APP: AppId = AppId(0xdb2);
-
-struct Server {
-    temporary: tempfile::TempDir,
-    segments: PathBuf,
-}
-
-impl Server {
-    /// A server with the extension and these settings, and tables `items` and `users` of 1000 rows. `None`, said so, where something
-    /// is missing.
-    fn new(settings: &[&str]) -> Option<Server> {
-        let wanted = ProgramsWanted { version: Some("15".into()), ..ProgramsWanted::default() };
-        let programs = match Programs::find(Engine::Postgres, &wanted) {
-            Ok(programs) => programs,
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-        };
-        let library = split::built("postgres/15/split.so")?;
-        let temporary = tempfile::tempdir().unwrap();
-        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let segments = split::segment_folder(temporary.path());
-        let folder = ServerFolder::new(temporary.path().join("server"));
-        let mut cluster = Cluster::create(&folder, &programs, &|_| {}).unwrap();
-        let libraries = cluster.lend(&library).unwrap().parent().unwrap().to_owned();
-        let own = [
-            format!("dynamic_library_path={}:$libdir", libraries.display()),
-            "shared_preload_libraries=split".into(),
-            format!("split.directory={}", segments.display()),
-            format!("split.app_id={}", APP.0),
-            "fsync=off".into(),
-            "autovacuum=off".into(),
-        ];
-        let settings = own.iter().map(String::as_str).chain(settings.iter().copied());
-        let settings = settings.map(|setting| setting.parse().unwrap()).collect();
-        cluster.start(&StartOptions { settings, ..StartOptions::default() }, &|_| {}).unwrap();
-        let server = Server { temporary, segments };
-        server
-            .connect()
-            .batch_execute(
-                "CREATE TABLE items (id int PRIMARY KEY, name text, seller int);
-                 CREATE TABLE users (id int PRIMARY KEY, name text);
-                 INSERT INTO items SELECT i, 'item', i FROM generate_series(1, 1000) i;
-                 INSERT INTO users SELECT i, 'user' FROM generate_series(1, 1000) i",
-            )
-            .unwrap();
-        // As CREATE EXTENSION does, whose files are where packages are installed.
-        let script = include_str!("../placement/postgres/sql/split--0.1.sql");
-        let script = script.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n");
-        server.connect().batch_execute(&script.replace("MODULE_PATHNAME", "split")).unwrap();
-        Some(server)
-    }
-
-    fn cluster(&self) -> Cluster {
-        Cluster::open(&ServerFolder::new(self.temporary.path().join("server"))).unwrap()
-    }
-
-    fn connect(&self) -> Client {
-        let cluster = self.cluster();
-        let state = cluster.state();
-        let mut config = Config::new();
-        config.host_path(&state.socket_folder).port(state.port).user(&state.user).dbname(&state.database);
-        config.connect(NoTls).unwrap()
-    }
-
-    fn segment(&self) -> Application {
-        split::application(&self.segments, APP)
-    }
-
-    fn status(&self, name: &str) -> String {
-        let row =
-            self.connect().query_one("SELECT value FROM split_status WHERE name = $1", &[&name]).unwrap();
-        row.get(0)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.cluster().stop(&|_| {});
-    }
-}
+use split_postgres::{Server, APP};
 
 /// Executions of the kind whose note begins so. A section has ended before its client has the answer.
 fn count(segment: &mut Application, note: &str) -> u64 {
@@ -264,7 +180,7 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
             // The server starts all its processes anew, and measures on.
             let mut reached = None;
             wait_until("the server after the crash", || {
-                reached = try_connect(&server);
+                reached = server.try_connect().ok();
                 reached.is_some()
             });
             killer = reached.unwrap();
@@ -304,14 +220,6 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
     assert!(without_room >= 400 - 128, "{without_room}");
     let sum: u64 = split::kinds(&mut segment).values().map(|kind| kind.count).sum();
     assert_eq!(sum, segment.sections());
-}
-
-fn try_connect(server: &Server) -> Option<Client> {
-    let cluster = server.cluster();
-    let state = cluster.state();
-    let mut config = Config::new();
-    config.host_path(&state.socket_folder).port(state.port).user(&state.user).dbname(&state.database);
-    config.connect(NoTls).ok()
 }
 
 #[test]
