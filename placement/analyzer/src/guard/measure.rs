@@ -145,6 +145,26 @@ pub(super) fn compare(on: &Epoch, off: &Epoch) -> Option<Comparison> {
     })
 }
 
+impl Comparison {
+    /// Whether it alone says that placement costs more than nothing, beyond what counting explains.
+    pub fn looks_worse(&self) -> bool {
+        let beyond = |ln: f64, error: f64| ln > 0.01 && ln > 2.0 * error;
+        beyond(self.cost.ln, self.cost.error) || beyond(-self.work.ln, self.work.error)
+    }
+}
+
+/// A kept plan's cost or work that changed so much asks for a check.
+const DEARER: f64 = 0.10;
+const LESS_WORK: f64 = 0.15;
+
+/// Whether what goes on is another thing than then: dearer, less, or of other kinds.
+pub(super) fn has_changed(now: &Epoch, then: &Epoch) -> bool {
+    compare(now, then).is_none_or(|comparison| {
+        comparison.cost.ln > DEARER.max(3.0 * comparison.cost.error)
+            || -comparison.work.ln > LESS_WORK.max(3.0 * comparison.work.error)
+    })
+}
+
 /// CPU time of one and the same mix of requests: that of both arms together, so that a drifting mix does not pass for a cost.
 fn cost(common: &[Common]) -> Value {
     let (mut costs, mut variances) = ([0.0, 0.0], [0.0, 0.0]);

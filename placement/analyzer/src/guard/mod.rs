@@ -17,6 +17,8 @@
 //! Pure: time and statistics come from whoever drives it.
 
 mod measure;
+mod plans;
+mod running;
 mod series;
 #[cfg(test)]
 mod synthetic;
@@ -25,21 +27,21 @@ mod tests;
 
 pub use measure::Counts;
 
-use crate::model::{Actuation, CpuSet, Plan};
+use crate::model::Plan;
 use crate::state;
-use measure::{compare, Comparison, Epoch};
+use measure::{compare, has_changed, Comparison, Epoch};
+use plans::{has_effect, same};
+use running::{Running, ENOUGH};
 use series::{Series, Verdict};
 
 const SECOND: u64 = 1_000_000_000;
-/// Epochs of a trial: the n-th pair's, the last for all that follow.
-const LENGTHS: [u64; 4] = [SECOND / 4, SECOND / 2, SECOND, 2 * SECOND];
+/// Epochs of a trial: the n-th pair's, the last for all that follow. Many short pairs tell more than few long ones: a machine's other
+/// load wanders within seconds.
+const LENGTHS: [u64; 3] = [SECOND / 4, SECOND / 2, SECOND];
 /// After a switch: threads come to where they shall be, and caches fill.
 const SETTLE: u64 = SECOND / 10;
-/// An epoch with fewer sections goes on, up to four times its length.
-const ENOUGH: u64 = 30;
-const PROLONGED: u32 = 2;
 /// No difference in so many pairs is none.
-const PAIRS: usize = 12;
+const PAIRS: usize = 20;
 /// Pairs that could not be compared.
 const UNUSABLE: u32 = 3;
 /// A trial that lost so much work, as far as its pairs can tell, ends.
@@ -60,10 +62,8 @@ const CHECK: u64 = 30 * SECOND;
 const CHECK_LENGTH: u64 = SECOND;
 /// Checks that count together.
 const CHECKS: usize = 6;
-/// A kept plan is looked at so often; cost or load that changed so much asks for a check ...
+/// A kept plan is looked at so often; cost or work that changed asks for a check ...
 const WATCH: u64 = SECOND;
-const DEARER: f64 = 0.10;
-const LESS_WORK: f64 = 0.15;
 /// ... if the last one was so long ago.
 const CHECK_SPACING: u64 = 5 * SECOND;
 
@@ -113,16 +113,6 @@ struct Kept {
     watching: Running,
     /// The check's off epoch, and the epoch on before it.
     checking: Option<(Running, Epoch)>,
-}
-
-/// An epoch.
-#[derive(Debug)]
-struct Running {
-    on: bool,
-    settled: u64,
-    length: u64,
-    start: Option<(Counts, u64)>,
-    prolonged: u32,
 }
 
 /// What the policy wants, and how often in a row it did.
@@ -366,7 +356,7 @@ impl Guard {
     /// A check's two epochs are there.
     fn checked(&mut self, mut kept: Kept, now: u64, on: &Epoch, off: &Epoch) {
         let comparison = compare(on, off);
-        let bad = comparison.as_ref().is_some_and(looks_worse);
+        let bad = comparison.as_ref().is_some_and(Comparison::looks_worse);
         if let Some(comparison) = comparison {
             self.series.push(comparison);
             self.series.keep_latest(CHECKS);
@@ -383,80 +373,6 @@ impl Guard {
         kept.watching = Running::new(true, now, SETTLE, WATCH);
         self.phase = Phase::Kept(kept);
     }
-}
-
-impl Running {
-    fn new(on: bool, now: u64, settle: u64, length: u64) -> Running {
-        Running { on, settled: now + settle, length, start: None, prolonged: 0 }
-    }
-
-    fn due(&self) -> u64 {
-        self.start.as_ref().map_or(self.settled, |(_, end)| *end)
-    }
-
-    /// The epoch, once it is over.
-    fn step(&mut self, now: u64, counts: &Counts) -> Option<Epoch> {
-        if now < self.due() {
-            return None;
-        }
-        let Some((start, end)) = &mut self.start else {
-            self.start = Some((counts.clone(), now + self.length));
-            return None;
-        };
-        if !counts.is_willing_since(start) {
-            // Nobody lets itself be placed, or only by now: the epoch begins anew.
-            *start = counts.clone();
-            *end = now + self.length;
-            return None;
-        }
-        let epoch = counts.since(start);
-        if epoch.sections() < ENOUGH && self.prolonged < PROLONGED {
-            self.prolonged += 1;
-            *end = now + (self.length << (self.prolonged - 1));
-            return None;
-        }
-        Some(epoch)
-    }
-}
-
-/// Whether a single comparison says that placement costs more than nothing, beyond what counting explains.
-fn looks_worse(comparison: &Comparison) -> bool {
-    let beyond = |ln: f64, error: f64| ln > 0.01 && ln > 2.0 * error;
-    beyond(comparison.cost.ln, comparison.cost.error) || beyond(-comparison.work.ln, comparison.work.error)
-}
-
-/// Whether what goes on is another thing than when the plan was kept: dearer, less, or of other kinds.
-fn has_changed(now: &Epoch, then: &Epoch) -> bool {
-    compare(now, then).is_none_or(|comparison| {
-        comparison.cost.ln > DEARER.max(3.0 * comparison.cost.error)
-            || -comparison.work.ln > LESS_WORK.max(3.0 * comparison.work.error)
-    })
-}
-
-/// Whether anything would be placed.
-fn has_effect(plan: &Plan) -> bool {
-    plan.placements
-        .iter()
-        .any(|placement| placement.actuation != Actuation::None && !placement.cpus.0.is_empty())
-}
-
-/// Whether two plans do the same: the same kinds share processors, and as many; which processors those are makes no difference, but a
-/// change of them moves threads.
-fn same(a: &Plan, b: &Plan) -> bool {
-    let shape = |plan: &Plan| -> Vec<_> {
-        let mut sets: Vec<CpuSet> = Vec::new();
-        let placed = plan.placements.iter().filter(|placement| !placement.cpus.0.is_empty());
-        placed
-            .map(|placement| {
-                let set = sets.iter().position(|set| *set == placement.cpus).unwrap_or_else(|| {
-                    sets.push(placement.cpus.clone());
-                    sets.len() - 1
-                });
-                (placement.kind, set, placement.cpus.0.len(), placement.actuation as u8, placement.queue)
-            })
-            .collect()
-    };
-    shape(a) == shape(b)
 }
 
 /// A coin whose tosses a seed decides: SplitMix64 (Steele, Lea, Flood 2014).

@@ -1,0 +1,54 @@
+//! An epoch while it runs. Pure.
+
+use super::measure::{Counts, Epoch};
+
+/// An epoch with fewer sections goes on, up to four times its length.
+pub(super) const ENOUGH: u64 = 30;
+const PROLONGED: u32 = 2;
+
+/// An epoch.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// Whether placement is on.
+    pub on: bool,
+    /// When what the switch disturbs is over, and counting begins.
+    pub settled: u64,
+    /// How long it counts, unless there are few requests.
+    pub length: u64,
+    start: Option<(Counts, u64)>,
+    prolonged: u32,
+}
+
+impl Running {
+    pub fn new(on: bool, now: u64, settle: u64, length: u64) -> Running {
+        Running { on, settled: now + settle, length, start: None, prolonged: 0 }
+    }
+
+    pub fn due(&self) -> u64 {
+        self.start.as_ref().map_or(self.settled, |(_, end)| *end)
+    }
+
+    /// The epoch, once it is over.
+    pub fn step(&mut self, now: u64, counts: &Counts) -> Option<Epoch> {
+        if now < self.due() {
+            return None;
+        }
+        let Some((start, end)) = &mut self.start else {
+            self.start = Some((counts.clone(), now + self.length));
+            return None;
+        };
+        if !counts.is_willing_since(start) {
+            // Nobody lets itself be placed, or only by now: the epoch begins anew.
+            *start = counts.clone();
+            *end = now + self.length;
+            return None;
+        }
+        let epoch = counts.since(start);
+        if epoch.sections() < ENOUGH && self.prolonged < PROLONGED {
+            self.prolonged += 1;
+            *end = now + (self.length << (self.prolonged - 1));
+            return None;
+        }
+        Some(epoch)
+    }
+}
