@@ -30,11 +30,10 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     """CPU time of K and C under soft; throughput of all ten with the guard; the policies paper and lazy on C and E."""
     if not SECTIONS.exists():
         raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
-    learning = 4 if quick else 12
-    # The guard's epochs take two seconds each: a stage has to hold some of them.
-    plain = Plan(1, 1, 0.3) if quick else Plan(3, 4, 1)
-    guarded = Plan(1, 1, 0.5, guard=True) if quick else Plan(2, 3, 4, guard=True)
-    bench = Mixes(playground, say, learning)
+    # The guard makes up its mind by epochs of up to two seconds: before the first stage that counts, and within each.
+    plain = Plan(1, 1, 0.3, learning=3) if quick else Plan(3, 4, 1, learning=12)
+    guarded = Plan(1, 1, 0.5, learning=3, guard=True) if quick else Plan(2, 3, 4, learning=20, guard=True)
+    bench = Mixes(playground, say)
     figures = []
     for mix in GAINS:
         figures += bench.compared(mix, "soft", plain, cpu_bar=GAIN)
@@ -53,14 +52,15 @@ class Plan:
     servers: int
     blocks: int
     seconds: float
+    learning: float  # what the analyzer sees before
     guard: bool = False
 
 
 class Mixes:
     """Compares mixes with themselves."""
 
-    def __init__(self, playground: Playground, say: Callable[[str], None], learning: float):
-        self.playground, self.say, self.learning = playground, say, learning
+    def __init__(self, playground: Playground, say: Callable[[str], None]):
+        self.playground, self.say = playground, say
         self.chance = random.Random(1)
 
     def compared(
@@ -85,7 +85,7 @@ class Mixes:
         return of
 
     def _blocks(self, mix: str, policy: str, plan: Plan, server: int) -> List[Dict[bool, list]]:
-        warm = max(1, round(self.learning / plan.seconds))  # what the analyzer learns from
+        warm = max(1, round(plan.learning / plan.seconds))
         order = [interleaved("10", self.chance) for _ in range(plan.blocks)]
         stages = "1" * warm + "".join(stage for block in order for stage in block)
         with tempfile.TemporaryDirectory(prefix="split-mixes-", dir=self.playground.folder) as folder:

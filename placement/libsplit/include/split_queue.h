@@ -15,8 +15,8 @@
  * is prefetched), nobody waits, nor where there is hardly any work at home; nobody waits more than 2 ms. A core that goes on stealing
  * from the same group does not wait again, and goes home when the oldest request there is older than what it would steal next: so it
  * goes back and forth less, and nobody waits longer than in one queue.
- * While another worker runs on the same core nothing is won by a theft: then only what has waited for 5 ms is taken, for that worker
- * may have blocked.
+ * While another worker runs on the same core nothing is won by a theft, nor by beside it going home: then only what has waited for
+ * 2 ms is taken, for that worker may have blocked.
  *
  * Without an analyzer, or while its placement is off, there is one queue, first come first served, and workers run wherever the
  * kernel wants. When placement ends, sleeping workers get their affinity back within half a second, others with their next take.

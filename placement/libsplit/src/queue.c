@@ -42,7 +42,7 @@ static _Thread_local struct {
   struct {
     bool on;
     uint8_t before, group;
-    uint32_t code, version;
+    uint32_t code, version, clashes;
     uint64_t cpu_ns;
   } timed;
 } here;
@@ -187,12 +187,6 @@ static bool follow_plan(split_queue *queue, unsigned number) {
 
 /* ---- taking ---- */
 
-static bool is_home(const split_queue *queue, unsigned number, unsigned group) {
-  if (!split_queue_placed(queue)) return true;
-  const uint64_t own = queue->plan.domain[queue->domain_of[number]].groups;
-  return ((own | ~queue->plan.routed) >> group & 1) != 0;
-}
-
 /* Whether the worker's processors go on with work of their home (`busy`) or not. */
 static void note_busy(split_queue *queue, unsigned number, bool busy, uint64_t now) {
   if (!split_queue_placed(queue)) return;
@@ -211,7 +205,7 @@ static void *begin(split_queue *queue, unsigned number, unsigned group) {
   const struct queue_request taken = split_queue_lines_take(&queue->lines, group);
   worker->running++;
   here.timed.on = false;
-  if (is_home(queue, number, group))
+  if (split_queue_is_home(queue, number, group))
     queue->counts.taken_at_home++;
   else
     queue->counts.stolen++;
@@ -221,8 +215,13 @@ static void *begin(split_queue *queue, unsigned number, unsigned group) {
     const struct queue_kind *kind = &queue->plan.kinds[taken.code % QUEUE_KINDS];
     if (taken.code != SPLIT_CODE_NONE && kind->code == taken.code && kind->group == group) {
       const bool changes = before != group && before != QUEUE_NO_GROUP;
-      here.timed.on =
+      /* Beside a request of another group, what it takes tells nothing; nor does what that takes. */
+      const bool alone = scene->running == 0 || !changes;
+      if (!alone) scene->clashes++;
+      here.timed.clashes = scene->clashes;
+      const bool wanted =
           changes || kind->warm_count < WARM_SAMPLING || here.passed_over >= WARM_SAMPLING;
+      here.timed.on = wanted && alone;
       here.passed_over = here.timed.on ? 0 : here.passed_over + 1;
       here.timed.before = before;
       here.timed.group = (uint8_t)group;
@@ -246,7 +245,8 @@ static void end(split_queue *queue, unsigned number, uint64_t now, uint64_t cpu_
   struct queue_scene *scene = &queue->scene[domain];
   if (scene->running-- == split_queue_room(queue, domain)) scene->idle_since_ns = now;
   struct queue_kind *kind = &queue->plan.kinds[here.timed.code % QUEUE_KINDS];
-  if (here.timed.on && here.timed.version == queue->version && kind->code == here.timed.code &&
+  if (here.timed.on && here.timed.version == queue->version &&
+      here.timed.clashes == scene->clashes && kind->code == here.timed.code &&
       kind->group == here.timed.group)
     split_queue_costs_learn(&queue->costs, kind, &queue->plan.groups[kind->group],
                             here.timed.before, cpu_ns - here.timed.cpu_ns);
@@ -304,7 +304,8 @@ void *split_queue_take(split_queue *queue, unsigned number) {
       continue;
     }
     const unsigned group = split_queue_choose(queue, number, sleeper.asked_ns, now, &sleeper.due);
-    note_busy(queue, number, group != QUEUE_NO_GROUP && is_home(queue, number, group), now);
+    note_busy(queue, number, group != QUEUE_NO_GROUP && split_queue_is_home(queue, number, group),
+              now);
     if (group != QUEUE_NO_GROUP) {
       request = begin(queue, number, group);
       break;

@@ -7,10 +7,15 @@ uint8_t split_queue_ran_before(const split_queue *queue, unsigned number) {
                                                : queue->worker[number].before;
 }
 
+bool split_queue_is_home(const split_queue *queue, unsigned number, unsigned group) {
+  if (!split_queue_placed(queue)) return true;
+  const uint64_t own = queue->plan.domain[queue->domain_of[number]].groups;
+  return ((own | ~queue->plan.routed) >> group & 1) != 0;
+}
+
 /* When a worker may take the first of a group that is not at home with it. */
 static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned group,
                           uint64_t asked_ns) {
-  if (queue->shut) return 0;
   const uint64_t put = split_queue_lines_first(&queue->lines, group)->put_ns;
   const unsigned domain = queue->domain_of[number], owner = queue->plan.groups[group].domain;
   const struct queue_scene *scene = &queue->scene[domain];
@@ -38,20 +43,44 @@ static unsigned goes_on(const split_queue *queue, unsigned number, unsigned at_h
   return cost > QUEUE_SHORTEST_SLEEP_NS ? stolen : at_home;
 }
 
+/* Whether the worker's processor is at work on something stolen, which a request of `group` would push out of the cache, and the other
+ * way round, for nothing: both would share the processor's time. */
+static bool clashes(const split_queue *queue, unsigned number, unsigned group) {
+  const unsigned domain = queue->domain_of[number];
+  const uint8_t runs = split_queue_ran_before(queue, number);
+  if (queue->plan.domain[domain].slots > 1 || queue->scene[domain].running == 0) return false;
+  if (runs == group || runs == QUEUE_NO_GROUP || split_queue_is_home(queue, number, runs))
+    return false;
+  return split_queue_costs_of_theft(&queue->costs, runs, group) > QUEUE_SHORTEST_SLEEP_NS;
+}
+
+/* When a worker, who wants work since `asked_ns`, may take the first of a group. 0: at any time. */
+static uint64_t may_take(const split_queue *queue, unsigned number, unsigned group,
+                         uint64_t asked_ns) {
+  if (queue->shut) return 0;
+  if (!split_queue_is_home(queue, number, group)) return theft_due(queue, number, group, asked_ns);
+  if (!clashes(queue, number, group)) return 0;
+  const uint64_t put = split_queue_lines_first(&queue->lines, group)->put_ns;
+  return (put > asked_ns ? put : asked_ns) + QUEUE_BLOCKED_NS;
+}
+
 unsigned split_queue_choose(const split_queue *queue, unsigned number, uint64_t asked_ns,
                             uint64_t now, uint64_t *due) {
   *due = QUEUE_NEVER;
   if (!split_queue_placed(queue)) return split_queue_lines_oldest(&queue->lines, UINT64_MAX);
   const uint64_t home = queue->plan.domain[queue->domain_of[number]].groups | ~queue->plan.routed;
-  const unsigned at_home = split_queue_lines_oldest(&queue->lines, home);
-  if (at_home != QUEUE_NO_GROUP) return goes_on(queue, number, at_home);
-  unsigned first = QUEUE_NO_GROUP;
-  for (uint64_t left = queue->lines.filled; left != 0; left &= left - 1) {
-    const unsigned group = (unsigned)__builtin_ctzll(left);
-    const uint64_t at = theft_due(queue, number, group, asked_ns);
-    if (at >= *due) continue;
-    *due = at;
-    first = group;
+  unsigned first = split_queue_lines_oldest(&queue->lines, home);
+  if (first != QUEUE_NO_GROUP) {
+    first = goes_on(queue, number, first);
+    *due = may_take(queue, number, first, asked_ns);
+  } else {
+    for (uint64_t left = queue->lines.filled; left != 0; left &= left - 1) {
+      const unsigned group = (unsigned)__builtin_ctzll(left);
+      const uint64_t at = may_take(queue, number, group, asked_ns);
+      if (at >= *due) continue;
+      *due = at;
+      first = group;
+    }
   }
   return *due <= now + QUEUE_SHORTEST_SLEEP_NS ? first : QUEUE_NO_GROUP;
 }
@@ -65,29 +94,28 @@ static struct queue_sleeper *last_unclaimed(split_queue *queue, unsigned domain)
   return NULL;
 }
 
-/* Whoever may steal it first, so that it knows until when to sleep; unless somebody looks by then anyway. */
-static struct queue_sleeper *first_thief(split_queue *queue, unsigned group) {
+/* Whoever may take it first; if that is not now, then to set its alarm, unless somebody looks by then anyway. */
+static struct queue_sleeper *first_of_all(split_queue *queue, unsigned group) {
   struct queue_sleeper *first = NULL;
   uint64_t earliest = QUEUE_NEVER, looks = QUEUE_NEVER;
-  for (unsigned i = queue->sleepers; i-- > 0;) {
+  for (unsigned i = queue->sleepers; i-- > 0 && earliest > 0;) {
     struct queue_sleeper *sleeper = queue->asleep[i];
     if (sleeper->claimed) continue;
-    const uint64_t at = theft_due(queue, sleeper->worker, group, sleeper->asked_ns);
+    const uint64_t at = may_take(queue, sleeper->worker, group, sleeper->asked_ns);
     if (at < earliest) {
       earliest = at;
       first = sleeper;
     }
     if (sleeper->due < looks) looks = sleeper->due;
   }
-  return looks <= earliest ? NULL : first;
+  return earliest > 0 && looks <= earliest ? NULL : first;
 }
 
 struct queue_sleeper *split_queue_claim(split_queue *queue, unsigned group) {
   struct queue_sleeper *claimed = NULL;
   if (queue->sleepers == 0) return NULL;
   if (split_queue_placed(queue) && queue->plan.routed >> group & 1) {
-    claimed = last_unclaimed(queue, queue->plan.groups[group].domain);
-    if (claimed == NULL) claimed = first_thief(queue, group);
+    claimed = first_of_all(queue, group);
   } else {
     /* At home with everybody: best where a processor is idle. */
     for (unsigned at = 0; at < queue->plan.domains && claimed == NULL; at++)

@@ -26,16 +26,20 @@ void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind,
   if (change->count < WINDOW) change->count++;
 }
 
+static float extra(const struct queue_change *change) {
+  return change->count > 0 ? change->extra_ns : QUEUE_UNSEEN_NS;
+}
+
 uint64_t split_queue_costs_of_theft(const struct queue_costs *costs, unsigned before,
                                     unsigned group) {
   if (before == group || before == QUEUE_NO_GROUP) return 0;
-  float cost = costs->change[before][group].extra_ns + costs->change[group][before].extra_ns;
+  const float cost = extra(&costs->change[before][group]) + extra(&costs->change[group][before]);
   if (cost <= 0) return 0;
   uint64_t ns = (uint64_t)cost;
   return ns < QUEUE_LONGEST_PATIENCE_NS ? ns : QUEUE_LONGEST_PATIENCE_NS;
 }
 
 uint64_t split_queue_patience(uint64_t cost_ns, double busy_ns, double work_ns) {
-  if (busy_ns <= 0) return 0;
+  if (busy_ns <= 0) return cost_ns; /* not known yet */
   return (uint64_t)((double)cost_ns * busy_ns / (busy_ns + work_ns));
 }

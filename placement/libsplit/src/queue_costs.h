@@ -20,7 +20,10 @@
 /* Nobody waits longer for work at home than this: what is learned may be wrong, or old. */
 #define QUEUE_LONGEST_PATIENCE_NS UINT64_C(2000000)
 /* A worker whose processors are all at work for their home has nothing to win by a theft: unless those who work there block. */
-#define QUEUE_BLOCKED_NS UINT64_C(5000000)
+#define QUEUE_BLOCKED_NS UINT64_C(2000000)
+/* What a change is thought to cost until one was seen. Not nothing: who steals much at first learns only what it is like to be stolen
+ * from all the time. */
+#define QUEUE_UNSEEN_NS 100000
 /* A worker that was woken for a request needs about so long to get it. */
 #define QUEUE_WAKE_NS UINT64_C(200000)
 

@@ -34,6 +34,7 @@ struct queue_scene {
   uint64_t busy_since_ns; /* 0: it does not, now */
   double busy_ns;
   uint32_t busy_count;
+  uint32_t clashes; /* requests of different groups ran at once */
 };
 
 struct split_queue {
@@ -65,6 +66,9 @@ static inline uint32_t split_queue_room(const split_queue *queue, unsigned domai
   const struct queue_domain *of = &queue->plan.domain[domain];
   return of->slots < of->workers ? of->slots : of->workers;
 }
+
+/* Whether a group is at home with worker `number`. */
+bool split_queue_is_home(const split_queue *queue, unsigned number, unsigned group);
 
 /* The group that ran last where worker `number` runs. */
 uint8_t split_queue_ran_before(const split_queue *queue, unsigned number);
