@@ -2,6 +2,7 @@
 
 mod analyze;
 mod off;
+mod simulate;
 mod status;
 
 use super::{interruption, CommandError, Globals, Outcome};
@@ -26,6 +27,7 @@ enum Action {
     Analyze(analyze::Analyze),
     Status(status::Status),
     Off(off::Off),
+    Simulate(simulate::Simulate),
 }
 
 /// Runs the command.
@@ -34,6 +36,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Action::Analyze(analyze) => analyze.run(),
         Action::Status(status) => status.run(globals),
         Action::Off(off) => off.run(),
+        Action::Simulate(simulate) => simulate.run(globals),
     }
 }
 

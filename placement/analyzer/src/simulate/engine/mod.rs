@@ -259,8 +259,9 @@ impl<'a> Engine<'a> {
         self.next_arrival += 1;
         if self.next_arrival == arrivals.len() {
             self.next_arrival = 0;
-            // A lap is at least a microsecond longer than its last arrival: time has to go on.
-            self.laps += (at_us + 1.0) * 1e3;
+            // The gap between two laps is the mean gap; and time has to go on.
+            let gap_us = (at_us / (arrivals.len() as f64 - 1.0).max(1.0)).max(1.0);
+            self.laps += (at_us + gap_us) * 1e3;
         }
         self.ask(request);
     }
