@@ -9,36 +9,24 @@
 #include <stdint.h>
 #include <string.h>
 
-enum byte_class {
-  PUNCTUATION = 0,
-  SPACE,
-  WORD, /* letters, '_', '$', '@' and all above ASCII */
-  DIGIT,
+/* What a byte of a word is written as, 0 for all that is no part of a word: letters in lower case, digits, '_', '$', '@' and all above
+ * ASCII. In one table, since every byte passes here. */
+#define R4(a) (a), (a) + 1, (a) + 2, (a) + 3
+#define R16(a) R4(a), R4((a) + 4), R4((a) + 8), R4((a) + 12)
+#define R26(a) R16(a), R4((a) + 16), R4((a) + 20), (a) + 24, (a) + 25
+#define R64(a) R16(a), R16((a) + 16), R16((a) + 32), R16((a) + 48)
+static const uint8_t word_bytes[256] = {
+    ['$'] = '$', ['0'] = R4('0'),  R4('4'),          '8',      '9', ['@'] = '@', R26('a'),
+    ['_'] = '_', ['a'] = R26('a'), [128] = R64(128), R64(192),
 };
+#undef R64
+#undef R26
+#undef R16
+#undef R4
 
-#define X4(a) a, a, a, a
-#define X16(a) X4(a), X4(a), X4(a), X4(a)
-static const uint8_t classes[256] = {
-    X16(SPACE),          X16(SPACE), /* control bytes: none of them begins a token */
-    ['!'] = PUNCTUATION, [' '] = SPACE, ['$'] = WORD,  ['@'] = WORD,      ['_'] = WORD,
-    ['0'] = DIGIT,       ['1'] = DIGIT, ['2'] = DIGIT, ['3'] = DIGIT,     ['4'] = DIGIT,
-    ['5'] = DIGIT,       ['6'] = DIGIT, ['7'] = DIGIT, ['8'] = DIGIT,     ['9'] = DIGIT,
-    ['A'] = WORD,        ['B'] = WORD,  ['C'] = WORD,  ['D'] = WORD,      ['E'] = WORD,
-    ['F'] = WORD,        ['G'] = WORD,  ['H'] = WORD,  ['I'] = WORD,      ['J'] = WORD,
-    ['K'] = WORD,        ['L'] = WORD,  ['M'] = WORD,  ['N'] = WORD,      ['O'] = WORD,
-    ['P'] = WORD,        ['Q'] = WORD,  ['R'] = WORD,  ['S'] = WORD,      ['T'] = WORD,
-    ['U'] = WORD,        ['V'] = WORD,  ['W'] = WORD,  ['X'] = WORD,      ['Y'] = WORD,
-    ['Z'] = WORD,        ['a'] = WORD,  ['b'] = WORD,  ['c'] = WORD,      ['d'] = WORD,
-    ['e'] = WORD,        ['f'] = WORD,  ['g'] = WORD,  ['h'] = WORD,      ['i'] = WORD,
-    ['j'] = WORD,        ['k'] = WORD,  ['l'] = WORD,  ['m'] = WORD,      ['n'] = WORD,
-    ['o'] = WORD,        ['p'] = WORD,  ['q'] = WORD,  ['r'] = WORD,      ['s'] = WORD,
-    ['t'] = WORD,        ['u'] = WORD,  ['v'] = WORD,  ['w'] = WORD,      ['x'] = WORD,
-    ['y'] = WORD,        ['z'] = WORD,  [127] = SPACE, [128] = X16(WORD), X16(WORD),
-    X16(WORD),           X16(WORD),     X16(WORD),     X16(WORD),         X16(WORD),
-    X16(WORD),
-};
-#undef X16
-#undef X4
+static bool is_space(int byte) { return (byte >= 0 && byte <= ' ') || byte == 127; }
+
+static bool is_digit(int byte) { return byte >= '0' && byte <= '9'; }
 
 #define DEPTH 32 /* parentheses within parentheses that are still compared with their neighbours */
 
@@ -67,11 +55,7 @@ static int peek(const struct reader *reader, size_t ahead) {
   return at < reader->end ? reader->text[at] : -1;
 }
 
-static bool is_word_byte(int byte) { return byte >= 0 && classes[byte] >= WORD; }
-
-static unsigned char lower(unsigned char byte) {
-  return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte | 0x20) : byte;
-}
+static bool is_word_byte(int byte) { return byte >= 0 && word_bytes[byte] != 0; }
 
 /* Reading ----------------------------------------------------------------------------------- */
 
@@ -103,7 +87,7 @@ static bool skip_if_comment(struct reader *reader) {
   int byte = peek(reader, 0);
   if (byte == '-' && peek(reader, 1) == '-') {
     int third = peek(reader, 2);
-    if (reader->dialect == SQL_MARIADB && third >= 0 && classes[third] != SPACE) return false;
+    if (reader->dialect == SQL_MARIADB && third >= 0 && !is_space(third)) return false;
   } else if (byte == '/' && peek(reader, 1) == '*') {
     reader->at += 2;
     if (reader->dialect == SQL_MARIADB) {
@@ -128,7 +112,7 @@ static bool skip_if_comment(struct reader *reader) {
 
 static void skip_blanks(struct reader *reader) {
   for (;;) {
-    while (reader->at < reader->end && classes[reader->text[reader->at]] == SPACE) reader->at++;
+    while (reader->at < reader->end && is_space(reader->text[reader->at])) reader->at++;
     if (reader->at >= reader->end || !skip_if_comment(reader)) return;
   }
 }
@@ -195,15 +179,18 @@ static void part_words(struct writer *writer) {
 static void write_word(struct writer *writer, struct reader *reader) {
   part_words(writer);
   writer->word = writer->at;
-  size_t at = reader->at;
-  while (at < reader->end && classes[reader->text[at]] >= WORD) {
-    if (writer->at >= SQL_FINGERPRINT_LENGTH) {
-      writer->full = true;
-      break;
-    }
-    writer->out[writer->at++] = (char)lower(reader->text[at++]);
+  const unsigned char *from = reader->text + reader->at, *end = reader->text + reader->end;
+  char *to = writer->out + writer->at;
+  size_t room = SQL_FINGERPRINT_LENGTH - writer->at;
+  if ((size_t)(end - from) > room) end = from + room;
+  uint8_t byte;
+  while (from < end && (byte = word_bytes[*from]) != 0) {
+    *to++ = (char)byte;
+    from++;
   }
-  reader->at = at;
+  reader->at = (size_t)(from - reader->text);
+  writer->at = (size_t)(to - writer->out);
+  if (writer->at == SQL_FINGERPRINT_LENGTH) writer->full = true;
   writer->before = BEFORE_WORD;
 }
 
@@ -383,30 +370,25 @@ size_t sql_fingerprint(enum sql_dialect dialect, const char *text, size_t length
     cut = true;
   }
   while (!writer.full) {
-    while (reader.at < reader.end && classes[reader.text[reader.at]] == SPACE) reader.at++;
+    while (reader.at < reader.end && is_space(reader.text[reader.at])) reader.at++;
     if (reader.at >= reader.end) break;
     unsigned char byte = reader.text[reader.at];
-    switch (classes[byte]) {
-      case WORD:
-        if (byte == '$' && dialect == SQL_POSTGRES) {
-          int digit = peek(&reader, 1);
-          if (digit >= '0' && digit <= '9') {
-            skip_number(&reader);
-            write_literal(&writer);
-            continue;
-          }
-          if (skip_dollar_quoted(&reader)) {
-            write_literal(&writer);
-            continue;
-          }
+    if (is_digit(byte)) {
+      skip_number(&reader);
+      write_literal(&writer);
+      continue;
+    }
+    if (word_bytes[byte] != 0) {
+      if (byte == '$' && dialect == SQL_POSTGRES) {
+        bool parameter = is_digit(peek(&reader, 1));
+        if (parameter) skip_number(&reader);
+        if (parameter || skip_dollar_quoted(&reader)) {
+          write_literal(&writer);
+          continue;
         }
-        write_word(&writer, &reader);
-        continue;
-      case DIGIT:
-        skip_number(&reader);
-        write_literal(&writer);
-        continue;
-      default: break;
+      }
+      write_word(&writer, &reader);
+      continue;
     }
     if ((byte == '-' || byte == '/' || byte == '#' || byte == '*') && skip_if_comment(&reader))
       continue;
@@ -455,7 +437,7 @@ enum sql_verb sql_verb(enum sql_dialect dialect, const char *text, size_t length
     reader.at++;
   }
   while (at < sizeof word - 1 && is_word_byte(peek(&reader, 0)))
-    word[at++] = (char)lower(reader.text[reader.at++]);
+    word[at++] = (char)word_bytes[reader.text[reader.at++]];
   word[at] = '\0';
   for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
     if (word[0] == verbs[i].word[0] && strcmp(word, verbs[i].word) == 0) return verbs[i].verb;
