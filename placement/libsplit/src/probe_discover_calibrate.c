@@ -13,7 +13,7 @@ static const uint32_t sizes[] = {16, 64, 128, 256, 512, 1024, 2048, 4096}; /* ki
 enum {
   SIZES = sizeof(sizes) / sizeof(sizes[0]),
   SHOTS = 120,
-  ENOUGH = SHOTS / 4, /* calm ones */
+  ENOUGH = SHOTS / 8, /* to be better than none; points say how many there were */
   TRIES = 20 * SHOTS  /* a shot across a context switch is none */
 };
 _Static_assert((int)SIZES <= SPLIT_PROBE_POINTS, "points have room");
@@ -49,7 +49,7 @@ bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_
 }
 
 static void await_calm(const struct split_probe *probe, uint32_t turn, bool *calm) {
-  for (int try = 0; try < 10 && !*calm; try++) {
+  for (int try = 0; try < 4 && !*calm; try++) {
     (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     *calm = split_discover_calm(probe, turn + 2, 0);
   }
@@ -99,7 +99,8 @@ static struct split_probe_point point_of(struct shots *shots, uint32_t kilobytes
 }
 
 bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,
-                              struct split_random *random, uint64_t deadline_ns) {
+                              struct split_random *random, uint64_t patience_ns,
+                              uint64_t deadline_ns) {
   struct section_arena arena;
   struct shots *shots = calloc(SIZES, sizeof(*shots));
   if (shots == NULL) return false;
@@ -110,12 +111,16 @@ bool split_discover_calibrate(const struct split_probe *probe, struct split_prob
   bool calm = false;
   uint16_t order[SIZES];
   for (uint16_t i = 0; i < SIZES; i++) order[i] = i;
-  for (uint32_t try = 0; try < TRIES && split_discover_now_ns() < deadline_ns; try++) {
+  bool usable = false; /* each size has a point, if not a good one */
+  for (uint32_t try = 0; try < TRIES; try++) {
+    if (split_discover_now_ns() >= (usable ? patience_ns : deadline_ns)) break;
     split_random_shuffle(random, order, SIZES); /* no size always follows the same */
     bool done = true;
+    usable = true;
     for (uint32_t i = 0; i < SIZES; i++) {
       done &= shots[order[i]].calm_count == SHOTS;
       shoot(probe, &arena, random, sizes[order[i]], &shots[order[i]], &calm);
+      usable &= shots[order[i]].count >= ENOUGH;
     }
     if (done) break;
   }

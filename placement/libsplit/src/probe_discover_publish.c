@@ -222,8 +222,9 @@ static enum split_probe_outcome publish(struct publication *publication,
   const uint64_t patience = split_discover_now_ns() + UINT64_C(2500000000);
   struct split_probe view;
   split_probe_view(&view, &publication->header, pool->pages);
-  const bool calibrated = split_discover_calibrate(&view, &publication->header, &pool->random,
-                                                   deadline < patience ? deadline : patience);
+  const bool calibrated =
+      split_discover_calibrate(&view, &publication->header, &pool->random,
+                               patience < deadline ? patience : deadline, deadline);
   const char *problem =
       split_probe_header_problem(&publication->header, (uint64_t)publication->size);
   if (!calibrated || publication->header.points < 2 || problem != NULL) {
