@@ -32,7 +32,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
     # The guard makes up its mind by epochs of up to two seconds: before the first stage that counts, and within each.
     plain = Plan(1, 1, 0.3, learning=3) if quick else Plan(3, 4, 1, learning=12)
-    guarded = Plan(1, 1, 0.5, learning=3, guard=True) if quick else Plan(2, 3, 4, learning=20, guard=True)
+    guarded = Plan(1, 1, 0.5, learning=3, guard=True) if quick else Plan(2, 3, 4, learning=30, guard=True)
     bench = Mixes(playground, say)
     figures = []
     for mix in GAINS:
