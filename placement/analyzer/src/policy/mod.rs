@@ -9,6 +9,7 @@
 
 mod cores;
 mod grouping;
+mod harm;
 mod lazy;
 mod observe;
 mod paper;

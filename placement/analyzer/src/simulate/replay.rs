@@ -18,7 +18,9 @@ pub enum ReplayError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// There is nothing in it.
-    #[error("the trace has no sections: record one while requests come in (hardmeter split analyze --trace FILE)")]
+    #[error(
+        "the trace has no sections: record one while requests come in (hardmeter split analyze --trace FILE)"
+    )]
     Empty,
     /// There is too much in it.
     #[error("the trace has more than {SECTIONS} sections: cut it (head -n)")]

@@ -6,6 +6,8 @@
 //!     └───────────────────────────── last step done <── next step <── section ends <── speed: caches, siblings
 //! ```
 
+mod arrivals;
+mod carry_out;
 mod measure;
 mod queues;
 mod schedule;
@@ -15,7 +17,7 @@ use super::damage::Damage;
 use super::outcome::Tally;
 use super::random::Random;
 use super::scenario::{Load, Scenario};
-use crate::model::{Actuation, Machine, Plan};
+use crate::model::{Actuation, Machine};
 use measure::Measured;
 use queues::Queues;
 use std::collections::BinaryHeap;
@@ -244,57 +246,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn arrival_ns(&self) -> f64 {
-        match &self.scenario.load {
-            Load::Recorded(arrivals) => {
-                arrivals.get(self.next_arrival).map_or(f64::INFINITY, |(at_us, _)| self.laps + at_us * 1e3)
-            }
-            Load::Closed(_) => f64::INFINITY,
-        }
-    }
-
-    fn arrive(&mut self) {
-        let Load::Recorded(arrivals) = &self.scenario.load else { return };
-        let (at_us, request) = arrivals[self.next_arrival];
-        self.next_arrival += 1;
-        if self.next_arrival == arrivals.len() {
-            self.next_arrival = 0;
-            // The gap between two laps is the mean gap; and time has to go on.
-            let gap_us = (at_us / (arrivals.len() as f64 - 1.0).max(1.0)).max(1.0);
-            self.laps += (at_us + gap_us) * 1e3;
-        }
-        self.ask(request);
-    }
-
-    fn ask_any(&mut self) {
-        let scenario = self.scenario;
-        let mut point = self.random.uniform() * scenario.requests.iter().map(|one| one.weight).sum::<f64>();
-        let mut chosen = 0;
-        for (i, request) in scenario.requests.iter().enumerate() {
-            chosen = i;
-            point -= request.weight;
-            if point < 0.0 {
-                break;
-            }
-        }
-        self.ask(chosen);
-    }
-
-    fn ask(&mut self, request: usize) {
-        let asked = Asked { request, step: 0, put_ns: self.now_ns, caller: None };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.asked[slot] = asked;
-                slot
-            }
-            None => {
-                self.asked.push(asked);
-                self.asked.len() - 1
-            }
-        };
-        self.put(slot);
-    }
-
     fn work(&self, slot: usize) -> Work {
         let asked = &self.asked[slot];
         Work {
@@ -462,52 +413,6 @@ impl<'a> Engine<'a> {
             self.tally.moves += 1;
             self.wake(thread);
             self.dispatch(cpu);
-        }
-    }
-
-    /// Carries a plan out.
-    pub fn apply(&mut self, plan: &Plan) {
-        let index = |cpu| self.machine.cpus.iter().position(|one| one.id == cpu);
-        let mut masks = vec![None; self.scenario.kinds.len()];
-        for placement in &plan.placements {
-            let Some(kind) = self.scenario.kinds.iter().position(|one| one.kind == placement.kind) else {
-                continue;
-            };
-            if placement.cpus.0.is_empty() || placement.actuation == Actuation::None {
-                continue;
-            }
-            let mask = Mask::of(placement.cpus.0.iter().filter_map(|&cpu| index(cpu)));
-            masks[kind] = Some((placement, mask));
-        }
-        self.placed = masks
-            .iter()
-            .map(|placed| placed.map(|(one, mask)| Placed { actuation: one.actuation, mask }))
-            .collect();
-        for app in 0..self.queues.len() {
-            let of_app: Vec<_> = masks
-                .iter()
-                .enumerate()
-                .filter(|(kind, _)| self.scenario.kinds[*kind].app == app)
-                .filter_map(|(kind, placed)| placed.map(|(one, mask)| (kind, one, mask)))
-                .filter(|(_, one, _)| one.actuation == Actuation::Soft)
-                .map(|(kind, one, mask)| (kind, one.queue, one.class, mask))
-                .collect();
-            let cpus = self.cpus.len();
-            let homes = self.queues[app].route(&of_app, cpus);
-            for (i, thread) in self.queues[app].threads.clone().enumerate() {
-                let home = if homes.is_empty() { None } else { Some(homes[i % homes.len()]) };
-                self.threads[thread].home = home;
-                if self.threads[thread].status == Status::Idle {
-                    self.queues[app].idle(thread, home.map(|(queue, _)| queue));
-                    self.threads[thread].allowed =
-                        self.threads[thread].home.map_or(Mask::ALL, |(_, mask)| mask);
-                }
-            }
-            // Idle threads of the new order may be just those that waiting requests need.
-            for (thread, work) in self.queues[app].match_waiting() {
-                self.threads[thread].work = Some(work);
-                self.wake(thread);
-            }
         }
     }
 }

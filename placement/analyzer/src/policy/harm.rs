@@ -1,0 +1,76 @@
+//! What one kind's section costs the next one, in cycles: as measured, else as expected from what both are known to be.
+
+use super::grouping::Candidate;
+use crate::model::{Class, Estimate, KindProfile, KindRef, Machine, Plan};
+use std::collections::BTreeMap;
+
+/// What `j` takes after its own kind. Its slowdown is against that, while its mean has the sections in it that came after polluters, as
+/// often as these run on the same cores by the plan in force.
+pub fn base(machine: &Machine, candidates: &[Candidate], j: &Candidate, before: &Plan) -> f64 {
+    let queue = |kind: KindRef| {
+        let placed = before.placements.iter().find(|one| one.kind == kind && !one.cpus.0.is_empty());
+        placed.map(|placed| placed.queue)
+    };
+    let home = queue(j.profile.kind);
+    let meets = |i: &&Candidate| match (home, queue(i.profile.kind)) {
+        (Some(mine), Some(theirs)) => mine == theirs,
+        _ => true,
+    };
+    let all: f64 = candidates.iter().filter(meets).map(|i| i.profile.rate).sum();
+    let harmed: f64 = candidates
+        .iter()
+        .filter(meets)
+        .filter(|i| i.profile.kind != j.profile.kind)
+        .map(|i| i.profile.rate / all * harm(machine, i.profile, j.profile))
+        .sum();
+    let slowdown = j.profile.slowdown.map_or(0.0, |slowdown| slowdown.mean.max(0.0));
+    j.cycles / (1.0 + slowdown * harmed)
+}
+
+/// How much of what a polluter does `a` does to `b`: it displaces less, or both fit into the cache together.
+fn harm(machine: &Machine, a: &KindProfile, b: &KindProfile) -> f64 {
+    let displaces = match (a.displaced, a.class) {
+        (Some(share), _) => share.mean.clamp(0.0, 1.0),
+        (None, Class::Polluter) => 1.0,
+        (None, _) => 0.0,
+    };
+    let fits = match (a.footprint_kb, b.footprint_kb) {
+        (Some(a), Some(b)) => (a.mean + b.mean) * 1024.0 <= machine.l2_bytes as f64,
+        _ => displaces < 0.25,
+    };
+    if fits {
+        0.0
+    } else {
+        displaces
+    }
+}
+
+/// What `j` takes longer after `i`: as measured of the pair; else by what both are known to be.
+pub fn damage(
+    machine: &Machine,
+    i: &Candidate,
+    j: &Candidate,
+    base: f64,
+    measured: &BTreeMap<(KindRef, KindRef), Estimate>,
+) -> f64 {
+    let (a, b) = (i.profile, j.profile);
+    if a.kind == b.kind {
+        return 0.0;
+    }
+    if let Some(extra) = measured.get(&(a.kind, b.kind)) {
+        // What cannot be told from nothing is nothing: else noise would shape groups.
+        return if extra.low > 0.0 { extra.mean } else { 0.0 };
+    }
+    if let Some(slowdown) = b.slowdown {
+        return if slowdown.low > 0.0 { slowdown.mean * base * harm(machine, a, b) } else { 0.0 };
+    }
+    // Nothing was ever seen of j after anything: two that do not fit together are kept apart on suspicion, at half of what a load from
+    // L3 instead of L2 costs (place.md, section 6c, A: 281 us for 1 MB, at 2.7 GHz).
+    match (a.footprint_kb, b.footprint_kb, b.displaced) {
+        (Some(first), Some(second), Some(own)) if own.mean < 0.95 => {
+            let over = (first.mean + second.mean) - machine.l2_bytes as f64 / 1024.0;
+            over.clamp(0.0, second.mean) * 0.5 * 740.0
+        }
+        _ => 0.0,
+    }
+}
