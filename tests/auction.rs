@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{hardmeter, run, stderr, stdout, succeeded, wait_until};
-use hardmeter_auction::Site;
+use common::{hardmeter, run, stderr, stdout, succeeded, tests_folder, wait_until};
+use hardmeter_auction::{Site, SplitModules};
 use hardmeter_servers::web::Php;
 use serde_json::Value;
 use std::fs;
@@ -119,6 +119,39 @@ fn scenarios_have_the_shape_of_the_paper() {
 fn signal(pid: i32, signal: libc::c_int) {
     // SAFETY: a server of ours, which lives as long as the test holds it.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+/// Placement's modules and its analyzer beside a site, as a user has them: nothing goes wrong, and each is there.
+#[test]
+fn placement_looks_on_without_disturbing() {
+    let modules = tests_folder().join("../build/placement");
+    if !can(Php::Module) {
+        return;
+    }
+    if let Err(error) = SplitModules::in_folder(&modules) {
+        eprintln!("skipped: {error}: {}", error.remedy());
+        return;
+    }
+    let folder = folder();
+    let site = folder.path().join("site");
+    let words =
+        ["--mix", "browsing", "--rate", "50", "--seconds", "2", "--split", "collect", "--split-build"];
+    let paths = [modules.to_str().unwrap(), "--dir", site.to_str().unwrap()];
+    let result = visited(&[&words[..], &paths].concat());
+    assert_eq!(
+        (result["errors"].as_u64(), result["site"]["split"].as_str()),
+        (Some(0), Some("collect")),
+        "{result:#}"
+    );
+    assert!(result["cpu"]["seconds"]["analyzer"].as_f64().unwrap() > 0.0, "{}", result["cpu"]);
+    // Apache's and MariaDB's kinds, as the analyzer knows them.
+    let state: Value =
+        serde_json::from_str(&fs::read_to_string(site.join("split/analyzer-state.json")).unwrap()).unwrap();
+    let names: Vec<&str> =
+        state["applications"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"web") && names.contains(&"mariadb"), "{names:?}");
+    let text = state.to_string();
+    assert!(text.contains("categories.php") && text.contains("from categories"), "{text}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ class Auction:
         trace = self.split.folder / f"trace-{policy}.jsonl"
         with self.split.analyzed(policy, "--trace", trace, "--interval", "100ms"):
             self.say(f"prediction: a bidding mix, traced, policy {policy}")
-            self.split.visit("--mix", "bidding", "--rate", 150, "--seconds", 10 if quick else 90, "--warmup", 1)
+            self.split.visit("--mix", "bidding", "--rate", 250, "--seconds", 10 if quick else 120)
         wanted = 100 if quick else EXECUTIONS
         found = {application: prediction_errors(trace, application, wanted) for application in PREDICTED}
         for application, errors in found.items():

@@ -3,8 +3,8 @@
 use super::workload::{remark, writable, Bar, Output};
 use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_auction::{
-    report, run as visit, Arrivals, AuctionError, Mix, Order, Population, RunResult, Scenario, Site,
-    SiteSetup, Split, SplitModules, Visited,
+    allow_connections, report, run as visit, Arrivals, AuctionError, Mix, Order, Population, RunResult,
+    Scenario, Site, SiteSetup, Split, SplitModules, Visited,
 };
 use hardmeter_servers::web::{Mpm, Php};
 use hardmeter_servers::Setting;
@@ -101,8 +101,8 @@ struct Run {
     /// Connections of the open loop; by default as many as the site has workers.
     #[arg(long)]
     connections: Option<usize>,
-    /// Visitors of the open loop, who take turns.
-    #[arg(long, default_value_t = 200)]
+    /// Visitors of the open loop, who take turns; few enough that each gets about in a short run.
+    #[arg(long, default_value_t = 40)]
     visitors: usize,
     /// A closed loop instead: so many clients, each asking again when it was answered.
     #[arg(long, conflicts_with_all = ["rate", "arrivals", "connections"])]
@@ -170,7 +170,7 @@ impl From<AuctionError> for CommandError {
 impl Start {
     fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
         let bar = Bar::new(globals);
-        let mut site = self.site.start(&self.dir, 20_000, &bar)?;
+        let mut site = self.site.start(&self.dir, Scenario::Accesses.picture_bytes(), &bar)?;
         site.stay();
         drop(bar);
         crate::terminal::print(&format!(
@@ -274,6 +274,10 @@ impl Run {
             duration: seconds(self.seconds),
             patience: seconds(self.patience.unwrap_or(if fixed { 3600.0 } else { 30.0 })),
         };
+        allow_connections(match order.visited {
+            Visited::Scenario { clients, .. } | Visited::ClosedMix { clients, .. } => clients,
+            Visited::OpenMix { connections, .. } => connections,
+        });
         let whole = order.warmup + order.duration;
         bar.0.reset();
         bar.0.set_message("visiting");

@@ -8,6 +8,19 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::SocketAddr;
 
+/// Lets this process have so many connections, as far as its rights reach; where they do not, opening one fails and says so.
+pub fn allow_connections(count: usize) {
+    use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+    // What a program has open beside.
+    let wanted = count as u64 + 100;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
+        // Refused: the first connection too many tells.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
+    }
+}
+
 /// All that may happen, once each: a connection is added once and never changed. It leaves the set when it is closed.
 const EVENTS: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);

@@ -35,6 +35,7 @@ mod usage;
 mod visit;
 mod words;
 
+pub use connection::allow_connections;
 pub use drive::{drive, Arrivals, Driven, Mode, Plan, Watcher};
 pub use error::AuctionError;
 pub use interaction::Interaction;

@@ -109,7 +109,7 @@ impl Scenario {
     pub fn picture_bytes(self) -> usize {
         match self {
             Scenario::Accesses => 45_900,
-            Scenario::Volume => 20_000,
+            Scenario::Volume => 69_000,
         }
     }
 }
