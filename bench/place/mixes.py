@@ -8,7 +8,6 @@ layout of memory decides nothing. Beside it the analyzer decides, as in earnest;
 import contextlib
 import json
 import random
-import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -126,7 +125,7 @@ def analyzer(folder: Path, policy: str, guard: bool) -> Iterator[None]:
             if process.poll() is not None:
                 raise Trouble(f"the analyzer ended by itself:\n{log.read_text().strip()[-2000:]}")
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             try:
                 process.wait(timeout=20)
             except subprocess.TimeoutExpired:
