@@ -345,7 +345,7 @@ impl Analysis {
             placing: facts.as_ref().is_some_and(|facts| facts.placing),
             backend: snapshot.backend.clone(),
             without: snapshot.without.clone(),
-            kinds: snapshot.kinds.len() as u32,
+            kinds: snapshot.kinds.iter().filter(|kind| !kind.records.is_empty()).count() as u32,
             kinds_max: facts.as_ref().map_or(0, |facts| facts.kinds),
             sections,
             without_room: snapshot.without_room,
