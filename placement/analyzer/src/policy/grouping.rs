@@ -88,7 +88,7 @@ impl<'a> Problem<'a> {
             .iter()
             .map(|i| {
                 let each = candidates.iter().zip(&bases);
-                each.map(|(j, &base)| damage(machine, i, j, base, &measured)).collect()
+                each.map(|(j, &base)| damage(machine, i, j, base, before, &measured)).collect()
             })
             .collect();
         let units = cores::units(machine);

@@ -4,15 +4,17 @@ use super::grouping::Candidate;
 use crate::model::{Class, Estimate, KindProfile, KindRef, Machine, Plan};
 use std::collections::BTreeMap;
 
+/// Where a plan has a kind, if anywhere.
+fn queue(plan: &Plan, kind: KindRef) -> Option<u32> {
+    let placed = plan.placements.iter().find(|one| one.kind == kind && !one.cpus.0.is_empty());
+    placed.map(|placed| placed.queue)
+}
+
 /// What `j` takes after its own kind. Its slowdown is against that, while its mean has the sections in it that came after polluters, as
 /// often as these run on the same cores by the plan in force.
 pub fn base(machine: &Machine, candidates: &[Candidate], j: &Candidate, before: &Plan) -> f64 {
-    let queue = |kind: KindRef| {
-        let placed = before.placements.iter().find(|one| one.kind == kind && !one.cpus.0.is_empty());
-        placed.map(|placed| placed.queue)
-    };
-    let home = queue(j.profile.kind);
-    let meets = |i: &&Candidate| match (home, queue(i.profile.kind)) {
+    let home = queue(before, j.profile.kind);
+    let meets = |i: &&Candidate| match (home, queue(before, i.profile.kind)) {
         (Some(mine), Some(theirs)) => mine == theirs,
         _ => true,
     };
@@ -51,18 +53,23 @@ pub fn damage(
     i: &Candidate,
     j: &Candidate,
     base: f64,
+    before: &Plan,
     measured: &BTreeMap<(KindRef, KindRef), Estimate>,
 ) -> f64 {
     let (a, b) = (i.profile, j.profile);
     if a.kind == b.kind {
         return 0.0;
     }
+    // What cannot be told from nothing is nothing: else noise would shape groups. But those that are kept apart now hardly ever meet, so
+    // that little is known: of them the mean is believed, else each plan would take away its own reason.
+    let apart =
+        matches!((queue(before, a.kind), queue(before, b.kind)), (Some(one), Some(other)) if one != other);
     if let Some(extra) = measured.get(&(a.kind, b.kind)) {
-        // What cannot be told from nothing is nothing: else noise would shape groups.
-        return if extra.low > 0.0 { extra.mean } else { 0.0 };
+        return if extra.low > 0.0 || apart { extra.mean.max(0.0) } else { 0.0 };
     }
     if let Some(slowdown) = b.slowdown {
-        return if slowdown.low > 0.0 { slowdown.mean * base * harm(machine, a, b) } else { 0.0 };
+        let known = slowdown.low > 0.0 || apart;
+        return if known { slowdown.mean.max(0.0) * base * harm(machine, a, b) } else { 0.0 };
     }
     // Nothing was ever seen of j after anything: two that do not fit together are kept apart on suspicion, at half of what a load from
     // L3 instead of L2 costs (place.md, section 6c, A: 281 us for 1 MB, at 2.7 GHz).

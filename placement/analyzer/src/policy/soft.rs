@@ -200,6 +200,27 @@ mod tests {
         assert_eq!(named.len(), 8);
     }
 
+    /// Kept apart, the two hardly ever meet: a few noisy values, in doubt of which nothing would begin, do not end it.
+    #[test]
+    fn a_plan_does_not_take_away_its_own_reason() {
+        let mixed =
+            workload(&[(1, 2, Class::Sensitive, 594.0, 2000.0), (1, 3, Class::Polluter, 400.0, 2000.0)]);
+        let begun = Soft::default().decide(&machine(2, 1), &mixed, &Plan::default());
+        let mut apart =
+            workload(&[(1, 2, Class::Sensitive, 400.0, 2000.0), (1, 3, Class::Polluter, 400.0, 2000.0)]);
+        let doubtful = crate::model::Estimate { mean: 200_000.0, low: -100_000.0, high: 500_000.0, n: 9 };
+        apart.transitions = vec![(kind(1, 3), kind(1, 2), doubtful)];
+        let next = Soft::default().decide(&machine(2, 1), &apart, &begun);
+        assert_eq!((cpus(&next, 1, 2), cpus(&next, 1, 3)), (vec![0], vec![1]), "{:?}", next.remarks);
+        let fresh = Soft::default().decide(&machine(2, 1), &apart, &Plan::default());
+        assert!(cpus(&fresh, 1, 2).is_empty());
+        // Once it is known that they do each other nothing, it ends.
+        let nothing = crate::model::Estimate { mean: 1_000.0, low: -2_000.0, high: 4_000.0, n: 900 };
+        apart.transitions = vec![(kind(1, 3), kind(1, 2), nothing)];
+        let last = Soft::default().decide(&machine(2, 1), &apart, &begun);
+        assert!(cpus(&last, 1, 2).is_empty(), "{:?}", last.remarks);
+    }
+
     /// Nothing makes anything slower, but siblings of one core shall run one application.
     #[test]
     fn siblings_run_the_same_application() {
