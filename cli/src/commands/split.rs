@@ -1,11 +1,15 @@
 //! `hardmeter split`: which kinds of requests pollute the caches, which suffer, and which cores suit them (SPLiT).
 
 mod analyze;
+mod metrics;
 mod off;
+mod report;
 mod simulate;
 mod status;
+mod top;
 
 use super::{interruption, CommandError, Globals, Outcome};
+use hardmeter_split::state::{State, StateError};
 use std::path::PathBuf;
 
 /// Give each kind of request the cores that suit its cache behaviour (SPLiT), as long as that provably helps.
@@ -15,7 +19,7 @@ use std::path::PathBuf;
     after_help = "Servers load a module of SPLiT (mod_split, MariaDB's and PostgreSQL's plugins) and measure; the analyzer reads what \
                   they measured, and decides.\n\n\
                   Example:\n  hardmeter split analyze                  # report only\n  \
-                  hardmeter split analyze --policy soft    # and place, guarded\n  hardmeter split status"
+                  hardmeter split analyze --policy soft    # and place, guarded\n  hardmeter split top"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -25,6 +29,9 @@ pub struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     Analyze(analyze::Analyze),
+    Top(top::Top),
+    Report(report::Report),
+    Metrics(metrics::Metrics),
     Status(status::Status),
     Off(off::Off),
     Simulate(simulate::Simulate),
@@ -34,6 +41,9 @@ enum Action {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     match &arguments.action {
         Action::Analyze(analyze) => analyze.run(),
+        Action::Top(top) => top.run(globals),
+        Action::Report(report) => report.run(),
+        Action::Metrics(metrics) => metrics.run(),
         Action::Status(status) => status.run(globals),
         Action::Off(off) => off.run(),
         Action::Simulate(simulate) => simulate.run(globals),
@@ -52,4 +62,17 @@ impl Folder {
     fn path(&self) -> PathBuf {
         hardmeter_split::segment::directory(self.directory.as_deref())
     }
+}
+
+/// What the analyzer of a folder wrote last.
+fn state(folder: &Folder) -> Result<State, CommandError> {
+    State::read(&folder.path()).map_err(|error| {
+        let remedy = match error {
+            StateError::Missing(_) => {
+                "start one: hardmeter split analyze; or name the servers' folder (--directory)"
+            }
+            StateError::Unreadable(..) => "start an analyzer of this version: hardmeter split analyze",
+        };
+        CommandError::new(error, remedy)
+    })
 }

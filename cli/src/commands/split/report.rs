@@ -1,0 +1,37 @@
+//! `hardmeter split report`.
+
+use super::Folder;
+use crate::commands::{CommandError, Outcome};
+use hardmeter_report::write_file;
+use hardmeter_split::segment::monotonic_ns;
+use hardmeter_split::view::page::page;
+use std::io;
+use std::path::PathBuf;
+
+/// Write what the analyzer knows as one HTML file: kinds, who makes whom slower, whether placement helps.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  hardmeter split report -o split.html")]
+pub(super) struct Report {
+    #[command(flatten)]
+    folder: Folder,
+    /// Where to write it.
+    #[arg(short, long, value_name = "FILE", default_value = "split.html")]
+    output: PathBuf,
+}
+
+impl Report {
+    pub(super) fn run(&self) -> Result<Outcome, CommandError> {
+        let state = super::state(&self.folder)?;
+        let page = page(&state, monotonic_ns());
+        write_file(&self.output, |writer| -> io::Result<()> { writer.write_all(page.as_bytes()) }).map_err(
+            |error| {
+                CommandError::new(
+                    format!("cannot write {}: {error}", self.output.display()),
+                    "write elsewhere (--output), or free some space",
+                )
+            },
+        )?;
+        eprintln!("hardmeter: {} kinds -> {}", state.workload.kinds.len(), self.output.display());
+        Ok(Outcome::Complete)
+    }
+}
