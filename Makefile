@@ -15,11 +15,11 @@ DESTDIR     ?=
 CARGO       ?= scripts/cargo
 JOBS        ?= $(shell nproc)
 
-# Cargo's: release, or dev, which is what the tests use, so that CI compiles once.
-PROFILE     ?= release
+# A profile of Cargo: release, or dev, which is what the tests use, so that CI compiles once. (PROFILE is a variable of PGXS.)
+CARGO_BUILD ?= release
 
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-PROGRAM     := target/$(PROFILE:dev=debug)/hardmeter
+PROGRAM     := target/$(CARGO_BUILD:dev=debug)/hardmeter
 
 # Targets follow one another; cargo and softpmu/Makefile use the processors by themselves.
 .NOTPARALLEL:
@@ -43,7 +43,7 @@ build: build-command build-planner build-persist build-objects build-placement #
 .PHONY: build-command
 build-command: build-softpmu
 	$(call say,building the hardmeter command)
-	@$(CARGO) build --profile $(PROFILE) --locked --jobs $(JOBS)
+	@$(CARGO) build --profile $(CARGO_BUILD) --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
 
 .PHONY: build-softpmu
