@@ -30,6 +30,8 @@ const EVENTS: EventFlags =
 pub(crate) struct Connection {
     socket: Option<OwnedFd>,
     connecting: bool,
+    /// Whether it has carried an answer already: the server may close it at any time between two.
+    kept: bool,
     /// The request, and how much of it went out.
     request: Vec<u8>,
     sent: usize,
@@ -42,6 +44,9 @@ pub(crate) struct Connection {
 pub(crate) enum Progress {
     Waiting,
     Complete,
+    /// The server closed a kept connection while the request was on its way, and said nothing: short of workers, Apache's
+    /// event MPM closes idle ones. As browsers do, and RFC 9110 (9.2.2) allows where a request only reads, it is to be sent again.
+    Closed,
     Failed(Fault),
 }
 
@@ -81,7 +86,18 @@ impl Connection {
         epoll::add(epoll, &socket, EventData::new_u64(number as u64), EVENTS)?;
         self.socket = Some(socket);
         self.connecting = true;
+        self.kept = false;
         Ok(())
+    }
+
+    /// The connection broke.
+    fn broken(&self) -> Progress {
+        let reads = self.request.starts_with(b"GET ");
+        if self.kept && reads && !self.answer.begun() {
+            Progress::Closed
+        } else {
+            Progress::Failed(Fault::CutOff)
+        }
     }
 
     /// Something happened.
@@ -97,8 +113,9 @@ impl Connection {
             }
         }
         if self.sent < self.request.len() {
-            if let Progress::Failed(fault) = self.flush() {
-                return Progress::Failed(fault);
+            match self.flush() {
+                Progress::Waiting => {}
+                other => return other,
             }
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
@@ -114,7 +131,7 @@ impl Connection {
                 Ok(bytes) => self.sent += bytes,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => return Progress::Failed(Fault::CutOff),
+                Err(_) => return self.broken(),
             }
         }
         Progress::Waiting
@@ -126,15 +143,16 @@ impl Connection {
             let Some(socket) = &self.socket else { return Progress::Failed(Fault::CutOff) };
             match net::recv(socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((_, 0)) => {
-                    let complete = self.answer.ended();
+                    let progress = if self.answer.ended() { Progress::Complete } else { self.broken() };
                     self.close();
-                    return if complete { Progress::Complete } else { Progress::Failed(Fault::CutOff) };
+                    return progress;
                 }
                 Ok((_, bytes)) => match self.answer.take(&buffer[..bytes]) {
                     Ok(true) => {
                         if self.answer.closes() {
                             self.close();
                         }
+                        self.kept = true;
                         return Progress::Complete;
                     }
                     Ok(false) if bytes < buffer.len() => return Progress::Waiting,
@@ -143,7 +161,7 @@ impl Connection {
                 },
                 Err(Errno::AGAIN) => return Progress::Waiting,
                 Err(Errno::INTR) => {}
-                Err(_) => return Progress::Failed(Fault::CutOff),
+                Err(_) => return self.broken(),
             }
         }
     }

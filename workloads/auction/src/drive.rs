@@ -266,9 +266,10 @@ impl<'a> Driver<'a> {
         let sent = Instant::now();
         self.jobs[connection] = Some(Job { visitor, interaction, due, sent });
         self.under_way += 1;
-        let progress = self.connections[connection]
-            .send(&self.epoll, connection, self.plan.address)
-            .map_err(system("open a connection"))?;
+        let mut progress = self.send(connection)?;
+        if progress == Progress::Closed {
+            progress = self.send_again(connection)?;
+        }
         // A failure is settled as one that comes later: the event of the broken connection is still to come or never comes.
         if let Progress::Failed(fault) = progress {
             self.end_job(connection, Instant::now(), Some(fault));
@@ -278,10 +279,26 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    fn send(&mut self, connection: usize) -> Result<Progress, AuctionError> {
+        self.connections[connection]
+            .send(&self.epoll, connection, self.plan.address)
+            .map_err(system("open a connection"))
+    }
+
+    /// The same request on a new connection, which is not kept yet, so that this happens once.
+    fn send_again(&mut self, connection: usize) -> Result<Progress, AuctionError> {
+        self.connections[connection].close();
+        self.send(connection)
+    }
+
     /// Deals with what happened on a connection.
     fn settle(&mut self, connection: usize, progress: Progress, over: bool) -> Result<(), AuctionError> {
         let fault = match progress {
             Progress::Waiting => return Ok(()),
+            Progress::Closed => {
+                let progress = self.send_again(connection)?;
+                return self.settle(connection, progress, over);
+            }
             Progress::Complete => match self.connections[connection].answer.status() {
                 200 => None,
                 422 => Some(Fault::Refused),

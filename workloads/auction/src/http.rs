@@ -61,6 +61,11 @@ impl Answer {
         (self.status, self.bytes, self.closes) = (0, 0, false);
     }
 
+    /// Whether anything of it has come.
+    pub fn begun(&self) -> bool {
+        !matches!(self.state, State::Head) || self.status != 0 || !self.line.is_empty()
+    }
+
     /// Its status; 0 before it is known.
     pub fn status(&self) -> u16 {
         self.status

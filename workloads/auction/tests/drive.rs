@@ -157,6 +157,16 @@ fn a_closed_loop_ends_with_its_visitors() {
     assert_eq!(visits.asked[..8], [6, 6, 6, 6, 6, 6, 6, 0]);
 }
 
+/// A server may close a kept connection at any time; what it had not begun to answer is asked again, once.
+#[test]
+fn a_kept_connection_that_the_server_closes_is_no_fault() {
+    let address = serve(|number| (number % 3 != 1).then(|| PAGE.to_vec()));
+    let plan = Plan { mode: Mode::Closed { clients: 1 }, duration: None, ..open(address, 1.0, 1, 1.0) };
+    let mut visits = visitors(5);
+    let driven = driven(&plan, &mut visits);
+    assert_eq!((driven.record.requests(), driven.record.errors(), visits.shown), (5, 0, 5));
+}
+
 #[test]
 fn what_goes_wrong_is_counted_by_kind() {
     let address = serve(|number| match number % 5 {
