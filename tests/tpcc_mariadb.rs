@@ -413,9 +413,10 @@ fn a_server_that_is_killed_loses_nothing_that_it_acknowledged() {
 
 /// A head and three servers behind it, made by the command in a folder of the test's.
 struct Spread {
-    state: tempfile::TempDir,
     head: ThrowawayMariadb,
     servers: Vec<ThrowawayMariadb>,
+    /// Dropped last: the servers have to be stopped before their folders go.
+    state: tempfile::TempDir,
 }
 
 impl Spread {
