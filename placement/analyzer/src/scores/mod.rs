@@ -74,6 +74,10 @@ impl Scores {
         let begin = self.begin.as_ref().or(self.next.as_ref()).unwrap_or(&empty);
         let workload = judge(snapshots, begin, &now, &self.transitions, &self.options, &last);
         self.classes = workload.kinds.iter().map(|kind| (kind.kind, kind.class)).collect();
+        // Nobody there yet: a moment that is not known begins no window, or nothing would have a rate until that window is over.
+        if now.taken_ns == 0 {
+            return workload;
+        }
         let window_ns = (self.options.window_seconds * 1e9) as u64;
         match &self.next {
             Some(next) if now.taken_ns < next.taken_ns.saturating_add(window_ns) => {}

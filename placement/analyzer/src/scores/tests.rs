@@ -158,6 +158,19 @@ fn shares_and_rates_are_of_the_window() {
     assert_eq!(b.kind, KindRef { app: AppId(7), code: CodeId(3) });
 }
 
+/// An analyzer is often there before its servers.
+#[test]
+fn who_comes_after_the_analyzer_has_a_rate_at_the_second_look() {
+    let mut scores = Scores::new(options());
+    scores.observe(&[]);
+    let mut one = snapshot(vec![(Class::Unknown, record(100, 200.0))]);
+    assert_eq!(scores.observe(&one).kinds[0].rate, 0.0, "how long it took for these is not known");
+    one[0].taken_ns += 1_000_000_000;
+    one[0].kinds[0].records[0].1 = record(350, 200.0);
+    let workload = scores.observe(&one);
+    assert_eq!((workload.seconds, workload.kinds[0].rate), (1.0, 250.0));
+}
+
 #[test]
 fn footprints_are_sizes_of_synthetic_sections() {
     let kind = judged(Class::Unknown, displacing(record(100, 500.0), 30, 0.30));
