@@ -85,20 +85,31 @@ class Sessions:
 
     def ask(self, name: str, sql: str, settings: list, mode: str, rng_seed: int):
         connection = self.by_name[name]
-        setup = "".join(f"SET {setting};" for setting in ["statement_timeout = " + (str(self.timeout) if name == "stock" else "60000"), *settings])
-        if self.snapshot:
-            connection.run(setup + "SAVEPOINT q")
-        else:
-            connection.run(setup)
+        connection.run("".join(f"SET {setting};" for setting in settings) + ("SAVEPOINT q" if self.snapshot else "SELECT 1"))
+        # The last of its own message: the server counts from the next one.
+        connection.run(f"SET statement_timeout = {self.timeout if name == 'stock' else 60000}")
         try:
             result = self.ask_in_mode(connection, sql, mode, rng_seed)
         finally:
             if not sys.exc_info()[0]:
-                undo = "ROLLBACK TO q; RELEASE q;" if self.snapshot else "ROLLBACK;" if mode == "cursor" else ""
-                # A timeout may have come between statements of a mode.
-                connection.run("SET statement_timeout = 0" if not undo and not result.sqlstate else undo + "SET statement_timeout = 0")
+                if self.snapshot:
+                    self.run_in_time(connection, "ROLLBACK TO q")
+                    connection.run("RELEASE q")  # in a subtransaction that is undone, so is the setting of the time
+                elif mode == "cursor":
+                    self.run_in_time(connection, "ROLLBACK")
+                self.run_in_time(connection, "SET statement_timeout = 0")
                 connection.run("".join(f"RESET {setting.split()[0]};" for setting in settings) or "SELECT 1")
         return result
+
+    @staticmethod
+    def run_in_time(connection, sql: str):
+        """The time given to the question still holds: a machine that stands still for so long has its undoing cancelled too."""
+        for _ in range(10):
+            result = connection.try_run(sql)
+            if result.sqlstate != TIMEOUT:
+                break
+        if result.sqlstate:
+            raise SqlError(f"{result.sqlstate} {result.message}\n{sql}")
 
     @staticmethod
     def ask_in_mode(connection, sql: str, mode: str, rng_seed: int):
@@ -107,7 +118,9 @@ class Sessions:
             text, types, values = queries.with_parameters(sql)
             arguments = f"({', '.join(types)})" if types else ""
             call = f"({', '.join(values)})" if types else ""
-            connection.try_run("DEALLOCATE ALL")
+            cleared = connection.try_run("DEALLOCATE ALL")
+            if cleared.sqlstate:
+                return cleared
             prepared = connection.try_run(f"PREPARE p{arguments} AS {text}")
             if prepared.sqlstate:
                 return prepared
