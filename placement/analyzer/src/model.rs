@@ -94,6 +94,19 @@ pub enum Class {
     Neutral = 4,
 }
 
+impl Class {
+    /// As a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Unknown => "unknown",
+            Class::Short => "short",
+            Class::Polluter => "polluter",
+            Class::Sensitive => "sensitive",
+            Class::Neutral => "neutral",
+        }
+    }
+}
+
 /// How a decision is carried out. Numbers as in libsplit's segment.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -147,6 +147,15 @@ pub struct Event {
     pub text: String,
 }
 
+/// What an application does without, to be put behind what it does: `, without rseq, PMU`; empty if it has all.
+pub fn without_in_words(without: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = without.iter().map(AsRef::as_ref).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(", without {}", names.join(", "))
+}
+
 /// Why there is no state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {

@@ -120,10 +120,6 @@ static void begin_probe(struct split_self *self, struct split_open *open, uint32
   open->excluded = 0; /* its own time has not begun */
 }
 
-/* A section whose key comes late (split_note) begins before anybody knows what its kind wants: it is measured by the CPU clock, as
- * a request that is not named at once is mostly long, and one of 2^3 is probed, within the budget. */
-enum { UNNAMED_WANTS = 4 };
-
 static uint64_t context_switches(void) {
   struct rusage usage;
   return getrusage(RUSAGE_THREAD, &usage) == 0
@@ -134,8 +130,7 @@ static uint64_t context_switches(void) {
 void split_sample_begin(struct split_self *self, struct split_open *open) {
   const struct split_decision *decision = &self->mapping->decisions[open->code];
   bool turn = self->sampled++ % SYSCALL_EVERY == 0;
-  bool unnamed = open->code == SPLIT_CODE_NONE;
-  if (unnamed || atomic_load_explicit(&decision->uses_cpu_clock, memory_order_relaxed)) {
+  if (atomic_load_explicit(&decision->uses_cpu_clock, memory_order_relaxed)) {
     open->flags |= SPLIT_OPEN_CLOCK;
     open->clock_ns = split_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   }
@@ -152,8 +147,7 @@ void split_sample_begin(struct split_self *self, struct split_open *open) {
     }
   }
   /* Without rseq nobody could say whether the lines were gone by ourselves, but in the sections that count switches. */
-  uint32_t wants =
-      unnamed ? UNNAMED_WANTS : atomic_load_explicit(&decision->wants_probes, memory_order_relaxed);
+  uint32_t wants = atomic_load_explicit(&decision->wants_probes, memory_order_relaxed);
   if (wants && self->probed == 0 && (self->preempt.area || open->flags & SPLIT_OPEN_USAGE))
     begin_probe(self, open, wants);
 }

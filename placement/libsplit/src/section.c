@@ -93,7 +93,7 @@ __attribute__((always_inline)) static inline struct split_open *open_section(
   open->related_code = related;
   atomic_store_explicit(&open->serial, ++self->last_serial, memory_order_relaxed);
   if (code == SPLIT_CODE_OTHER) count_one(&mapping->header->without_room);
-  if (code == SPLIT_CODE_NONE || !plain(self, &mapping->decisions[code])) {
+  if (!plain(self, &mapping->decisions[code])) {
     int before = errno;
     split_place_section(self, open);
     split_sample_begin(self, open);

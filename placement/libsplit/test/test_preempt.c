@@ -89,6 +89,24 @@ static void the_cpu_clock_is_exact_even_so(void **state) {
   assert_true(total.cycles < total.elapsed / 4);
 }
 
+/* A section whose key comes late begins by code 0: what is decided of that code holds for it. */
+static void late_keys_are_measured_as_code_0_wants(void **state) {
+  (void)state;
+  struct split_mapping *mapping = split_mapping_in_use();
+  atomic_store(&mapping->decisions[SPLIT_CODE_NONE].uses_cpu_clock, 1);
+  for (int i = 0; i < 5; i++) {
+    split_start(0, NULL);
+    split_note(SPLIT_NOTE_KEY, "late", 4);
+    pause_ms(5);
+    split_end();
+  }
+  struct total total = total_of(split_start(0, "late"));
+  split_end();
+  assert_int_equal(total.count, 5);
+  assert_int_equal(total.exact, 5);
+  assert_true(total.cycles < total.elapsed / 4);
+}
+
 static void software_events_are_read(void **state) {
   (void)state;
   struct split_pmu_event event =
@@ -155,10 +173,15 @@ int main(int count, char **words) {
   program = words[0];
   if (count == 2) return run_without_rseq();
   const struct CMUnitTest tests[] = {
-      IN(sleeping_in_a_section_is_seen),  IN(the_kernel_agrees),
-      IN(nothing_stays_announced),        IN(another_user_of_rseq),
-      IN(the_cpu_clock_is_exact_even_so), cmocka_unit_test(software_events_are_read),
-      IN(without_a_pmu_it_says_so),       IN(without_rseq),
+      IN(sleeping_in_a_section_is_seen),
+      IN(the_kernel_agrees),
+      IN(nothing_stays_announced),
+      IN(another_user_of_rseq),
+      IN(the_cpu_clock_is_exact_even_so),
+      IN(late_keys_are_measured_as_code_0_wants),
+      cmocka_unit_test(software_events_are_read),
+      IN(without_a_pmu_it_says_so),
+      IN(without_rseq),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@ use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_split::machine;
 use hardmeter_split::segment::{monotonic_ns, Change, Folder as Segments};
-use hardmeter_split::state::{State, StateError};
+use hardmeter_split::state::{without_in_words, State, StateError};
 use std::fmt::Write;
 
 /// Say what the analyzer and the servers do now.
@@ -77,10 +77,7 @@ fn in_words(state: &State, alive: bool) -> String {
         let _ = writeln!(text, "guard: {}: {}", state.guard.phase, state.guard.reason);
     }
     for app in &state.applications {
-        let without = match app.without.as_slice() {
-            [] => String::new(),
-            without => format!(", without {}", without.join(", ")),
-        };
+        let without = without_in_words(&app.without);
         let collecting = if app.collecting { "" } else { ", switched off" };
         let _ = writeln!(
             text,

@@ -1,12 +1,12 @@
 //! One look after the other: what the daemon knows, and what it does with it.
 
-use super::deciding::Deciding;
+use super::deciding::{unnamed, Deciding};
 use super::journal::Journal;
 use super::tracing::{self, Rings, Tracing};
 use super::{probing, Options};
 use crate::guard::{Counts, Guard};
 use crate::machine;
-use crate::model::{AppId, Class, KindRef, Machine, Plan, Snapshot, Workload};
+use crate::model::{AppId, Class, CodeId, KindRef, Machine, Plan, Snapshot, Workload};
 use crate::policy::{Policy, NAMES};
 use crate::scores::{self, Scores};
 use crate::segment::{Change, Folder};
@@ -204,10 +204,7 @@ impl Analysis {
                 application.place(self.placement_on, self.epoch);
                 application.beat(now_ns);
                 let facts = application.facts();
-                let without = match facts.without.as_slice() {
-                    [] => String::new(),
-                    without => format!(", without {}", without.join(", ")),
-                };
+                let without = state::without_in_words(&facts.without);
                 self.journal.say(format!("{title} came: measures by {}{without}", facts.backend));
             }
             Change::Died(app, title) => {
@@ -266,7 +263,7 @@ impl Analysis {
         for profile in &self.workload.kinds {
             let before = self.classes.insert(profile.kind, profile.class).unwrap_or_default();
             if before != profile.class {
-                let class = format!("{:?}", profile.class).to_lowercase();
+                let class = profile.class.name();
                 let because =
                     if profile.reason.is_empty() { String::new() } else { format!(": {}", profile.reason) };
                 self.journal.say(format!("{} \"{}\" is {class}{because}", profile.kind, profile.label));
@@ -314,6 +311,7 @@ impl Analysis {
             plan.placements.iter().enumerate().map(|(index, placement)| (placement.kind, index)).collect();
         for snapshot in snapshots {
             let Some(application) = self.folder.application(snapshot.app) else { continue };
+            application.decide(CodeId(0), &unnamed());
             for seen in &snapshot.kinds {
                 let kind = KindRef { app: snapshot.app, code: seen.code };
                 let profile = self.workload.kinds.binary_search_by_key(&kind, |profile| profile.kind);

@@ -21,6 +21,15 @@ const CLOCK_BELOW: f64 = 0.05;
 /// A share of fewer sections says nothing.
 const CLOCK_COUNT: u64 = 20;
 
+/// Of sections whose key comes late one of 2^3 is probed.
+const UNNAMED_PROBES: u8 = 4;
+
+/// What is written of code 0: sections whose key comes late (split_note) begin by it, before anybody knows what their kind wants. Such a
+/// request is mostly long and waits for others: the CPU clock tells its own time.
+pub(super) fn unnamed() -> Decision {
+    Decision { wants_probes: UNNAMED_PROBES, uses_cpu_clock: true, ..Decision::default() }
+}
+
 /// What is remembered of kinds from one decision to the next.
 #[derive(Debug, Default)]
 pub(super) struct Deciding {

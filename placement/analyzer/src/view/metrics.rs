@@ -88,7 +88,7 @@ fn kinds(registry: &mut Registry, state: &State) {
             label("app", row.app),
             label("kind", &profile.kind.to_string()),
             label("label", &profile.label),
-            label("class", super::words::class(profile.class)),
+            label("class", profile.class.name()),
         ];
         rate.get_or_create(&labels).set(profile.rate);
         share.get_or_create(&labels).set(profile.share);

@@ -1,11 +1,12 @@
 //! One HTML file that stands alone: no script, no network, no font; its own policy forbids it to fetch anything. Text is escaped by
 //! `maud`'s macro.
 
-use super::words::{class, guard, number, one_line, share, time, time_estimate};
+use super::words::{guard, number, one_line, share, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::model::{Actuation, Estimate, KindRef};
 use crate::state::State;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
+use std::collections::BTreeMap;
 
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -84,7 +85,7 @@ fn kind(row: &Row<'_>) -> Markup {
             td.number { (share(profile.displaced, false)) }
             td.number { (share(profile.slowdown, true)) }
             td.number { (time_estimate(row.harm, true)) }
-            td class=(class(profile.class)) { (class(profile.class)) }
+            td class=(profile.class.name()) { (profile.class.name()) }
             td {
                 @match row.placement {
                     Some(placement) if placement.actuation != Actuation::None => { (cores(&placement.cpus)) }
@@ -99,13 +100,14 @@ fn kind(row: &Row<'_>) -> Markup {
 /// Rows: who came before; columns: who came next, and how much longer it took.
 fn matrix(state: &State, rows: &[Row<'_>]) -> Markup {
     let transitions = &state.workload.transitions;
-    let weight = |kind: KindRef, of: fn(&(KindRef, KindRef, Estimate)) -> KindRef| -> f64 {
-        transitions.iter().filter(|one| of(one) == kind).map(|one| (one.2.mean * one.2.n as f64).abs()).sum()
-    };
     let most = |of: fn(&(KindRef, KindRef, Estimate)) -> KindRef| -> Vec<&Row<'_>> {
-        let mut chosen: Vec<&Row<'_>> =
-            rows.iter().filter(|row| weight(row.profile.kind, of) > 0.0).collect();
-        chosen.sort_by(|a, b| weight(b.profile.kind, of).total_cmp(&weight(a.profile.kind, of)));
+        let mut weights: BTreeMap<KindRef, f64> = BTreeMap::new();
+        for one in transitions {
+            *weights.entry(of(one)).or_default() += (one.2.mean * one.2.n as f64).abs();
+        }
+        let weight = |row: &Row<'_>| weights.get(&row.profile.kind).copied().unwrap_or(0.0);
+        let mut chosen: Vec<&Row<'_>> = rows.iter().filter(|row| weight(row) > 0.0).collect();
+        chosen.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         chosen.truncate(MATRIX);
         chosen
     };

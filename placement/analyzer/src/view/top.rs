@@ -1,8 +1,8 @@
 //! The live table: which kinds of requests there are, what they do to others, what others do to them, where they run.
 
-use super::words::{class, guard, number, one_line, share, time, time_estimate};
+use super::words::{guard, number, one_line, share, time, time_estimate};
 use super::{cores, rows, Order, Row};
-use crate::state::State;
+use crate::state::{without_in_words, State};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use std::fmt::Write;
 
@@ -71,11 +71,7 @@ fn heading(state: &State, now_ns: u64) -> String {
     );
     for app in &state.applications {
         let off = if app.collecting { "" } else { ", switched off" };
-        let without = if app.without.is_empty() {
-            String::new()
-        } else {
-            format!(", without {}", app.without.join(", "))
-        };
+        let without = without_in_words(&app.without);
         let _ = writeln!(
             text,
             "{} ({}): {} of {} kinds, {} sections, {} moves, by {}{without}{off}",
@@ -127,7 +123,7 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
             share(profile.displaced, false),
             share(profile.slowdown, true),
             time_estimate(row.harm, true),
-            class(profile.class).into(),
+            profile.class.name().into(),
             row.placement.map_or("any".into(), |placement| cores(&placement.cpus)),
             one_line(&profile.label, LABEL),
         ]);

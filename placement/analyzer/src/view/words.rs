@@ -1,6 +1,6 @@
 //! Numbers and foreign text, as they are shown.
 
-use crate::model::{Class, Estimate};
+use crate::model::Estimate;
 use crate::state::Guard;
 
 /// Foreign text on one line: control characters become `?`, and what is too long is cut.
@@ -74,17 +74,6 @@ pub(super) fn time_estimate(estimate: Option<Estimate>, sign: bool) -> String {
         number(half / scale),
         grouped(estimate.n as i64)
     )
-}
-
-/// A class, as a word.
-pub(super) fn class(class: Class) -> &'static str {
-    match class {
-        Class::Unknown => "unknown",
-        Class::Short => "short",
-        Class::Polluter => "polluter",
-        Class::Sensitive => "sensitive",
-        Class::Neutral => "neutral",
-    }
 }
 
 /// What the guard found, in a sentence.
