@@ -9,31 +9,13 @@
 //!   observer's thread     root, "keep permitted capabilities" ── the same ──> the user, the two capabilities
 //! ```
 
-use crate::privileges::CAP_SYS_PTRACE;
+use rustix::thread::{capabilities, set_capabilities, set_keep_capabilities, CapabilitySet, CapabilitySets};
 
-/// `CAP_DAC_READ_SEARCH`.
-const CAP_DAC_READ_SEARCH: u32 = 2;
+const KEPT: CapabilitySet = CapabilitySet::SYS_PTRACE.union(CapabilitySet::DAC_READ_SEARCH);
 
 /// The rights of the thread that made it.
 pub(super) struct KeptRights {
     is_root: bool,
-}
-
-/// `linux/capability.h`, version 3: two words of bits.
-const VERSION_3: u32 = 0x2008_0522;
-
-#[repr(C)]
-struct Header {
-    version: u32,
-    pid: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Bits {
-    effective: u32,
-    permitted: u32,
-    inheritable: u32,
 }
 
 impl KeptRights {
@@ -42,8 +24,8 @@ impl KeptRights {
         // SAFETY: no memory is passed.
         let is_root = unsafe { libc::geteuid() == 0 };
         if is_root {
-            // SAFETY: as above; the setting is this thread's and ends with it.
-            unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) };
+            // The setting is this thread's and ends with it. Refused: `limit` finds nothing to keep.
+            let _ = set_keep_capabilities(true);
         }
         KeptRights { is_root }
     }
@@ -54,21 +36,22 @@ impl KeptRights {
         if !std::mem::take(&mut self.is_root) {
             return;
         }
-        let header = Header { version: VERSION_3, pid: 0 };
-        let mut bits = [Bits::default(); 2];
-        // SAFETY: both structures are as the kernel wants them, for the calling thread.
-        unsafe { libc::syscall(libc::SYS_capget, &raw const header, bits.as_mut_ptr()) };
-        let kept = bits[0].permitted & (1 << CAP_SYS_PTRACE | 1 << CAP_DAC_READ_SEARCH);
-        let bits = [Bits { effective: kept, permitted: kept, inheritable: 0 }, Bits::default()];
-        // SAFETY: as above.
-        unsafe { libc::syscall(libc::SYS_capset, &raw const header, bits.as_ptr()) };
+        let Ok(sets) = capabilities(None) else { return };
+        let kept = sets.permitted & KEPT;
+        let _ = set_capabilities(
+            None,
+            CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
+        );
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::privileges::Identity;
+    use crate::privileges::{Identity, CAP_SYS_PTRACE};
+
+    /// `linux/capability.h`
+    const CAP_DAC_READ_SEARCH: u32 = 2;
 
     /// The effective capabilities of the calling thread.
     fn effective() -> u64 {

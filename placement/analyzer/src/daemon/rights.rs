@@ -1,48 +1,20 @@
 //! Least privilege: root keeps what reaching other users' segments needs, and gives the rest up.
 
+use rustix::thread::{capabilities, set_capabilities, set_no_new_privs, CapabilitySet, CapabilitySets};
+
 /// Opening files of servers that run as other users; removing dead ones from a folder like /tmp; keeping the probe's pages in memory.
-const KEPT: [u32; 3] = [CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_IPC_LOCK];
-const CAP_DAC_OVERRIDE: u32 = 1;
-const CAP_FOWNER: u32 = 3;
-const CAP_IPC_LOCK: u32 = 14;
-const VERSION_3: u32 = 0x2008_0522;
-
-#[repr(C)]
-struct Header {
-    version: u32,
-    pid: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Sets {
-    effective: u32,
-    permitted: u32,
-    inheritable: u32,
-}
+const KEPT: CapabilitySet =
+    CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::IPC_LOCK);
 
 /// Gives up what the analyzer does not need, for this thread and those that it will start: to be called before there are others.
 /// Whoever has nothing keeps nothing.
 pub fn drop_rights() -> std::io::Result<()> {
-    let header = Header { version: VERSION_3, pid: 0 };
-    let mut sets = [Sets::default(); 2];
-    // SAFETY: both structures are as linux/capability.h has them for version 3.
-    unsafe {
-        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-            || libc::syscall(libc::SYS_capget, &header, sets.as_mut_ptr()) != 0
-        {
-            return Err(std::io::Error::last_os_error());
-        }
-    }
-    let kept = KEPT.iter().fold(0, |bits, capability| bits | 1 << capability);
-    let sets = [
-        Sets { effective: sets[0].permitted & kept, permitted: sets[0].permitted & kept, inheritable: 0 },
-        Sets::default(),
-    ];
-    // SAFETY: as above.
-    if unsafe { libc::syscall(libc::SYS_capset, &header, sets.as_ptr()) } != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
+    set_no_new_privs(true)?;
+    let kept = capabilities(None)?.permitted & KEPT;
+    set_capabilities(
+        None,
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
+    )?;
     Ok(())
 }
 
