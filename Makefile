@@ -96,30 +96,28 @@ test: build-softpmu build-planner build-persist build-objects build-placement ##
 	$(call say,testing the Rust rooms and the command from end to end)
 	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast 2>&1 | scripts/test-summary
 
+# FOLDER, WHAT, words for ctest under the address and the thread sanitizer: builds and tests both.
+test_sanitized = for sanitizers in address,undefined thread; do \
+    printf '==> testing %s under %s sanitizers\n' '$(2)' "$$sanitizers"; \
+    folder=build/$(1)-$${sanitizers%%,*}; \
+    cmake -S $(1) -B "$$folder" -DSANITIZE="$$sanitizers" >/dev/null; \
+    cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
+    [ $$sanitizers = thread ] && chosen=($(4)) || chosen=($(3)); \
+    ctest --test-dir "$$folder" --output-on-failure "$${chosen[@]}"; \
+  done
+
 # Left out: torture, which kills real processes on a real disk, and the compiler's tests, which sanitizers do not concern.
 # Under the thread sanitizer only what has threads: power losses are replayed by one, for many minutes.
 .PHONY: test-persist-sanitized
 test-persist-sanitized:
-	@for sanitizers in address,undefined thread; do \
-	  printf '==> testing the persistent store under %s sanitizers\n' "$$sanitizers"; \
-	  folder=build/persist-$${sanitizers%%,*}; \
-	  cmake -S persist -B "$$folder" -DSANITIZE="$$sanitizers" >/dev/null; \
-	  cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
-	  [ $$sanitizers = thread ] && chosen=(--tests-regex '$(THREADED)') || chosen=(--exclude-regex '^(torture|plugin_)'); \
-	  ctest --test-dir "$$folder" --output-on-failure --parallel $(JOBS) "$${chosen[@]}"; \
-	done
-THREADED := ^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr)$$
+	@$(call test_sanitized,persist,the persistent store,--parallel $(JOBS) $(WITHOUT_KILLS),--parallel $(JOBS) $(THREADED))
+WITHOUT_KILLS := --exclude-regex '^(torture|plugin_)'
+THREADED := --tests-regex '^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr)$$'
 
 # The library and its queues; servers are not built with sanitizers.
 .PHONY: test-placement-sanitized
 test-placement-sanitized:
-	@for sanitizers in address,undefined thread; do \
-	  printf '==> testing SPLiT under %s sanitizers\n' "$$sanitizers"; \
-	  folder=build/placement-$${sanitizers%%,*}; \
-	  cmake -S placement -B "$$folder" -DSANITIZE="$$sanitizers" >/dev/null; \
-	  cmake --build "$$folder" --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
-	  ctest --test-dir "$$folder" --output-on-failure; \
-	done
+	@$(call test_sanitized,placement,SPLiT)
 
 .PHONY: lint
 lint: ## check formatting, clippy, C and shell style; what a machine lacks is skipped, and said

@@ -98,6 +98,11 @@ def machine() -> dict:
     }
 
 
+def in_words(found: dict) -> str:
+    """The same as words for a heading."""
+    return "{processors} x {processor}, kernel {kernel}".format(**found)
+
+
 def describe(found: dict, quick: bool) -> str:
-    line = "on {processors} x {processor}, kernel {kernel}, load {load_average:.1f}".format(**found)
+    line = f"on {in_words(found)}, load {found['load_average']:.1f}"
     return line + (": QUICK, too few repetitions to judge by" if quick else "")

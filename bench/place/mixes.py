@@ -25,23 +25,29 @@ GAINS, GAIN = "KC", Bar(0.8)
 NO_LOSS = Bar(0.99, at_most=False)
 
 
-def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """CPU time of K and C under soft; throughput of all ten with the guard; the policies paper and lazy on C and E."""
-    if not SECTIONS.exists():
-        raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
-    # The guard makes up its mind by epochs of up to two seconds: before the first stage that counts, and within each.
-    plain = Plan(1, 1, 0.3, learning=3) if quick else Plan(3, 4, 1, learning=12)
-    guarded = Plan(1, 1, 0.5, learning=3, guard=True) if quick else Plan(2, 3, 4, learning=30, guard=True)
+def gains(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+    """CPU time of K and C under soft."""
     bench = Mixes(playground, say)
-    figures = []
-    for mix in GAINS:
-        figures += bench.compared(mix, "soft", plain, cpu_bar=GAIN)
-    for mix in MIXES:
-        figures += bench.compared(mix, "soft", guarded, throughput_bar=NO_LOSS)
-    for policy in ("lazy", "paper"):
-        for mix in "CE":
-            figures += bench.compared(mix, policy, plain)
-    return figures
+    return [figure for mix in GAINS for figure in bench.compared(mix, "soft", _plain(quick), cpu_bar=GAIN)]
+
+
+def guarded(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+    """Throughput of all ten under soft and its guard."""
+    # The guard makes up its mind by epochs of up to a second: before the first stage that counts, and within each.
+    plan = Plan(1, 1, 0.5, learning=3, guard=True) if quick else Plan(2, 3, 4, learning=30, guard=True)
+    bench = Mixes(playground, say)
+    return [figure for mix in MIXES for figure in bench.compared(mix, "soft", plan, throughput_bar=NO_LOSS)]
+
+
+def policies(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+    """The policies lazy and paper on C and E."""
+    bench = Mixes(playground, say)
+    of = [(policy, mix) for policy in ("lazy", "paper") for mix in "CE"]
+    return [figure for policy, mix in of for figure in bench.compared(mix, policy, _plain(quick))]
+
+
+def _plain(quick: bool) -> "Plan":
+    return Plan(1, 1, 0.3, learning=3) if quick else Plan(3, 4, 1, learning=12)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ class Mixes:
     """Compares mixes with themselves."""
 
     def __init__(self, playground: Playground, say: Callable[[str], None]):
+        if not SECTIONS.exists():
+            raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
         self.playground, self.say = playground, say
         self.chance = random.Random(1)
 

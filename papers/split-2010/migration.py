@@ -8,6 +8,10 @@ import subprocess
 import sys
 
 HOUSE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(HOUSE / "bench/common"))
+
+import driver  # noqa: E402
+
 PROGRAM = HOUSE / "build/placement/sections/split-migration"
 
 
@@ -44,11 +48,5 @@ def fail(message):
 
 def on(result):
     """Which machine the figures are of, for the heading."""
-    processor = "unknown processor"
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                processor = line.split(":", 1)[1].strip()
-                break
     first, second = result["processors"]
-    return f"{os.cpu_count()} x {processor}, kernel {os.uname().release}; processors {first} and {second}"
+    return f"{driver.in_words(driver.machine())}; processors {first} and {second}"

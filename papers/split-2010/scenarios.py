@@ -1,7 +1,6 @@
 """The auction site for tables 5, 7 and 8: the measurements of bench/place/auction.py, printed beside the paper."""
 
 import argparse
-import os
 import pathlib
 import statistics
 import sys
@@ -11,6 +10,7 @@ for folder in ("bench/common", "bench/place"):
     sys.path.append(str(HOUSE / folder))
 
 import auction  # noqa: E402
+import driver  # noqa: E402
 from processes import Trouble  # noqa: E402
 from servers import Playground  # noqa: E402
 
@@ -36,7 +36,7 @@ def response_times(bench, quick, scenario):
     rows = bench.responses(scenario, 1 if quick else 6)
     theirs = THEIRS[scenario]
     stock = statistics.median(rows["off"])
-    print(f"{TITLES[scenario]}; {on()}")
+    print(f"{TITLES[scenario]}; {driver.in_words(driver.machine())}")
     print(f"  {'':<26} {'here, s':>9} {'least':>8} {'most':>8} {'n':>3} {'to stock':>9}   {'the paper, s':>12} {'to stock':>9}")
     for way, name in NAMES.items():
         times = rows[way]
@@ -64,17 +64,6 @@ THEIRS = {
     "accesses": {"off": 21.788, "observe": 22.888, "paper": 20.759},
     "volume": {"off": 152.426, "observe": 156.275, "paper": 112.738},
 }
-
-
-def on():
-    """Which machine the figures are of."""
-    processor = "unknown processor"
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                processor = line.split(":", 1)[1].strip()
-                break
-    return f"{os.cpu_count()} x {processor}, kernel {os.uname().release}"
 
 
 def _say(what):
