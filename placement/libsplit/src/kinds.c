@@ -76,13 +76,3 @@ void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *t
   kind->note[end] = '\0';
   atomic_store_explicit(&kind->note_state, SPLIT_KIND_READY, memory_order_release);
 }
-
-void split_kind_related(struct split_mapping *mapping, uint32_t code, uint32_t app,
-                        uint32_t related) {
-  struct split_kind *kind = &mapping->kinds[code];
-  /* Written only if it is news: else the line would wander between CPUs with each section. */
-  if (atomic_load_explicit(&kind->related_app, memory_order_relaxed) != app)
-    atomic_store_explicit(&kind->related_app, app, memory_order_relaxed);
-  if (atomic_load_explicit(&kind->related_code, memory_order_relaxed) != related)
-    atomic_store_explicit(&kind->related_code, related, memory_order_relaxed);
-}

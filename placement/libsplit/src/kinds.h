@@ -8,6 +8,8 @@
 #include "mapping.h"
 #include "split.h"
 
+#include <stdbool.h>
+
 /* So many places are looked at: in a full table an unknown key costs that much, and no more. */
 #define SPLIT_KIND_PLACES 32
 
@@ -17,7 +19,7 @@ struct split_key {
   size_t length;
 };
 
-/* The kind of a key that this process did not meet at its first place. */
+/* The kind of a key, wherever it is. */
 uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key *key);
 
 /* The first two places are taken: "none" and "other". */
@@ -25,30 +27,51 @@ static inline uint32_t split_kind_home(const struct split_mapping *mapping, uint
   return (uint32_t)((hash >> 32) * (mapping->kind_count - 2) >> 32);
 }
 
+/* Of a key of `length` bytes; `bytes` is not NULL. False: too short to be a number. */
+static inline bool split_key_of(const struct split_mapping *mapping, const void *bytes,
+                                size_t length, struct split_key *key) {
+  *key = (struct split_key){0};
+  if (mapping->key_type == SPLIT_KEY_NUMBER) {
+    if (length < sizeof key->number) return false;
+    memcpy(&key->number, bytes, sizeof key->number);
+    key->hash = split_hash_number(key->number);
+  } else {
+    key->text = bytes;
+    key->length = length < SPLIT_KEY_LENGTH ? length : SPLIT_KEY_LENGTH;
+    key->hash = split_hash_text(key->text, key->length);
+  }
+  return true;
+}
+
+/* The same as split_kind_of_key, but without a call: false where that has more to do than one look. */
+static inline bool split_kind_at_home(const struct split_mapping *mapping, const void *bytes,
+                                      size_t length, uint32_t *code) {
+  struct split_key key;
+  *code = SPLIT_CODE_NONE;
+  if (!bytes) return true;
+  if (!split_key_of(mapping, bytes, length, &key)) return true;
+  *code = 2 + split_kind_home(mapping, key.hash);
+  return atomic_load_explicit(&mapping->known[*code], memory_order_relaxed) == key.hash;
+}
+
 /* The code id of a key of `length` bytes; NULL: none. */
 static inline uint32_t split_kind_of_key(struct split_mapping *mapping, const void *bytes,
                                          size_t length) {
-  struct split_key key = {0};
-  if (!bytes) return SPLIT_CODE_NONE;
-  if (mapping->key_type == SPLIT_KEY_NUMBER) {
-    if (length < sizeof key.number) return SPLIT_CODE_NONE;
-    memcpy(&key.number, bytes, sizeof key.number);
-    key.hash = split_hash_number(key.number);
-  } else {
-    key.text = bytes;
-    key.length = length < SPLIT_KEY_LENGTH ? length : SPLIT_KEY_LENGTH;
-    key.hash = split_hash_text(key.text, key.length);
-  }
-  uint32_t code = 2 + split_kind_home(mapping, key.hash);
-  if (atomic_load_explicit(&mapping->known[code], memory_order_relaxed) == key.hash) return code;
-  const struct split_key met = key; /* a copy, so that the other stays in registers */
-  return split_kind_settle(mapping, &met);
+  struct split_key key;
+  if (!bytes || !split_key_of(mapping, bytes, length, &key)) return SPLIT_CODE_NONE;
+  return split_kind_settle(mapping, &key);
 }
 
 /* Words for people, once. */
 void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text, size_t length);
-/* What caused one of these sections. */
-void split_kind_related(struct split_mapping *mapping, uint32_t code, uint32_t app,
-                        uint32_t related);
+/* What caused one of these sections. Written only if it is news: else the line would wander between CPUs with each section. */
+static inline void split_kind_related(const struct split_mapping *mapping, uint32_t code,
+                                      uint32_t app, uint32_t related) {
+  struct split_kind *kind = &mapping->kinds[code];
+  if (atomic_load_explicit(&kind->related_app, memory_order_relaxed) != app)
+    atomic_store_explicit(&kind->related_app, app, memory_order_relaxed);
+  if (atomic_load_explicit(&kind->related_code, memory_order_relaxed) != related)
+    atomic_store_explicit(&kind->related_code, related, memory_order_relaxed);
+}
 
 #endif

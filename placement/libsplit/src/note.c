@@ -37,7 +37,7 @@ static void note_key(struct split_self *self, struct split_open *open, const voi
   if (code == SPLIT_CODE_NONE) return;
   if (code == SPLIT_CODE_OTHER && open->code != SPLIT_CODE_OTHER)
     atomic_fetch_add_explicit(&self->mapping->header->without_room, 1, memory_order_relaxed);
-  open->code = code;
+  split_open_of_kind(self->mapping, open, code);
   split_place_section(self, open);
 }
 

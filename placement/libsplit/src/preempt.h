@@ -64,6 +64,13 @@ static inline void split_preempt_look(struct split_preempt *preempt) {
     preempt->unknown++;
 }
 
+/* Nothing happened since it was armed, and the thread is on this CPU still: as looking and asking would tell. */
+static inline bool split_preempt_undisturbed(const struct split_preempt *preempt, uint32_t cpu) {
+  return preempt->area &&
+         preempt->area->announced == (uint64_t)(uintptr_t)&split_preempt_announcement &&
+         preempt->area->cpu_id == cpu;
+}
+
 static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
   if (preempt->area) return preempt->area->cpu_id;
   int cpu = sched_getcpu();
@@ -73,6 +80,11 @@ static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
 static inline void split_preempt_arm(struct split_preempt *preempt) { (void)preempt; }
 static inline void split_preempt_disarm(struct split_preempt *preempt) { (void)preempt; }
 static inline void split_preempt_look(struct split_preempt *preempt) { (void)preempt; }
+static inline bool split_preempt_undisturbed(const struct split_preempt *preempt, uint32_t cpu) {
+  (void)preempt;
+  (void)cpu;
+  return false;
+}
 static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
   (void)preempt;
   int cpu = sched_getcpu();

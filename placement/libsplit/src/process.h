@@ -32,11 +32,12 @@ enum split_open_flags {
 
 /* An open section. Only its thread touches it, but for `serial`, by which another thread may abandon it. */
 struct split_open {
-  alignas(2 * SPLIT_LINE) _Atomic uint64_t serial; /* 0: not open */
+  alignas(2 * SPLIT_LINE) _Atomic uint64_t serial; /* of a handle; 0: none */
   uint64_t started;
-  uint64_t excluded; /* cycles that the library itself took within */
-  uint64_t nested;   /* cycles of sections within */
-  uint64_t previous; /* what ran on the CPU before; split_last.who */
+  struct split_record *record; /* of its kind on the CPU where it began; NULL: none */
+  uint64_t excluded;           /* cycles that the library itself took within */
+  uint64_t nested;             /* cycles of sections within */
+  uint64_t previous;           /* what ran on the CPU before; split_last.who */
   uint32_t code, cpu;
   uint32_t related_app, related_code;
   uint32_t interruptions, unknown; /* of the thread when it began */
@@ -120,6 +121,13 @@ static inline struct split_self *split_self_ready(struct split_mapping *mapping)
   return split_self_for(mapping);
 }
 
+/* Which kind an open section is of, once its CPU is known: looked up at the start, since at the end all else waits for it. */
+static inline void split_open_of_kind(const struct split_mapping *mapping, struct split_open *open,
+                                      uint32_t code) {
+  open->code = code;
+  open->record = open->cpu < mapping->cpu_count ? split_record_of(mapping, open->cpu, code) : NULL;
+}
+
 /* affinity.c */
 bool split_fresh(struct split_mapping *mapping, uint64_t now_ns);
 void split_place_section(struct split_self *self, struct split_open *open);
@@ -144,5 +152,9 @@ struct split_sample;
 void split_sample_end(struct split_self *self, struct split_open *open,
                       struct split_sample *sample);
 void split_sample_probes(struct split_mapping *mapping); /* opens what is published, once */
+
+/* trace.c: one section more in the ring of the CPU on which it ended. */
+void split_trace_write(struct split_mapping *mapping, uint32_t cpu, const struct split_open *open,
+                       const struct split_sample *sample, uint64_t now, bool nested);
 
 #endif

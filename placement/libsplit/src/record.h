@@ -44,12 +44,12 @@ static inline uint32_t split_bucket(uint64_t cycles) {
   return bucket < SPLIT_BUCKETS ? bucket : SPLIT_BUCKETS - 1;
 }
 
-/* Welford 1962; `count` is that with the new value. */
+/* Welford 1962; `count` is that with the new value. What is left of the difference: before * (n - 1) / n. */
 static inline void split_moments_add(uint64_t count, double *mean, double *m2, double value) {
   double before = value - *mean;
-  double after = *mean + before / (double)(int64_t)count;
-  *mean = after;
-  *m2 += before * (value - after);
+  double step = before / (double)(int64_t)count;
+  *mean += step;
+  *m2 += before * (before - step);
 }
 
 static inline void split_record_add(struct split_record *record, const struct split_sample *sample,

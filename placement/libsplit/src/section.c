@@ -14,6 +14,10 @@ struct split_handle { /* what lies in split_section.private_ */
 #define HANDLE_MAGIC UINT64_C(0x6e6f697463657331)
 _Static_assert(sizeof(struct split_handle) <= sizeof(split_section), "a handle has room");
 
+static bool collecting(const struct split_mapping *mapping) {
+  return atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
+}
+
 static uint64_t app_part(const struct split_mapping *mapping) {
   return (uint64_t)mapping->app_id << 32;
 }
@@ -22,23 +26,30 @@ static void count_one(_Atomic uint64_t *counter) {
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Takes an open section out of the order; nothing is counted. */
-static inline void remove_open(struct split_self *self, uint32_t position) {
-  uint32_t slot = self->order[position];
-  struct split_open *open = &self->open[slot];
-  uint32_t flags = open->flags;
-  atomic_store_explicit(&open->serial, 0, memory_order_relaxed);
+/* Forgets an open section that is out of the order already; nothing is counted. */
+static inline void close_open(struct split_self *self, uint32_t slot, uint32_t flags) {
+  if (flags & SPLIT_OPEN_HANDLE)
+    atomic_store_explicit(&self->open[slot].serial, 0, memory_order_relaxed);
+  else
+    self->stacked--;
   self->free_slots |= 1u << slot;
-  self->stacked -= !(flags & SPLIT_OPEN_HANDLE);
-  self->probed -= (flags & SPLIT_OPEN_PROBED) != 0;
-  if (--self->count == 0) {
+  if (self->count == 0)
     split_preempt_disarm(&self->preempt);
-  } else {
-    for (uint32_t i = position; i < self->count; i++) self->order[i] = self->order[i + 1];
-  }
+  else
+    split_preempt_arm(&self->preempt);
+}
+
+/* Takes an open section out of the order. */
+static void remove_open(struct split_self *self, uint32_t position) {
+  const uint32_t slot = self->order[position], flags = self->open[slot].flags;
+  self->probed -= (flags & SPLIT_OPEN_PROBED) != 0;
+  self->count--;
+  for (uint32_t i = position; i < self->count; i++) self->order[i] = self->order[i + 1];
+  close_open(self, slot, flags);
 }
 
 static void drop_open(struct split_self *self, uint32_t position) {
+  split_preempt_look(&self->preempt); /* those that stay open must hear of it */
   struct split_open *open = &self->open[self->order[position]];
   if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
   remove_open(self, position);
@@ -72,15 +83,22 @@ static inline bool plain(const struct split_self *self, const struct split_decis
   return special == 0 && !self->lazy && !self->pmu && self->preempt.area;
 }
 
-__attribute__((always_inline)) static inline struct split_open *open_section(
-    struct split_self *self, uint32_t code, uint32_t related, uint32_t flags) {
-  struct split_mapping *mapping = self->mapping;
-  if (self->count) {
-    split_preempt_look(&self->preempt);
-    if (abandoned(&self->open[self->order[self->count - 1]])) drop_abandoned(self);
-    if (self->free_slots == 0) drop_abandoned(self);
-    if (self->free_slots == 0) drop_oldest_handle(self);
-  }
+/* May the next section be opened without making room for it? */
+static inline bool has_room(const struct split_self *self) {
+  return self->count == 0 ||
+         (self->free_slots != 0 && !abandoned(&self->open[self->order[self->count - 1]]));
+}
+
+static void make_room(struct split_self *self) {
+  if (has_room(self)) return;
+  drop_abandoned(self);
+  if (self->free_slots == 0) drop_oldest_handle(self);
+}
+
+/* An open section that has not begun yet. There is room. */
+static inline struct split_open *take_open(struct split_self *self, uint32_t code, uint32_t related,
+                                           uint32_t flags) {
+  if (self->count) split_preempt_look(&self->preempt);
   uint32_t slot = (uint32_t)__builtin_ctz(self->free_slots);
   self->free_slots &= self->free_slots - 1;
   self->order[self->count++] = slot;
@@ -89,16 +107,18 @@ __attribute__((always_inline)) static inline struct split_open *open_section(
   open->flags = flags;
   open->excluded = 0;
   open->nested = 0;
-  open->related_app = related ? mapping->related_app_id : 0;
+  open->related_app = self->mapping->related_app_id; /* means something with a code only */
   open->related_code = related;
-  atomic_store_explicit(&open->serial, ++self->last_serial, memory_order_relaxed);
-  if (code == SPLIT_CODE_OTHER) count_one(&mapping->header->without_room);
-  if (!plain(self, &mapping->decisions[code])) {
-    int before = errno;
-    split_place_section(self, open);
-    split_sample_begin(self, open);
-    errno = before;
-  }
+  if (flags & SPLIT_OPEN_HANDLE)
+    atomic_store_explicit(&open->serial, ++self->last_serial, memory_order_relaxed);
+  else
+    self->stacked++;
+  return open;
+}
+
+/* From here on it is the host's time. */
+static inline void begin_open(struct split_self *self, struct split_open *open) {
+  const struct split_mapping *mapping = self->mapping;
   split_preempt_arm(&self->preempt);
   open->interruptions = self->preempt.interruptions;
   open->unknown = self->preempt.unknown;
@@ -107,8 +127,27 @@ __attribute__((always_inline)) static inline struct split_open *open_section(
   open->previous = cpu < mapping->cpu_count
                        ? atomic_load_explicit(&mapping->last[cpu].who, memory_order_relaxed)
                        : 0;
+  split_open_of_kind(mapping, open, open->code);
   open->started = split_cycles();
-  return open;
+}
+
+__attribute__((noinline)) static uint32_t begin_special(struct split_self *self,
+                                                        struct split_open *open) {
+  int before = errno;
+  split_place_section(self, open);
+  split_sample_begin(self, open);
+  errno = before;
+  begin_open(self, open);
+  return open->code;
+}
+
+static inline uint32_t begin(struct split_self *self, struct split_open *open, uint32_t code) {
+  struct split_mapping *mapping = self->mapping;
+  if (__builtin_expect(code == SPLIT_CODE_OTHER, 0)) count_one(&mapping->header->without_room);
+  if (__builtin_expect(!plain(self, &mapping->decisions[code]), 0))
+    return begin_special(self, open);
+  begin_open(self, open);
+  return code;
 }
 
 static uint32_t after_of(const struct split_mapping *mapping, uint64_t previous, uint32_t code) {
@@ -118,44 +157,15 @@ static uint32_t after_of(const struct split_mapping *mapping, uint64_t previous,
   return class < SPLIT_CLASSES ? class : SPLIT_AFTERS;
 }
 
-static uint32_t sixteenths(uint64_t cycles) {
-  return cycles / 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(cycles / 16);
+/* The record of a kind on a CPU, locked; NULL: another thread of the CPU is within, living. */
+static struct split_record *lock_record(struct split_self *self, uint32_t cpu, uint32_t code) {
+  struct split_record *record = split_record_of(self->mapping, cpu, code);
+  if (split_record_lock(record, self->tid)) return record;
+  return split_record_mend(record) && split_record_lock(record, self->tid) ? record : NULL;
 }
 
-static void write_trace(struct split_mapping *mapping, uint32_t cpu, const struct split_open *open,
-                        const struct split_sample *sample, uint64_t now, bool nested) {
-  struct split_cpu *line = &mapping->cpus[cpu];
-  uint64_t index = atomic_fetch_add_explicit(&line->traced, 1, memory_order_relaxed);
-  struct split_trace *entry =
-      &mapping->traces[(uint64_t)cpu * mapping->trace_count + index % mapping->trace_count];
-  const memory_order relaxed = memory_order_relaxed;
-  atomic_store_explicit(&entry->ended_tsc, 0, relaxed);
-  atomic_thread_fence(memory_order_release);
-  atomic_store_explicit(&entry->elapsed_cycles_16, sixteenths(sample->elapsed), relaxed);
-  atomic_store_explicit(&entry->cycles_16, sample->exact ? sixteenths(sample->cycles) : 0, relaxed);
-  atomic_store_explicit(&entry->code, open->code, relaxed);
-  atomic_store_explicit(&entry->previous_code, (uint32_t)open->previous & 0xffffff, relaxed);
-  atomic_store_explicit(&entry->previous_app, (uint32_t)(open->previous >> 32), relaxed);
-  atomic_store_explicit(&entry->displaced,
-                        sample->probed ? (uint16_t)(sample->displaced * 1000 + 0.5) : UINT16_MAX,
-                        relaxed);
-  uint32_t flags = (sample->preempted ? 1u : 0) | (sample->migrated ? 2u : 0) |
-                   (open->flags & SPLIT_OPEN_MOVED ? 4u : 0) | (nested ? 8u : 0);
-  atomic_store_explicit(&entry->flags, (uint16_t)flags, relaxed);
-  atomic_store_explicit(&entry->ended_tsc, now, memory_order_release);
-}
-
-/* Into the statistics of the CPU on which it ended. */
-static inline void write_record(struct split_self *self, uint32_t cpu, uint32_t code,
+static inline void write_record(const struct split_mapping *mapping, struct split_record *record,
                                 const struct split_sample *sample) {
-  struct split_mapping *mapping = self->mapping;
-  struct split_record *record = split_record_of(mapping, cpu, code);
-  if (__builtin_expect(!split_record_lock(record, self->tid), 0)) {
-    if (!split_record_mend(record) || !split_record_lock(record, self->tid)) {
-      count_one(&mapping->header->contended);
-      return;
-    }
-  }
   struct split_average average;
   uint64_t bits = atomic_load_explicit(&mapping->header->weight_bits, memory_order_relaxed);
   memcpy(&average.weight, &bits, sizeof bits);
@@ -164,100 +174,207 @@ static inline void write_record(struct split_self *self, uint32_t cpu, uint32_t 
   split_record_unlock(record);
 }
 
-/* The section at `position` is over since `now`. */
-__attribute__((always_inline)) static inline void end_section(struct split_self *self,
-                                                              uint32_t position, uint64_t now) {
+/* How many sections ended on the CPU before this one. A thread that is preempted between load and store loses some: it is no
+ * statistic, only a measure of how busy we are. */
+static inline uint64_t sections_on(const struct split_mapping *mapping, uint32_t cpu) {
+  return atomic_load_explicit(&mapping->cpus[cpu].sections, memory_order_relaxed);
+}
+
+static inline bool traces_next(const struct split_mapping *mapping, uint32_t cpu) {
+  const uint32_t every = atomic_load_explicit(&mapping->header->trace_every, memory_order_relaxed);
+  return __builtin_expect(every != 0, 0) && (sections_on(mapping, cpu) + 1) % every == 0;
+}
+
+/* It is the latest on its CPU. */
+static inline void note_last(const struct split_mapping *mapping, uint32_t cpu,
+                             const struct split_open *open, uint64_t now) {
+  struct split_last *last = &mapping->last[cpu];
+  const uint64_t class =
+      atomic_load_explicit(&mapping->decisions[open->code].class_, memory_order_relaxed);
+  atomic_store_explicit(&last->who, app_part(mapping) | class << 24 | open->code,
+                        memory_order_relaxed);
+  atomic_store_explicit(&last->ended_tsc, now, memory_order_relaxed);
+  atomic_store_explicit(&mapping->cpus[cpu].sections, sections_on(mapping, cpu) + 1,
+                        memory_order_relaxed);
+  if (__builtin_expect(open->related_code != 0, 0))
+    split_kind_related(mapping, open->code, open->related_app, open->related_code);
+}
+
+static inline uint64_t elapsed_of(const struct split_open *open, uint64_t now) {
+  const uint64_t elapsed = now - open->started - open->excluded;
+  return (int64_t)elapsed < 0 ? 0 : elapsed;
+}
+
+/* Any section at all: disturbed, placed, measured by more than its time, traced. */
+__attribute__((noinline)) static void end_special(struct split_self *self, uint32_t position,
+                                                  uint64_t now) {
+  const int before = errno;
   struct split_mapping *mapping = self->mapping;
   struct split_open *open = &self->open[self->order[position]];
   split_preempt_look(&self->preempt);
-  uint32_t cpu = split_preempt_cpu(&self->preempt);
-  bool known = self->preempt.area && self->preempt.unknown == open->unknown;
-  uint64_t elapsed = now - open->started - open->excluded;
+  const uint32_t cpu = split_preempt_cpu(&self->preempt);
   struct split_sample sample = {
-      .elapsed = (int64_t)elapsed < 0 ? 0 : elapsed,
+      .elapsed = elapsed_of(open, now),
       .nested = open->nested,
       .preempted = self->preempt.interruptions != open->interruptions,
       .migrated = cpu != open->cpu,
   };
   sample.cycles = sample.elapsed;
-  sample.exact = known && !sample.preempted && !sample.migrated;
-  if (__builtin_expect(open->flags & SPLIT_OPEN_SPECIAL, 0)) {
-    int before = errno;
-    struct split_sample special = sample; /* a copy, so that the plain one stays in registers */
-    split_sample_end(self, open, &special);
-    sample = special;
-    errno = before;
-  }
+  sample.exact = self->preempt.area && self->preempt.unknown == open->unknown &&
+                 !sample.preempted && !sample.migrated;
+  if (open->flags & SPLIT_OPEN_SPECIAL) split_sample_end(self, open, &sample);
   sample.after = sample.migrated ? SPLIT_AFTERS : after_of(mapping, open->previous, open->code);
-  bool nested = position > 0;
-  if (nested) self->open[self->order[position - 1]].nested += sample.elapsed;
-  if (cpu < mapping->cpu_count &&
-      atomic_load_explicit(&mapping->header->collect, memory_order_relaxed)) {
-    write_record(self, cpu, open->code, &sample);
-    struct split_last *last = &mapping->last[cpu];
-    uint64_t class =
-        atomic_load_explicit(&mapping->decisions[open->code].class_, memory_order_relaxed);
-    atomic_store_explicit(&last->who, app_part(mapping) | class << 24 | open->code,
-                          memory_order_relaxed);
-    atomic_store_explicit(&last->ended_tsc, now, memory_order_relaxed);
-    struct split_cpu *line = &mapping->cpus[cpu];
-    /* A thread that is preempted between the two loses some: it is no statistic, only a measure of how busy we are. */
-    uint64_t sections = atomic_load_explicit(&line->sections, memory_order_relaxed) + 1;
-    atomic_store_explicit(&line->sections, sections, memory_order_relaxed);
-    uint32_t every = atomic_load_explicit(&mapping->header->trace_every, memory_order_relaxed);
-    if (every && sections % every == 0) write_trace(mapping, cpu, open, &sample, now, nested);
-    if (open->related_code)
-      split_kind_related(mapping, open->code, open->related_app, open->related_code);
+  if (position > 0) self->open[self->order[position - 1]].nested += sample.elapsed;
+  if (cpu < mapping->cpu_count && collecting(mapping)) {
+    struct split_record *record = lock_record(self, cpu, open->code);
+    if (record)
+      write_record(mapping, record, &sample);
+    else
+      count_one(&mapping->header->contended);
+    if (traces_next(mapping, cpu))
+      split_trace_write(mapping, cpu, open, &sample, now, position > 0);
+    note_last(mapping, cpu, open, now);
   }
-  if (open->flags & SPLIT_OPEN_PLACED) {
-    int before = errno;
-    split_unplace_section(self, open);
-    errno = before;
-  }
+  if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
   remove_open(self, position);
-  if (self->count) split_preempt_arm(&self->preempt);
+  errno = before;
 }
 
-static bool collecting(const struct split_mapping *mapping) {
-  return atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
+/* The section at `position` is over since `now`. Most sections are the innermost, plain and undisturbed: for them, what there is to
+ * do is here, without a call, and nothing is changed before that is sure. */
+__attribute__((always_inline)) static inline void end_section(struct split_self *self,
+                                                              uint32_t position, uint64_t now,
+                                                              uint32_t handle) {
+  struct split_mapping *mapping = self->mapping;
+  const uint32_t slot = self->order[position];
+  const struct split_open *open = &self->open[slot];
+  const uint32_t cpu = open->cpu;
+  struct split_record *record = open->record;
+  if (__builtin_expect(position != self->count - 1 || !record ||
+                           (open->flags & (SPLIT_OPEN_SPECIAL | SPLIT_OPEN_PLACED)) != 0 ||
+                           self->preempt.interruptions != open->interruptions ||
+                           self->preempt.unknown != open->unknown ||
+                           !split_preempt_undisturbed(&self->preempt, cpu) ||
+                           !collecting(mapping) || traces_next(mapping, cpu),
+                       0)) {
+    end_special(self, position, now);
+    return;
+  }
+  if (__builtin_expect(!split_record_lock(record, self->tid), 0)) {
+    end_special(self, position, now);
+    return;
+  }
+  const uint64_t elapsed = elapsed_of(open, now);
+  const struct split_sample sample = {
+      .elapsed = elapsed,
+      .cycles = elapsed,
+      .nested = open->nested,
+      .exact = true,
+      .after = after_of(mapping, open->previous, open->code),
+  };
+  write_record(mapping, record, &sample);
+  note_last(mapping, cpu, open, now);
+  self->count = position;
+  if (position > 0) self->open[self->order[position - 1]].nested += elapsed;
+  close_open(self, slot, handle);
+}
+
+/* Is everything ready for a section, as it is for all but the first of a thread? */
+static inline bool ready(const struct split_mapping *mapping, const struct split_self *self) {
+  return mapping && self && self->mapping == mapping && collecting(mapping) && has_room(self);
+}
+
+__attribute__((noinline)) static split_code_id start_unusual(split_code_id related, const void *key,
+                                                             size_t length) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  if (!mapping) return SPLIT_CODE_NONE;
+  struct split_self *self = split_self_ready(mapping);
+  if (!self) return SPLIT_CODE_NONE;
+  if (self->unopened != 0 || self->stacked == SPLIT_DEPTH) {
+    self->unopened++;
+    return SPLIT_CODE_NONE;
+  }
+  if (!collecting(mapping)) {
+    if (self->stacked) self->unopened++; /* else split_end finds nothing open anyway */
+    return SPLIT_CODE_NONE;
+  }
+  make_room(self);
+  uint32_t code = split_kind_of_key(mapping, key, length);
+  return begin(self, take_open(self, code, related, 0), code);
+}
+
+/* What most sections need, and no call: registers need not be saved for it. */
+__attribute__((always_inline)) static inline split_code_id start(struct split_mapping *mapping,
+                                                                 split_code_id related,
+                                                                 const void *key, size_t length) {
+  struct split_self *self = split_self_here;
+  uint32_t code;
+  if (__builtin_expect(!ready(mapping, self) || self->unopened != 0 ||
+                           self->stacked == SPLIT_DEPTH ||
+                           !split_kind_at_home(mapping, key, length, &code),
+                       0)) {
+    return start_unusual(related, key, length);
+  }
+  return begin(self, take_open(self, code, related, 0), code);
+}
+
+__attribute__((noinline)) static split_code_id start_text(split_code_id related, const char *key) {
+  size_t length = strnlen(key, SPLIT_KEY_LENGTH);
+  return start(split_mapping_in_use(), related, key, length);
 }
 
 split_code_id split_start(split_code_id related, const void *key) {
   struct split_mapping *mapping = split_mapping_in_use();
   if (__builtin_expect(!mapping, 0)) return SPLIT_CODE_NONE;
-  struct split_self *self = split_self_ready(mapping);
-  if (!self) return SPLIT_CODE_NONE;
-  if (__builtin_expect(self->unopened != 0 || self->stacked == SPLIT_DEPTH, 0)) {
-    self->unopened++;
-    return SPLIT_CODE_NONE;
+  if (key && mapping->key_type != SPLIT_KEY_NUMBER) return start_text(related, key);
+  return start(mapping, related, key, sizeof(uint64_t));
+}
+
+/* Handles may lie over the latest that was started. */
+__attribute__((noinline)) static void end_below(struct split_self *self, uint64_t now) {
+  for (uint32_t i = self->count; i-- > 0;) {
+    if (self->open[self->order[i]].flags & SPLIT_OPEN_HANDLE) continue;
+    end_special(self, i, now);
+    return;
   }
-  if (__builtin_expect(!collecting(mapping), 0)) {
-    if (self->stacked) self->unopened++; /* else split_end finds nothing open anyway */
-    return SPLIT_CODE_NONE;
-  }
-  size_t length = 0;
-  if (key)
-    length =
-        mapping->key_type == SPLIT_KEY_NUMBER ? sizeof(uint64_t) : strnlen(key, SPLIT_KEY_LENGTH);
-  uint32_t code = split_kind_of_key(mapping, key, length);
-  self->stacked++;
-  open_section(self, code, related, 0);
-  return code;
 }
 
 void split_end(void) {
   uint64_t now = split_cycles();
   struct split_self *self = split_self_here;
   if (!self || self->mapping != split_mapping_in_use()) return;
-  if (self->unopened) {
+  if (__builtin_expect(self->unopened != 0, 0)) {
     self->unopened--;
     return;
   }
-  for (uint32_t i = self->count; i-- > 0;) {
-    if (self->open[self->order[i]].flags & SPLIT_OPEN_HANDLE) continue;
-    end_section(self, i, now);
+  if (self->count == 0) return;
+  if (__builtin_expect(self->open[self->order[self->count - 1]].flags & SPLIT_OPEN_HANDLE, 0)) {
+    end_below(self, now);
     return;
   }
+  end_section(self, self->count - 1, now, 0);
+}
+
+/* The section is `self`'s, about to begin. */
+static inline split_code_id begin_handle(struct split_handle *handle, struct split_self *self,
+                                         uint32_t code, uint32_t related) {
+  struct split_open *open = take_open(self, code, related, SPLIT_OPEN_HANDLE);
+  handle->self = self;
+  handle->serial = self->last_serial;
+  handle->slot = (uint32_t)(open - self->open);
+  handle->magic = HANDLE_MAGIC;
+  return begin(self, open, code);
+}
+
+__attribute__((noinline)) static split_code_id begin_unusual(struct split_handle *handle,
+                                                             split_code_id related, const void *key,
+                                                             size_t length) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  if (!mapping || !collecting(mapping)) return SPLIT_CODE_NONE;
+  struct split_self *self = split_self_ready(mapping);
+  if (!self) return SPLIT_CODE_NONE;
+  make_room(self);
+  return begin_handle(handle, self, split_kind_of_key(mapping, key, length), related);
 }
 
 split_code_id split_begin(split_section *section, split_code_id related, const void *key,
@@ -265,16 +382,13 @@ split_code_id split_begin(split_section *section, split_code_id related, const v
   struct split_handle *handle = (struct split_handle *)section->private_;
   handle->magic = 0;
   struct split_mapping *mapping = split_mapping_in_use();
-  if (!mapping || !collecting(mapping)) return SPLIT_CODE_NONE;
-  struct split_self *self = split_self_ready(mapping);
-  if (!self) return SPLIT_CODE_NONE;
-  uint32_t code = split_kind_of_key(mapping, key, length);
-  struct split_open *open = open_section(self, code, related, SPLIT_OPEN_HANDLE);
-  handle->self = self;
-  handle->serial = self->last_serial;
-  handle->slot = (uint32_t)(open - self->open);
-  handle->magic = HANDLE_MAGIC;
-  return code;
+  struct split_self *self = split_self_here;
+  uint32_t code;
+  if (__builtin_expect(!ready(mapping, self) || !split_kind_at_home(mapping, key, length, &code),
+                       0)) {
+    return begin_unusual(handle, related, key, length);
+  }
+  return begin_handle(handle, self, code, related);
 }
 
 /* The handle's open section, if it is this thread's and still open: its position; else -1. */
@@ -318,7 +432,7 @@ void split_finish(split_section *section) {
   struct split_handle *handle = (struct split_handle *)section->private_;
   int position = position_of(handle);
   if (position >= 0)
-    end_section(split_self_here, (uint32_t)position, now);
+    end_section(split_self_here, (uint32_t)position, now, SPLIT_OPEN_HANDLE);
   else
     abandon(handle);
   handle->magic = 0;

@@ -53,6 +53,25 @@ static void nothing_stays_announced(void **state) {
   assert_true(split_self_here->preempt.area->announced == 0);
 }
 
+/* What was interrupted stays so, whatever becomes of the sections within. */
+static void an_outer_section_hears_of_it_when_an_inner_one_is_cancelled(void **state) {
+  (void)state;
+  if (!split_process.rseq_works) skip();
+  uint32_t code = 0;
+  for (int i = 0; i < 10; i++) {
+    split_section outer, inner;
+    code = split_begin(&outer, 0, "outer", 5);
+    split_begin(&inner, 0, "inner", 5);
+    pause_ms(1);
+    split_cancel(&inner);
+    split_finish(&outer);
+  }
+  struct total total = total_of(code);
+  assert_int_equal(total.count, 10);
+  assert_int_equal(total.preempted, 10);
+  assert_int_equal(total.exact, 0);
+}
+
 /* Another user of rseq announced its own sequence meanwhile: nobody knows, and the cycles are not used. */
 static void another_user_of_rseq(void **state) {
   (void)state;
@@ -176,6 +195,7 @@ int main(int count, char **words) {
       IN(sleeping_in_a_section_is_seen),
       IN(the_kernel_agrees),
       IN(nothing_stays_announced),
+      IN(an_outer_section_hears_of_it_when_an_inner_one_is_cancelled),
       IN(another_user_of_rseq),
       IN(the_cpu_clock_is_exact_even_so),
       IN(late_keys_are_measured_as_code_0_wants),
