@@ -15,6 +15,22 @@ CREATE FUNCTION ccopt_stats_reset() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 REVOKE ALL ON FUNCTION ccopt_stats_reset() FROM PUBLIC;
 
+-- What statements took whose plans have nodes of ours, beside PostgreSQL's own plan: docs/plan.md.
+CREATE FUNCTION ccopt_shapes(
+    OUT shape text, OUT query_id bigint, OUT state text, OUT ratio double precision, OUT pairs integer,
+    OUT runs bigint, OUT ms double precision, OUT stock_runs bigint, OUT stock_ms double precision,
+    OUT stock_predicted_ms double precision, OUT query text, OUT scope text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'ccopt_shapes_list' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+CREATE VIEW ccopt_shapes AS SELECT * FROM ccopt_shapes();
+GRANT SELECT ON ccopt_shapes TO PUBLIC;
+
+-- Forgets all that is known of this database's; returns how many there were.
+CREATE FUNCTION ccopt_shapes_reset() RETURNS integer
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+REVOKE ALL ON FUNCTION ccopt_shapes_reset() FROM PUBLIC;
+
 -- What ccopt_calibrate() measured, by machine and server: a copy of the database elsewhere does not take it over.
 -- The library reads the first five columns by their order (src/costs_in_force.c).
 CREATE TABLE calibration (

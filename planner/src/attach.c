@@ -17,6 +17,7 @@
 #include "key_sort.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+#include "shapes.h"
 
 static ExecutorStart_hook_type previous_executor_start = NULL;
 
@@ -125,6 +126,7 @@ static void executor_start(QueryDesc *query, int eflags) {
   else
     standard_ExecutorStart(query, eflags);
   if (ccopt_enabled && query->planstate) attach_below(query->planstate, NULL);
+  shapes_started(query, eflags);
 }
 
 void attach_register(void) {

@@ -16,6 +16,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "optimizer/cost.h"
+#include "shapes.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -230,6 +231,8 @@ Datum ccopt_calibrate(PG_FUNCTION_ARGS) {
   AtEOXact_GUC(true, settings);
   /* Rows alone do not tell other sessions. */
   CacheInvalidateRelcacheByRelid(table);
+  /* What lost by the old costs may not be planned by the new ones. */
+  shapes_forget();
 
   warn_of_missing(&times);
   PG_RETURN_TEXT_P(cstring_to_text(

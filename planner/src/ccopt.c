@@ -13,6 +13,9 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/paths.h"
+#include "reasons.h"
+#include "shape_memory.h"
+#include "shapes.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
@@ -36,6 +39,10 @@ static const struct config_enum_entry buffer_settings[] = {{"off", BUFFER_OFF, f
                                                            {NULL, 0, false}};
 static const struct config_enum_entry buffer_modes[] = {
     {"ring", BUFFER_RING, false}, {"copy", BUFFER_COPY, false}, {NULL, 0, false}};
+static const struct config_enum_entry shapes_settings[] = {{"off", SHAPES_OFF, false},
+                                                           {"suspects", SHAPES_SUSPECTS, false},
+                                                           {"every", SHAPES_EVERY, false},
+                                                           {NULL, 0, false}};
 
 static planner_hook_type previous_planner = NULL;
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
@@ -93,10 +100,13 @@ static bool is_worth_passes(const PlannedStmt *plan) {
 static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
                                    ParamListInfo bound_params) {
   PlannedStmt *plan;
+  Planning planning;
+  ShapePlanning shape;
   const char *outer_refusal = planning_refusal;
 
   planning_refusal = cursor_refusal(parse, cursor_options);
-  reasons_begin();
+  shapes_begin(&shape, parse);
+  reasons_begin(&planning);
   PG_TRY();
   {
     plan = previous_planner ? previous_planner(parse, query_string, cursor_options, bound_params)
@@ -104,6 +114,8 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
     if (ccopt_enabled && planning_refusal == NULL && is_worth_passes(plan)) {
       if (ccopt_buffer != BUFFER_OFF) buffers_insert(plan, cursor_options);
       if (ccopt_enable_adaptive_join) adaptive_joins_insert(plan, cursor_options);
+      plan =
+          shapes_choose(&shape, plan, previous_planner, query_string, cursor_options, bound_params);
     }
     reasons_end(plan);
   }
@@ -168,6 +180,11 @@ static void define_settings(void) {
   DefineCustomIntVariable("ccopt.buffer_rows", "Rows that a buffer holds; 0 lets the rule decide.",
                           NULL, &ccopt_buffer_rows, 0, 0, 1000000, PGC_USERSET, GUC_EXPLAIN, NULL,
                           NULL, NULL);
+  DefineCustomEnumVariable(
+      "ccopt.shapes", "Which plans are compared with PostgreSQL's own when they come again.",
+      "suspects: those that take longer than PostgreSQL's was predicted to; every: others too, for "
+      "little of the time; off: none, and nothing that was found holds.",
+      &ccopt_shapes, SHAPES_SUSPECTS, shapes_settings, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
   DefineCustomBoolVariable("ccopt.force",
                            "Takes batch paths wherever they are legal, whatever they cost.",
                            "For tests: answers must be the same.", &ccopt_force, false, PGC_USERSET,
@@ -189,6 +206,7 @@ void _PG_init(void) {
   adaptive_join_register();
   costs_register();
   stats_register();
+  shape_memory_register();
   explain_register();
   /* After all registered their own: a misspelled ccopt.* in the configuration is told now. */
   MarkGUCPrefixReserved("ccopt");

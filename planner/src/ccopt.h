@@ -53,12 +53,6 @@ extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must ha
  */
 extern void note_refusal(PlannerInfo *root, RelOptInfo *rel, const char *node, const char *reason);
 
-/* Around each top-level planning; they nest. `end` throws if the plan does not meet ccopt.require. */
-extern void reasons_begin(void);
-extern void reasons_end(PlannedStmt *plan);
-/* Planning failed: forget the innermost. */
-extern void reasons_abandon(void);
-
 /*
  * Why the whole statement being planned is left alone, or NULL. Only in planner hooks. The rules:
  * SELECT without row marks and data-modifying CTEs only (EvalPlanQual expects core's nodes); no

@@ -29,8 +29,7 @@ double memory_ns(const double probe[PROBES], double bytes) {
   return probe[below] + (position - below) * (probe[below + 1] - probe[below]) - probe[0];
 }
 
-/* What one of core's units of processor cost takes in ns: the user may have scaled them. */
-static double ns_per_unit(const CostConstants *constants) {
+double ns_per_unit(const CostConstants *constants) {
   return constants->ns_per_unit * DEFAULT_CPU_TUPLE_COST / Max(cpu_tuple_cost, 1e-6);
 }
 

@@ -57,6 +57,9 @@ typedef struct CostConstants {
  */
 extern const CostConstants *cost_constants(void);
 
+/* What one of core's units of processor cost takes in ns: the user may have scaled them. */
+extern double ns_per_unit(const CostConstants *constants);
+
 /*
  * Cost of a BatchScan over `rel` in the planner's units: `walked` attributes (up to the last one
  * needed), quals run on batches (and those of text among them), decimals decoded per row, quals

@@ -34,6 +34,11 @@ extern const char *server_version_name(void);
 /* ccopt.calibration, if it is there and the extension's own; else InvalidOid. */
 extern Oid calibration_table(void);
 
+/* Core's plan: as `planner`, NULL for core's, makes it with ccopt.enabled off. It is on. */
+extern PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse,
+                                    const char *query_string, int cursor_options,
+                                    ParamListInfo bound_params);
+
 /* Before ccopt.c puts its own hook in place, which then calls this one. */
 extern void costs_second_opinion_register(void);
 

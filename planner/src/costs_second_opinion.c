@@ -131,13 +131,16 @@ static PlannedStmt *plan_by_previous(Query *parse, const char *query_string, int
                           : standard_planner(parse, query_string, cursor_options, bound_params);
 }
 
-static PlannedStmt *plan_without_us(Query *parse, const char *query_string, int cursor_options,
-                                    ParamListInfo bound_params) {
+PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse, const char *query_string,
+                             int cursor_options, ParamListInfo bound_params) {
   PlannedStmt *plan;
 
   ccopt_enabled = false;
   PG_TRY();
-  { plan = plan_by_previous(parse, query_string, cursor_options, bound_params); }
+  {
+    plan = planner ? planner(parse, query_string, cursor_options, bound_params)
+                   : standard_planner(parse, query_string, cursor_options, bound_params);
+  }
   PG_FINALLY();
   { ccopt_enabled = true; }
   PG_END_TRY();
@@ -161,7 +164,7 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   uses = index_uses(ours);
   if (!OidIsValid(leaned_on(uses, NIL))) return ours;
 
-  core = plan_without_us(copy, query_string, cursor_options, bound_params);
+  core = plan_without_us(previous_planner, copy, query_string, cursor_options, bound_params);
   index = leaned_on(uses, index_uses(core));
   if (!OidIsValid(index) ||
       ours->planTree->total_cost * cost_constants()->margin < core->planTree->total_cost)

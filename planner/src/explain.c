@@ -2,6 +2,7 @@
  * EXPLAIN's lines on what was refused, below the plan:
  *
  *     ccopt: orders: BatchScan not used: fewer than 64 pages
+ *     ccopt: shape pinned to stock: 1.20x over n=12
  *
  * A plain EXPLAIN has them where the plan still has the node of core's that ours would have
  * replaced: a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds
@@ -42,35 +43,36 @@ static List *concise(const List *refusals) {
   return kept;
 }
 
-static void print_refusals(List *refusals, ExplainState *es) {
-  bool opened = false;
+static void print_as_text(const char *remark, List *refusals, ExplainState *es) {
   ListCell *cell;
 
-  if (!es->verbose) refusals = concise(refusals);
+  if (remark) appendStringInfo(es->str, "ccopt: %s\n", remark);
+  foreach (cell, refusals) {
+    const Refusal *refusal = lfirst(cell);
+    appendStringInfo(es->str, "ccopt: %s: %s not used: %s\n",
+                     refusal->relation ? refusal->relation : "statement", refusal->node,
+                     refusal->reason);
+  }
+}
+
+static void print_as_group(const char *remark, List *refusals, ExplainState *es) {
+  ListCell *cell;
+
+  if (remark == NULL && refusals == NIL) return;
+  ExplainOpenGroup("ccopt", NULL, true, es);
+  if (remark) ExplainPropertyText("Statement", remark, es);
+  if (refusals != NIL) ExplainOpenGroup("Not-Used", "ccopt", false, es);
   foreach (cell, refusals) {
     const Refusal *refusal = lfirst(cell);
 
-    if (es->format == EXPLAIN_FORMAT_TEXT) {
-      appendStringInfo(es->str, "ccopt: %s: %s not used: %s\n",
-                       refusal->relation ? refusal->relation : "statement", refusal->node,
-                       refusal->reason);
-      continue;
-    }
-    if (!opened) {
-      ExplainOpenGroup("ccopt", NULL, true, es);
-      ExplainOpenGroup("Not-Used", "ccopt", false, es);
-      opened = true;
-    }
     ExplainOpenGroup("Refusal", NULL, true, es);
     ExplainPropertyText("Node", refusal->node, es);
     if (refusal->relation) ExplainPropertyText("Relation", refusal->relation, es);
     ExplainPropertyText("Reason", refusal->reason, es);
     ExplainCloseGroup("Refusal", NULL, true, es);
   }
-  if (opened) {
-    ExplainCloseGroup("Not-Used", "ccopt", false, es);
-    ExplainCloseGroup("ccopt", NULL, true, es);
-  }
+  if (refusals != NIL) ExplainCloseGroup("Not-Used", "ccopt", false, es);
+  ExplainCloseGroup("ccopt", NULL, true, es);
 }
 
 #ifdef CCOPT_STANDARD_EXPLAIN
@@ -100,6 +102,7 @@ static void explain_query(Query *query, int cursor_options, IntoClause *into, Ex
                           const char *query_string, ParamListInfo params,
                           QueryEnvironment *environment) {
   ReasonsWatch watch;
+  List *refusals;
 
   reasons_watch(&watch);
   PG_TRY();
@@ -112,7 +115,11 @@ static void explain_query(Query *query, int cursor_options, IntoClause *into, Ex
   PG_FINALLY();
   { reasons_unwatch(&watch); }
   PG_END_TRY();
-  print_refusals(watch.refusals, es);
+  refusals = es->verbose ? watch.refusals : concise(watch.refusals);
+  if (es->format == EXPLAIN_FORMAT_TEXT)
+    print_as_text(watch.remark, refusals, es);
+  else
+    print_as_group(watch.remark, refusals, es);
 }
 
 void explain_register(void) {

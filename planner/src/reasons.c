@@ -24,15 +24,6 @@ typedef struct Note {
   bool small;
 } Note;
 
-/* One planning; they nest when a function is evaluated while planning. */
-typedef struct Planning {
-  struct Planning *outer;
-  MemoryContext parent;
-  MemoryContext context; /* NULL until the first note */
-  bool wanted;
-  List *notes; /* of Note */
-} Planning;
-
 static Planning *current = NULL;
 static int level = 0;
 static ReasonsWatch *watching = NULL;
@@ -275,16 +266,24 @@ static void check_required(PlannedStmt *statement, List *refusals) {
 
 /* ---- one planning ---- */
 
-void reasons_begin(void) {
-  Planning *planning = palloc0(sizeof(*planning));
+bool reasons_are_watched(void) {
+  return watching != NULL && !watching->done && watching->level == level;
+}
 
+void reasons_begin(Planning *planning) {
   planning->outer = current;
   planning->parent = CurrentMemoryContext;
+  planning->context = NULL;
+  planning->notes = NIL;
+  planning->remark = NULL;
   level++;
   /* Functions that are evaluated while planning are not what the user asked about. */
-  planning->wanted = (level == 1 && requires_nodes()) ||
-                     (watching != NULL && !watching->done && watching->level == level);
+  planning->wanted = (level == 1 && requires_nodes()) || reasons_are_watched();
   current = planning;
+}
+
+void reasons_remark(const char *remark) {
+  if (current) current->remark = remark;
 }
 
 void reasons_abandon(void) {
@@ -294,7 +293,6 @@ void reasons_abandon(void) {
   current = planning->outer;
   level--;
   if (planning->context) MemoryContextDelete(planning->context);
-  pfree(planning);
 }
 
 static void hand_over(ReasonsWatch *watch, List *refusals) {
@@ -310,6 +308,7 @@ static void hand_over(ReasonsWatch *watch, List *refusals) {
     copy->reason = pstrdup(from->reason);
     watch->refusals = lappend(watch->refusals, copy);
   }
+  if (current->remark) watch->remark = pstrdup(current->remark);
   watch->done = true;
   MemoryContextSwitchTo(outer);
 }
@@ -320,8 +319,7 @@ void reasons_end(PlannedStmt *plan) {
 
     /* Before anything is given back: if it throws, reasons_abandon() does that. */
     if (level == 1 && requires_nodes() && reads_table(plan)) check_required(plan, refusals);
-    if (watching != NULL && !watching->done && watching->level == level)
-      hand_over(watching, refusals);
+    if (reasons_are_watched()) hand_over(watching, refusals);
     list_free(refusals);
   }
   reasons_abandon();

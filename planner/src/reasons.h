@@ -24,8 +24,30 @@ typedef struct ReasonsWatch {
   int level;
   bool done;
   List *refusals; /* of Refusal */
+  char *remark;   /* on the whole statement, or NULL */
   struct ReasonsWatch *outer;
 } ReasonsWatch;
+
+/* One planning; they nest when a function is evaluated while planning. The caller has it on its stack. */
+typedef struct Planning {
+  struct Planning *outer;
+  MemoryContext parent;
+  MemoryContext context; /* NULL until the first note */
+  bool wanted;
+  List *notes; /* of Note */
+  const char *remark;
+} Planning;
+
+/* Around each planning. `end` throws if the plan does not meet ccopt.require. */
+extern void reasons_begin(Planning *planning);
+extern void reasons_end(PlannedStmt *plan);
+/* Planning failed: forget the innermost. */
+extern void reasons_abandon(void);
+
+/* EXPLAIN asks for the plan that is being made. */
+extern bool reasons_are_watched(void);
+/* A line for EXPLAIN on the whole statement; of several the last. */
+extern void reasons_remark(const char *remark);
 
 extern void reasons_watch(ReasonsWatch *watch);
 extern void reasons_unwatch(ReasonsWatch *watch);

@@ -21,10 +21,19 @@ show ccopt.force;
 show search_path;
 
 -- Once more replaces.
+-- What is known of shapes goes by the constants that they were planned by.
+create table calibrate_shape as select i as k, repeat('x', 50) as filler from generate_series(1, 20000) i;
+vacuum analyze calibrate_shape;
+set ccopt.shapes = suspects;
+select count(*) from calibrate_shape where k < 10;
+select count(*) from ccopt.ccopt_shapes where query ~ 'calibrate_shape';
 create temp table before as select name, measured_at from ccopt.calibration;
 select ccopt.ccopt_calibrate(1) <> '' as calibrated;
 select count(*) from ccopt.calibration join before using (name) where calibration.measured_at <= before.measured_at;
 select (select count(*) from ccopt.calibration) = (select count(*) from before) as as_many;
+select count(*) from ccopt.ccopt_shapes where query ~ 'calibrate_shape';
+reset ccopt.shapes;
+drop table calibrate_shape;
 
 -- The setting is above it.
 set ccopt.margin = 2.5;

@@ -1,0 +1,144 @@
+/*
+ * When core's plan is tried, and when it is kept.
+ */
+#include "shape_verdict.h"
+
+#include <math.h>
+
+/* Of such a length a trial is neither lost in the cost of planning it, nor an adventure. */
+#define SHORTEST_NS 1e6
+#define LONGEST_NS 10e9
+/* Executions between two trials, at least; after each that changes nothing, twice as many. */
+#define SHORTEST_WAIT 2
+#define LONGEST_WAIT (1 << 16)
+#define WAIT_WHEN_PINNED 8
+/* What trials may take beyond what the standing plan would have, as a share of all its time. */
+#define TRIAL_SHARE (1.0 / 64)
+/* A mean over about so many executions. */
+#define REMEMBERED_RUNS 4
+/* Pairs that a verdict takes, and from how many on old ones lose weight. */
+#define FEWEST_PAIRS 3
+#define MOST_PAIRS 16
+/* So many trials in a row in which ours was not slower release a pinned shape. */
+#define CONTRARY_TRIALS 2
+/* Two times are never known better than this. */
+#define SMALLEST_DEVIATION 0.03
+/* What counts as slower: the promise is "none slower by more than 2 %". */
+#define SLOWER 1.02
+
+/* ---- trials ---- */
+
+void shape_begin(Shape *shape) { shape->wait = SHORTEST_WAIT; }
+
+ShapeWish shape_wish(const Shape *shape, ShapesSetting setting) {
+  const ShapeTimes *standing = &shape->times[shape_standing(shape)];
+  const ShapeTimes *other = &shape->times[shape->pinned ? WAY_OURS : WAY_STOCK];
+  double budget = Max(shape->total_ns * TRIAL_SHARE - shape->regret_ns, 0);
+  double standing_ns;
+
+  if (setting == SHAPES_OFF || shape->since < shape->wait || standing->samples < SHORTEST_WAIT)
+    return WISH_NOTHING;
+  standing_ns = exp(standing->mean);
+  if (standing_ns < SHORTEST_NS || standing_ns > LONGEST_NS) return WISH_NOTHING;
+  if (other->samples > 0)
+    return exp(other->mean) - standing_ns <= budget ? WISH_TRIAL : WISH_NOTHING;
+  if (shape->stock_cost == 0) return WISH_PRICE;
+  /* By the model's own account core's plan would have been faster. */
+  if (shape->predicted_ns <= standing_ns) return WISH_TRIAL;
+  if (setting == SHAPES_SUSPECTS) return WISH_NOTHING;
+  return standing_ns * (shape->stock_cost / shape->our_cost - 1) <= budget ? WISH_TRIAL
+                                                                           : WISH_NOTHING;
+}
+
+void shape_trial_begins(Shape *shape) { shape->since = 0; }
+
+static void forget_pairs(Shape *shape) {
+  shape->pairs = 0;
+  shape->mean = shape->squares = 0;
+}
+
+void shape_priced(Shape *shape, double stock_cost, double ns_per_unit, bool by_wall) {
+  shape->stock_cost = Max(stock_cost, 1e-6);
+  shape->predicted_ns = stock_cost * ns_per_unit;
+  if (by_wall == shape->by_wall) return;
+  /* What was measured so far is of another kind. */
+  shape->by_wall = by_wall;
+  for (int way = 0; way < WAYS; way++) shape->times[way].samples = 0;
+  forget_pairs(shape);
+}
+
+/* ---- verdicts ---- */
+
+double shape_ratio(const Shape *shape) { return exp(shape->mean); }
+
+static void add_pair(Shape *shape, double difference) {
+  double from_mean;
+
+  if (shape->pairs >= MOST_PAIRS) {
+    shape->squares /= 2;
+    shape->pairs /= 2;
+  }
+  shape->pairs++;
+  from_mean = difference - shape->mean;
+  shape->mean += from_mean / shape->pairs;
+  shape->squares += from_mean * (difference - shape->mean);
+  shape->against = difference < 0 ? shape->against + 1 : 0;
+}
+
+/* Ours is slower than this, in all likelihood: three standard errors below the mean for three pairs,
+ * two for many. A shape is looked at again and again, so that less would find something by chance. */
+static double at_least(const Shape *shape) {
+  double deviation = sqrt(shape->squares / (shape->pairs - 1));
+  return shape->mean -
+         (2 + 3.0 / shape->pairs) * Max(deviation, SMALLEST_DEVIATION) / sqrt((double)shape->pairs);
+}
+
+static void turn(Shape *shape, bool pinned) {
+  shape->pinned = pinned;
+  shape->wait = pinned ? WAIT_WHEN_PINNED : SHORTEST_WAIT;
+  shape->since = 0;
+  shape->total_ns = shape->regret_ns = 0;
+  shape->against = 0;
+}
+
+static void judge(Shape *shape) {
+  bool doubtful;
+
+  if (!shape->pinned && shape->pairs >= FEWEST_PAIRS && at_least(shape) > log(SLOWER)) {
+    turn(shape, true);
+    return;
+  }
+  /* Something has changed: the mean of all pairs would take long to tell. */
+  if (shape->pinned && shape->against >= CONTRARY_TRIALS) {
+    turn(shape, false);
+    forget_pairs(shape);
+    return;
+  }
+  doubtful = shape->pinned ? shape->against > 0 : shape->mean > log(SLOWER);
+  shape->wait = doubtful ? SHORTEST_WAIT : Min(2 * shape->wait, LONGEST_WAIT);
+}
+
+static void learn(ShapeTimes *times, double logarithm) {
+  times->samples++;
+  times->mean += (logarithm - times->mean) / Min(times->samples, REMEMBERED_RUNS);
+}
+
+void shape_record(Shape *shape, ShapeWay way, double ns) {
+  ShapeWay standing = shape_standing(shape);
+  double logarithm = log(Max(ns, 1));
+  double standing_mean = shape->times[standing].mean;
+
+  shape->times[way].runs++;
+  /* The first execution finds cold caches; core's first trial then finds warm ones. */
+  if (way == WAY_OURS && shape->times[way].runs == 1) return;
+  learn(&shape->times[way], logarithm);
+  if (way == standing) {
+    shape->total_ns += ns;
+    if (shape->since < LONGEST_WAIT) shape->since++;
+    return;
+  }
+  if (shape->times[standing].samples < SHORTEST_WAIT) return;
+  shape->regret_ns += Max(ns - exp(standing_mean), 0);
+  add_pair(shape, way == WAY_STOCK ? standing_mean - logarithm : logarithm - standing_mean);
+  judge(shape);
+}
