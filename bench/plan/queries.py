@@ -1,6 +1,6 @@
 """The 22 queries of TPC-H at scale 1 by stock PostgreSQL and with the extension, in turn: times and answers."""
 
-from typing import Callable, List
+from typing import Callable, List, Optional
 
 import tpch
 from figure import Bar, Figure
@@ -30,37 +30,52 @@ def _measure(preset: str, playground: Playground, quick: bool, say: Callable[[st
     return _figures(preset, report)
 
 
-def _figures(preset: str, report: dict) -> List[Figure]:
-    failed = [query for query in report["queries"] if query["failure"]]
-    if failed:
-        first = failed[0]["failure"]
-        raise Trouble(f"Q{failed[0]['query']} failed in variant {first['variant']}: {first['reason']}")
+def of_parallel(report: dict) -> List[Figure]:
+    """Figures of a run with workers: the bars are that no answer differs and that no query is slower."""
+    _check(report)
     total = report["totals"][1]
     ratios = {query["query"]: query["variants"][1]["ratio"] for query in report["queries"]}
     worst, _ = total["worst"]
     return [
-        _ratio(f"{preset}: total", total["ratio"], "CPU time of all 22 queries, to stock", 0.50),
-        _ratio(f"{preset}: geometric mean", total["geometric_mean"], "of the 22 ratios to stock", 0.65),
-        _ratio(f"{preset}: worst, Q{worst}", ratios[worst], "the query with the largest ratio to stock", SLOWER),
-        Figure(
-            f"{preset}: queries above {SLOWER}",
-            len(total["slower"]),
-            "",
-            len(ratios),
-            f"queries whose median ratio to stock is above {SLOWER}: {total['slower']}",
-            Bar(0),
-        ),
-        _ratio(f"{preset}: Q1", ratios[1], "CPU time of Q1, to stock", 0.14),
-        Figure(
-            f"{preset}: answers not those of stock",
-            len(total["other_answers"]),
-            "",
-            len(ratios),
-            f"queries whose answer is not stock's, byte for byte, in any run: {total['other_answers']}",
-            Bar(0),
-        ),
+        _ratio("parallel: total", total["ratio"], "wall time of all 22 queries, to stock with workers", None),
+        _ratio("parallel: geometric mean", total["geometric_mean"], "of the 22 ratios to stock with workers", None),
+        _ratio(f"parallel: worst, Q{worst}", ratios[worst], "the query with the largest ratio to stock", None),
+        *_counts("parallel", total, len(ratios)),
     ]
 
 
-def _ratio(name: str, ratio: dict, what: str, bar: float) -> Figure:
-    return Figure(name, ratio["value"], "x", ratio["n"], what, Bar(bar), tpch.interval(ratio), ratio["blocks"])
+def _figures(preset: str, report: dict) -> List[Figure]:
+    _check(report)
+    total = report["totals"][1]
+    ratios = {query["query"]: query["variants"][1]["ratio"] for query in report["queries"]}
+    worst, _ = total["worst"]
+    slower, answers = _counts(preset, total, len(ratios))
+    return [
+        _ratio(f"{preset}: total", total["ratio"], "CPU time of all 22 queries, to stock", 0.50),
+        _ratio(f"{preset}: geometric mean", total["geometric_mean"], "of the 22 ratios to stock", 0.65),
+        _ratio(f"{preset}: worst, Q{worst}", ratios[worst], "the query with the largest ratio to stock", SLOWER),
+        slower,
+        _ratio(f"{preset}: Q1", ratios[1], "CPU time of Q1, to stock", 0.14),
+        answers,
+    ]
+
+
+def _counts(name: str, total: dict, of: int) -> List[Figure]:
+    """How many queries are slower, and how many have another answer."""
+    slower = f"queries whose median ratio to stock is above {SLOWER}: {total['slower']}"
+    answers = f"queries whose answer is not stock's, byte for byte, in any run: {total['other_answers']}"
+    return [
+        Figure(f"{name}: queries above {SLOWER}", len(total["slower"]), "", of, slower, Bar(0)),
+        Figure(f"{name}: answers not those of stock", len(total["other_answers"]), "", of, answers, Bar(0)),
+    ]
+
+
+def _check(report: dict) -> None:
+    failed = [query for query in report["queries"] if query["failure"]]
+    if failed:
+        first = failed[0]["failure"]
+        raise Trouble(f"Q{failed[0]['query']} failed in variant {first['variant']}: {first['reason']}")
+
+
+def _ratio(name: str, ratio: dict, what: str, bar: Optional[float]) -> Figure:
+    return Figure(name, ratio["value"], "x", ratio["n"], what, bar and Bar(bar), tpch.interval(ratio), ratio["blocks"])
