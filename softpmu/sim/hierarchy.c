@@ -86,7 +86,7 @@ INLINE void observe_hit(const struct first_level *level, uint32_t set, uint32_t 
   } else if (place >= level->seen[set] && ++level->seen[set] >= ways) {
     begin_epoch(level, set);
   }
-  if (unlikely(!is_recent(level->cache, (int)place)) && (hm_sim.config.flags & HM_FLAG_CAUSES) != 0)
+  if (unlikely(!is_recent(level->cache, (int)place)) && causes_wanted(level->miss))
     hm_shadow_access(level->shadow, level->cache, line);
 }
 
@@ -365,7 +365,7 @@ static NOINLINE void data_otherwise(uint64_t address, uint64_t site) {
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   hm_heed_other_cores();
   if (known->page == (page | HM_WATCHED) && (address ^ last) < HM_LINE_SIZE &&
-      writes <= hm_pte_writable(&hm_sim.pages, known->pte) && hm_sim.config.set_sampling == 1 &&
+      writes <= hm_pte_writable(&hm_sim.pages, known->pte) &&
       (in_data_filter(address, writes) || hit_watched_line(known, address, writes)))
     return;
   data_the_long_way(address, site);
@@ -376,8 +376,7 @@ void hm_data(uint64_t address, uint64_t site) {
   struct known_page *known = &known_data[page % HM_KNOWN_PAGES];
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   int writable = hm_pte_writable(&hm_sim.pages, known->pte);
-  if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable ||
-               hm_sim.config.set_sampling > 1)) {
+  if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable)) {
     data_otherwise(address, site);
     return;
   }
@@ -386,6 +385,14 @@ void hm_data(uint64_t address, uint64_t site) {
   uint32_t line = physical_line(known->pte, address);
   if (unlikely(!hit_l1(&data_level, set, line))) data_missed(address, site, set, line);
   put_into_data_filters(known, address, writable);
+}
+
+void hm_data_sampled(uint64_t address, uint64_t site) {
+  uint64_t last = address + HM_SITE_SIZE(site) - 1;
+  if (unlikely((address ^ last) >= HM_LINE_SIZE))
+    data_otherwise(address, site);
+  else if ((address & sampling_mask()) == 0) /* of a group, others may be */
+    hm_data(address, site);
 }
 
 void hm_data_every(uint64_t address, uint64_t site) {
@@ -432,8 +439,8 @@ static NOINLINE void fetch_from_unknown_page(uint64_t line_address, uint64_t sit
   count_events(&access);
 }
 
-void hm_fetch(uint64_t line_address, uint64_t site) {
-  uint64_t page = line_address >> HM_PAGE_BITS;
+void hm_fetch(uint64_t site) {
+  uint64_t line_address = HM_FETCHED_LINE(site), page = line_address >> HM_PAGE_BITS;
   struct known_page *known = &known_code[page % HM_KNOWN_PAGES];
   if (unlikely(known->page != page)) {
     fetch_from_unknown_page(line_address, site);

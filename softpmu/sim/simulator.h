@@ -67,6 +67,12 @@ struct hm_sharing {
 #define HM_SITE(ip, size, kind, locked)                                                   \
   (((uint64_t)(ip)&0x7fffffffffffull) | (uint64_t)(size) << 47 | (uint64_t)(kind) << 54 | \
    (uint64_t)(locked) << 57)
+/* The fetch of a line: the one in which the instruction begins, or one behind it. */
+#define HM_FETCH_SITE(ip, line_address)     \
+  (HM_SITE(ip, HM_LINE_SIZE, HM_FETCH, 0) | \
+   (((uint64_t)(line_address) >> HM_LINE_BITS) - ((uint64_t)(ip) >> HM_LINE_BITS)) << 58)
+#define HM_FETCHED_LINE(site) \
+  (((HM_SITE_IP(site) >> HM_LINE_BITS) + ((site) >> 58 & 1)) << HM_LINE_BITS)
 
 /* One access on its way down the hierarchy. */
 struct hm_access {
@@ -263,8 +269,9 @@ uint64_t hm_cycles(void);
 
 /* Called by generated code. */
 void hm_data(uint64_t address, uint64_t site);
-void hm_data_every(uint64_t address, uint64_t site); /* loads or stores are sampled */
-void hm_fetch(uint64_t line_address, uint64_t site);
+void hm_data_sampled(uint64_t address, uint64_t site); /* not all lines are simulated */
+void hm_data_every(uint64_t address, uint64_t site);   /* loads or stores are sampled */
+void hm_fetch(uint64_t site);
 void hm_instruction(uint64_t site);
 void hm_branch(uint64_t taken, uint64_t site);
 void hm_indirect_branch(uint64_t target, uint64_t site);

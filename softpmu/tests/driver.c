@@ -73,16 +73,22 @@ void take_up(const struct hm_simulator *process) {
   hm_enter_core();
 }
 
+/* As the generated code has it. */
+static void data(uint64_t address, uint64_t site) {
+  if (hm_sim.config.set_sampling > 1)
+    hm_data_sampled(address, site);
+  else
+    hm_data(address, site);
+}
+
 void load_sized(uint64_t address, uint32_t size) {
-  hm_data(address, HM_SITE(address, size, HM_LOAD, 0));
+  data(address, HM_SITE(address, size, HM_LOAD, 0));
 }
 
 void load(uint64_t address) { load_sized(address, 8); }
-void store(uint64_t address) { hm_data(address, HM_SITE(address, 8, HM_STORE, 0)); }
+void store(uint64_t address) { data(address, HM_SITE(address, 8, HM_STORE, 0)); }
 
-void fetch(uint64_t line_address) {
-  hm_fetch(line_address, HM_SITE(line_address, HM_LINE_SIZE, HM_FETCH, 0));
-}
+void fetch(uint64_t line_address) { hm_fetch(HM_FETCH_SITE(line_address, line_address)); }
 
 uint64_t events(enum hm_event event) { return hm_sim.counts->events[event]; }
 

@@ -7,11 +7,15 @@
 #include "tool.h"
 
 #include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_vkiscnums.h"
+
+#include "libvex_guest_amd64.h"
 
 #include "host.h"
 #include "state.h"
@@ -26,6 +30,9 @@ extern Bool VG_(translate)(ThreadId tid, Addr address, Bool debugging, Int verbo
 /* The out parameters are UShort in 3.19 and may grow: room for more is given. */
 extern Bool VG_(search_transtab)(Addr *host_code, void *sector, void *entry, Addr guest_address,
                                  Bool update_cache);
+
+/* Where translated code goes when its time slice is over. */
+extern void VG_(disp_cp_evcheck_fail)(void);
 
 extern Bool VG_(ok_to_discard_translations);
 extern void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
@@ -47,6 +54,19 @@ struct hm_header *hm_map_segment(const HChar *path) {
   VG_(close)(fd);
   if (header != NULL && header->segment_size != (uint64_t)status.size) return NULL;
   return header;
+}
+
+/* The scheduler writes it into a thread's state each time before the thread runs. */
+Addr hm_landmark(void) { return (Addr)VG_(fnptr_to_fnentry)(VG_(disp_cp_evcheck_fail)); }
+
+void hm_check_landmark(ThreadId tid) {
+  static Bool checked;
+  Addr written = 0;
+  if (checked) return;
+  VG_(get_shadow_regs_area)
+  (tid, (UChar *)&written, 0, offsetof(VexGuestAMD64State, host_EvC_FAILADDR), sizeof written);
+  tl_assert(written == hm_landmark());
+  checked = True;
 }
 
 void hm_translate_block(ThreadId tid, Addr block) {

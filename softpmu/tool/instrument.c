@@ -5,7 +5,7 @@
  * For each data access, in VEX's intermediate form:
  *
  *     base  = filter[slot of address]             one load
- *     guard = 64 - size < (address - base)        one subtract, one compare
+ *     guard = !((address - base) < 65 - size)     one subtract, one compare
  *     if (guard) hm_data(address, site)           rarely taken
  *
  * The filter holds addresses of lines known to hit (sim/hierarchy.c).  The
@@ -65,6 +65,20 @@ static IRExpr *constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); 
 static IRExpr *binary(struct block *block, IROp operation, IRExpr *left, IRExpr *right,
                       IRType type) {
   return IRExpr_RdTmp(assign(block, type, IRExpr_Binop(operation, left, right)));
+}
+
+/* The address of something of this tool.  As a constant it takes ten bytes of code wherever it
+ * is used.  The guest's state has a word, four bytes away, that points into this tool as well;
+ * the distance to it is part of the instruction that accesses memory (blocks are 3 % shorter). */
+static IRExpr *address_of(struct block *block, const void *object) {
+  IRExpr *word = IRExpr_Get(offsetof(VexGuestAMD64State, host_EvC_FAILADDR), Ity_I64);
+  Long distance = (Long)((Addr)object - hm_landmark());
+  return binary(block, Iop_Add64, IRExpr_RdTmp(assign(block, Ity_I64, word)),
+                constant((ULong)distance), Ity_I64);
+}
+
+static IRExpr *negation(struct block *block, IRExpr *condition) {
+  return IRExpr_RdTmp(assign(block, Ity_I1, IRExpr_Unop(Iop_Not1, condition)));
 }
 
 /* Unwinding starts from the guest's instruction pointer, which VEX does not keep
@@ -239,7 +253,7 @@ static void form_groups(struct block *block) {
 
 static void add_to_counter(struct block *block, uint64_t *counter, ULong amount) {
   if (amount == 0) return;
-  IRExpr *address = constant((ULong)(Addr)counter);
+  IRExpr *address = address_of(block, counter);
   IRTemp old = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, address));
   IRExpr *sum = binary(block, Iop_Add64, IRExpr_RdTmp(old), constant(amount), Ity_I64);
   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, address, sum));
@@ -282,56 +296,79 @@ static Bool every_access_is_reported(const struct access *access) {
          (access->kind != HM_LOAD && sampled(HM_STORES));
 }
 
+/* What the accesses of a group have in common: bytes [low, high) from one base. */
+struct span {
+  IRExpr *address; /* of the first byte */
+  Bool is_constant;
+  Long low, high;
+  Bool writes;
+};
+
+static Addr line_of(Long address) { return (Addr)address & ~(Addr)(HM_LINE_SIZE - 1); }
+
+/* Most lines are not simulated: ask that first, and let hm_data_sampled do the rest.
+ * The last byte may lie on a simulated line though the first does not. */
+static IRExpr *is_on_a_sampled_line(struct block *block, const struct span *span) {
+  ULong mask = ((ULong)hm_sim.config.set_sampling - 1) << HM_LINE_BITS;
+  if (span->is_constant)
+    return (span->low & mask) == 0 || ((span->high - 1) & mask) == 0
+               ? NULL
+               : IRExpr_Const(IRConst_U1(False));
+  IRExpr *line = binary(block, Iop_And64, span->address, constant(mask), Ity_I64);
+  IRExpr *first_in = binary(block, Iop_CmpEQ64, line, constant(0), Ity_I1);
+  if (span->high - span->low <= 8) return first_in;
+  IRExpr *end = binary(block, Iop_Add64, span->address,
+                       constant((ULong)(span->high - span->low - 1)), Ity_I64);
+  IRExpr *last = binary(block, Iop_And64, end, constant(mask), Ity_I64);
+  return binary(block, Iop_Or1, first_in, binary(block, Iop_CmpEQ64, last, constant(0), Ity_I1),
+                Ity_I1);
+}
+
+static IRExpr *is_not_in_filter(struct block *block, const struct span *span) {
+  uint64_t *filter = span->writes ? hm_filter_store : hm_filter_load;
+  if (span->is_constant && line_of(span->low) == line_of(span->high - 1)) {
+    IRExpr *slot = address_of(block, hm_data_slot(filter, (uint64_t)span->low));
+    IRTemp held = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, slot));
+    return binary(block, Iop_CmpNE64, IRExpr_RdTmp(held), constant(line_of(span->low)), Ity_I1);
+  }
+  /* The filter's slot: see hm_data_slot. */
+  IRExpr *shifted =
+      binary(block, Iop_Shr64, span->address, IRExpr_Const(IRConst_U8(HM_FILTER_SHIFT)), Ity_I64);
+  IRExpr *slot = binary(block, Iop_And64, shifted, constant(HM_FILTER_MASK(hm_sim.l1d)), Ity_I64);
+  IRExpr *entry = binary(block, Iop_Add64, slot, constant((ULong)(Addr)filter), Ity_I64);
+  IRTemp line = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
+  IRExpr *distance = binary(block, Iop_Sub64, span->address, IRExpr_RdTmp(line), Ity_I64);
+  /* A constant on the right is part of the compare instruction. */
+  ULong room = HM_LINE_SIZE + 1 - (ULong)(span->high - span->low);
+  return negation(block, binary(block, Iop_CmpLT64U, distance, constant(room), Ity_I1));
+}
+
 /* The guard of a group, computed before its first access. */
 static IRExpr *group_guard(struct block *block, Int first) {
   struct access *head = &block->access[first];
-  Long low = head->offset, high = head->offset + head->size;
-  Bool writes = False;
+  struct span span = {.low = head->offset, .high = head->offset + head->size};
   for (Int i = first; i < block->accesses; i++) {
     struct access *access = &block->access[i];
     if (access->group != head->group) continue;
-    if (access->offset < low) low = access->offset;
-    if (access->offset + access->size > high) high = access->offset + access->size;
-    if (access->kind != HM_LOAD) writes = True;
+    if (access->offset < span.low) span.low = access->offset;
+    if (access->offset + access->size > span.high) span.high = access->offset + access->size;
+    if (access->kind != HM_LOAD) span.writes = True;
     if (every_access_is_reported(access)) return NULL;
   }
-  if (high - low > (Long)HM_LINE_SIZE) return NULL; /* one access, larger than a line */
-
-  IRExpr *address;
-  if (head->base == IRTemp_INVALID)
-    address = constant((ULong)low);
-  else if (low == head->offset)
-    address = head->address;
+  if (span.high - span.low > (Long)HM_LINE_SIZE) return NULL; /* one access, larger than a line */
+  span.is_constant = head->base == IRTemp_INVALID;
+  if (span.is_constant)
+    span.address = constant((ULong)span.low);
+  else if (span.low == head->offset)
+    span.address = head->address;
   else
-    address =
-        binary(block, Iop_Add64, head->address, constant((ULong)(low - head->offset)), Ity_I64);
-
-  ULong sampling = hm_sim.config.set_sampling;
-  if (sampling > 1) {
-    /* Most lines are not simulated: ask that first, and let hm_data do the rest.
-     * The last byte may lie on a simulated line though the first does not. */
-    ULong mask = (sampling - 1) << HM_LINE_BITS;
-    IRExpr *line = binary(block, Iop_And64, address, constant(mask), Ity_I64);
-    if (high - low <= 8 && low == head->offset)
-      return binary(block, Iop_CmpEQ64, line, constant(0), Ity_I1);
-    IRExpr *end = binary(block, Iop_Add64, address, constant((ULong)(high - low - 1)), Ity_I64);
-    IRExpr *last = binary(block, Iop_And64, end, constant(mask), Ity_I64);
-    IRExpr *first_in = binary(block, Iop_CmpEQ64, line, constant(0), Ity_I1);
-    IRExpr *last_in = binary(block, Iop_CmpEQ64, last, constant(0), Ity_I1);
-    return binary(block, Iop_Or1, first_in, last_in, Ity_I1);
-  }
-
-  /* The filter's slot: see hm_data_slot. */
-  ULong table = (ULong)(Addr)(writes ? hm_filter_store : hm_filter_load);
-  IRExpr *shifted =
-      binary(block, Iop_Shr64, address, IRExpr_Const(IRConst_U8(HM_FILTER_SHIFT)), Ity_I64);
-  IRExpr *slot = binary(block, Iop_And64, shifted, constant(HM_FILTER_MASK(hm_sim.l1d)), Ity_I64);
-  IRExpr *entry = binary(block, Iop_Add64, slot, constant(table), Ity_I64);
-  IRTemp line = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
-  IRExpr *distance = binary(block, Iop_Sub64, address, IRExpr_RdTmp(line), Ity_I64);
-  return binary(block, Iop_CmpLT64U, constant(HM_LINE_SIZE - (ULong)(high - low)), distance,
-                Ity_I1);
+    span.address = binary(block, Iop_Add64, head->address,
+                          constant((ULong)(span.low - head->offset)), Ity_I64);
+  return hm_sim.config.set_sampling > 1 ? is_on_a_sampled_line(block, &span)
+                                        : is_not_in_filter(block, &span);
 }
+
+static Bool is_never(const IRExpr *guard) { return guard != NULL && guard->tag == Iex_Const; }
 
 static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
   if (guard == NULL) return condition;
@@ -340,11 +377,17 @@ static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
 }
 
 static void report_access(struct block *block, const struct access *access, IRExpr *guard) {
-  Bool every = every_access_is_reported(access);
   tell_instruction_pointer(block, access->ip);
   IRExpr *site = constant(HM_SITE(access->ip, access->size, access->kind, access->locked));
-  call(block, every ? "hm_data_every" : "hm_data", every ? (void *)hm_data_every : (void *)hm_data,
-       access->address, site, both(block, every ? NULL : guard, access->guard));
+  if (every_access_is_reported(access))
+    call(block, "hm_data_every", hm_data_every, access->address, site, access->guard);
+  else if (is_never(guard))
+    ; /* on a line that is not simulated */
+  else if (hm_sim.config.set_sampling > 1)
+    call(block, "hm_data_sampled", hm_data_sampled, access->address, site,
+         both(block, guard, access->guard));
+  else
+    call(block, "hm_data", hm_data, access->address, site, both(block, guard, access->guard));
   block->loads += access->kind != HM_STORE;
   block->stores += access->kind != HM_LOAD;
 }
@@ -353,12 +396,11 @@ static void report_access(struct block *block, const struct access *access, IREx
 static void report_fetch(struct block *block, Addr line_address, Addr ip) {
   ULong line = line_address >> HM_LINE_BITS;
   if ((line & (hm_sim.config.set_sampling - 1)) != 0) return;
-  ULong entry = (ULong)(Addr)hm_code_slot(line_address);
-  IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant(entry)));
+  IRExpr *entry = address_of(block, hm_code_slot(line_address));
+  IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
   IRExpr *guard = binary(block, Iop_CmpNE64, IRExpr_RdTmp(first), constant(line_address), Ity_I1);
   tell_instruction_pointer(block, ip);
-  call(block, "hm_fetch", hm_fetch, constant(line_address),
-       constant(HM_SITE(ip, HM_LINE_SIZE, HM_FETCH, 0)), guard);
+  call(block, "hm_fetch", hm_fetch, constant(HM_FETCH_SITE(ip, line_address)), NULL, guard);
 }
 
 static void report_instruction(struct block *block, Addr ip, Int length, Addr *last_line) {

@@ -47,6 +47,7 @@ static void place_thread(ThreadId tid, uint32_t cpu) {
 
 static void start_client_code(ThreadId tid, ULong blocks_done) {
   (void)blocks_done;
+  hm_check_landmark(tid);
   hm_set_thread(tid);
   hm_run_on(tid < MOST_THREADS ? core_of_thread[tid] : hm_sim.first_cpu);
   if (!hm_sim.on_core) hm_enter_core();

@@ -18,6 +18,8 @@
 struct hm_header *hm_map_segment(const HChar *path);
 void hm_translate_block(ThreadId tid, Addr block);
 void hm_discard_translations(void);
+Addr hm_landmark(void);               /* an address in this tool that a thread's state holds */
+void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);
 void hm_refuse_io_uring(void);
 
