@@ -10,6 +10,7 @@
  *
  *     plan    adaptive_join_plan.c    which nested loops can be one, what building would cost
  *     run     adaptive_join_exec.c    look up, decide, switch
+ *             adaptive_lookup.c       rows by index
  *             adaptive_table.c        the hash table
  */
 #ifndef CCOPT_ADAPTIVE_JOIN_H
@@ -29,6 +30,8 @@ typedef enum AdaptivePrivate {
   ADAPTIVE_FORCE,      /* Integer: switch at once (ccopt.force) */
   ADAPTIVE_JOIN_QUAL,  /* List: of outer and inner row, as the nested loop had it */
   ADAPTIVE_OTHER_QUAL, /* List */
+  ADAPTIVE_HASH_QUAL,  /* List: what look-ups ask of both rows, for rows of the hash table */
+  ADAPTIVE_SHOWN_QUAL, /* List: the same over the inner table's own columns, for EXPLAIN */
   ADAPTIVE_PARAMS,     /* List of NestLoopParam */
   ADAPTIVE_OUTER_KEYS, /* IntList: attributes of the outer row */
   ADAPTIVE_INNER_KEYS, /* IntList: of the row that the hash table is built of */
@@ -41,6 +44,16 @@ typedef enum AdaptivePrivate {
 } AdaptivePrivate;
 
 extern Node *adaptive_join_create_state(CustomScan *plan);
+
+/* ---- look-ups by index ---- */
+
+typedef struct AdaptiveLookup AdaptiveLookup;
+
+/* NULL if the inner plan has to be run as any other. */
+extern AdaptiveLookup *adaptive_lookup_create(PlanState *inner);
+/* With the parameters as they are now; then its rows, NULL at the end. */
+extern void adaptive_lookup_start(AdaptiveLookup *lookup);
+extern TupleTableSlot *adaptive_lookup_next(AdaptiveLookup *lookup);
 
 /* ---- the hash table ---- */
 

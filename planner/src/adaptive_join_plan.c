@@ -3,11 +3,14 @@
  *
  * Two kinds of inner plans can be replaced by a hash table:
  *
- *     Index Scan, all of whose conditions compare integers of the table with integers of the outer
- *     row; the hash table is built of a scan of the whole table, for which a plan is made
+ *     Index Scan with conditions that compare integers of the table with integers of the outer row:
+ *     the keys; the hash table is built of a scan of the whole table, for which a plan is made
  *
  *     Materialize, and the join's own condition has such a comparison; the hash table is built of
  *     what is materialized
+ *
+ * What else an index scan asks of a row and the outer one (l2.suppkey <> l1.suppkey) is asked of the
+ * rows of the hash table whose keys are equal, when they are found.
  *
  * Building from the table reads rows that core would never have looked at, so that nothing may be
  * computed of them that can fail. What is materialized must have been read to its end.
@@ -42,6 +45,9 @@ typedef struct Candidate {
   NestLoop *join;
   Plan *build; /* NULL: built of the inner plan's own rows */
   List *outer_keys, *inner_keys, *outer_types, *inner_types;
+  Bitmapset *needed; /* attributes of the index scan's row that somebody looks at */
+  List *behind;      /* Var: columns that the hash table's row has behind the index scan's */
+  List *hash_quals, *shown_quals;
   double build_rows;
   double build_ns;
 } Candidate;
@@ -81,16 +87,24 @@ static const Var *var_of(const Node *node, int varno) {
   return fits ? var : NULL;
 }
 
+static bool is_exec_param(const Node *node) {
+  return IsA(node, Param) && ((const Param *)node)->paramkind == PARAM_EXEC;
+}
+
 /* The outer column whose value the nested loop passes by this parameter. */
-static const Var *outer_of(const NestLoop *join, const Node *node) {
+static Var *passed_by(const NestLoop *join, const Node *node) {
   ListCell *cell;
-  if (!IsA(node, Param) || ((const Param *)node)->paramkind != PARAM_EXEC) return NULL;
+  if (!is_exec_param(node)) return NULL;
   foreach (cell, join->nestParams) {
     const NestLoopParam *param = lfirst(cell);
-    if (param->paramno == ((const Param *)node)->paramid)
-      return var_of((Node *)param->paramval, OUTER_VAR);
+    if (param->paramno == ((const Param *)node)->paramid) return param->paramval;
   }
   return NULL;
+}
+
+static const Var *outer_of(const NestLoop *join, const Node *node) {
+  const Var *passed = passed_by(join, node);
+  return passed ? var_of((const Node *)passed, OUTER_VAR) : NULL;
 }
 
 static void add_key(Candidate *candidate, const Var *outer, AttrNumber inner, Oid inner_type) {
@@ -102,7 +116,7 @@ static void add_key(Candidate *candidate, const Var *outer, AttrNumber inner, Oi
 
 static bool has_exec_param(Node *node, void *context) {
   if (node == NULL) return false;
-  if (IsA(node, Param) && ((Param *)node)->paramkind == PARAM_EXEC) return true;
+  if (is_exec_param(node)) return true;
   return expression_tree_walker(node, has_exec_param, context);
 }
 
@@ -133,28 +147,48 @@ static Bitmapset *needed_columns(const NestLoop *join) {
   return needed;
 }
 
+static List *index_scan_columns(const Candidate *candidate) {
+  return candidate->join->join.plan.righttree->targetlist;
+}
+
+/* Where the hash table's row has a column of the table: where the index scan's has it, or behind. */
+static AttrNumber built_column(Candidate *candidate, Var *var) {
+  ListCell *cell;
+  foreach (cell, index_scan_columns(candidate)) {
+    const TargetEntry *entry = lfirst(cell);
+    if (((const Var *)entry->expr)->varattno != var->varattno) continue;
+    candidate->needed = bms_add_member(candidate->needed, entry->resno);
+    return entry->resno;
+  }
+  foreach (cell, candidate->behind)
+    if (((const Var *)lfirst(cell))->varattno == var->varattno)
+      return list_length(index_scan_columns(candidate)) + foreach_current_index(cell) + 1;
+  candidate->behind = lappend(candidate->behind, var);
+  return list_length(index_scan_columns(candidate)) + list_length(candidate->behind);
+}
+
 /*
  * A scan of the whole table that gives what the index scan gives, with NULL for what nobody looks at,
- * and the keys behind it: a BatchScan as its own planning makes one (batch_scan_plan.c): predicates
- * in custom_exprs, nothing in private.
+ * and behind it what keys and conditions need besides: a BatchScan as its own planning makes one
+ * (batch_scan_plan.c): predicates in custom_exprs, nothing in private.
  */
-static Plan *make_build_scan(const IndexScan *inner, const Bitmapset *needed, List *quals,
-                             List *keys) {
+static Plan *make_build_scan(const Candidate *candidate, List *quals) {
+  const IndexScan *inner = (const IndexScan *)candidate->join->join.plan.righttree;
   CustomScan *scan = makeNode(CustomScan);
   Plan *plan = &scan->scan.plan;
   ListCell *cell;
 
   plan->startup_cost = 0;
   plan->total_cost = 0;
-  plan->plan_width = inner->scan.plan.plan_width + 8 * list_length(keys);
+  plan->plan_width = inner->scan.plan.plan_width + 8 * list_length(candidate->behind);
   plan->targetlist = copyObject(inner->scan.plan.targetlist);
   foreach (cell, plan->targetlist) {
     TargetEntry *entry = lfirst(cell);
     const Var *var = (const Var *)entry->expr;
-    if (bms_is_member(entry->resno, needed)) continue;
+    if (bms_is_member(entry->resno, candidate->needed)) continue;
     entry->expr = (Expr *)makeNullConst(var->vartype, var->vartypmod, var->varcollid);
   }
-  foreach (cell, keys) {
+  foreach (cell, candidate->behind) {
     TargetEntry *entry =
         makeTargetEntry(copyObject(lfirst(cell)), list_length(plan->targetlist) + 1, NULL, false);
     plan->targetlist = lappend(plan->targetlist, entry);
@@ -192,10 +226,66 @@ static List *index_predicate(const IndexScan *inner) {
   return predicate;
 }
 
+/* ---- conditions on inner and outer row ---- */
+
+static bool is_bare(Node *node) {
+  while (IsA(node, RelabelType)) node = (Node *)((RelabelType *)node)->arg;
+  return IsA(node, Var) || IsA(node, Const) || IsA(node, Param);
+}
+
+static bool are_bare(List *operands) {
+  ListCell *cell;
+  foreach (cell, operands)
+    if (!is_bare(lfirst(cell))) return false;
+  return true;
+}
+
+static bool computes_operands(Node *node, void *context) {
+  if (node == NULL) return false;
+  if (IsA(node, OpExpr)) return !are_bare(((OpExpr *)node)->args);
+  if (IsA(node, ScalarArrayOpExpr)) return !are_bare(((ScalarArrayOpExpr *)node)->args);
+  return expression_tree_walker(node, computes_operands, context);
+}
+
+typedef struct Crossing {
+  Candidate *candidate;
+  bool shown; /* for EXPLAIN: columns of the inner table stay as they are */
+} Crossing;
+
+/* A condition of the inner plan becomes one of the join. */
+static Node *cross(Node *node, void *argument) {
+  Crossing *crossing = argument;
+  Var *var;
+
+  if (node == NULL) return NULL;
+  var = passed_by(crossing->candidate->join, node);
+  if (var) return (Node *)copyObject(var);
+  if (!IsA(node, Var) || crossing->shown) return expression_tree_mutator(node, cross, argument);
+  var = copyObject((Var *)node);
+  var->varattno = built_column(crossing->candidate, (Var *)node);
+  var->varno = INNER_VAR;
+  return (Node *)var;
+}
+
+/*
+ * Takes a condition that compares with the outer row. Neither may it fail: of rows with equal keys
+ * core looks at those before the first match only, and comes to another one first than the hash table.
+ */
+static bool add_crossing(Candidate *candidate, Node *clause) {
+  Crossing executed = {candidate, false}, shown = {candidate, true};
+
+  if (vector_qual_refusal(clause) != NULL || computes_operands(clause, NULL)) return false;
+  candidate->hash_quals = lappend(candidate->hash_quals, cross(clause, &executed));
+  candidate->shown_quals = lappend(candidate->shown_quals, cross(clause, &shown));
+  return true;
+}
+
+/* ---- matching ---- */
+
 static const char *match_index_scan(Candidate *candidate, const PlannedStmt *statement) {
   const IndexScan *inner = (const IndexScan *)candidate->join->join.plan.righttree;
   const RangeTblEntry *entry = rt_fetch(inner->scan.scanrelid, statement->rtable);
-  List *quals = NIL, *keys = NIL;
+  List *quals = NIL;
   Relation relation;
   bool heap;
   ListCell *cell;
@@ -203,6 +293,7 @@ static const char *match_index_scan(Candidate *candidate, const PlannedStmt *sta
   if (inner->indexorderby != NIL) return "the index orders by distance";
   if (!is_plain_list(inner->scan.plan.targetlist, inner->scan.scanrelid))
     return "the index scan computes";
+  candidate->needed = needed_columns(candidate->join);
   foreach (cell, inner->indexqualorig) {
     Node *clause = lfirst(cell), *left, *right;
     const Var *own = NULL, *outer = NULL;
@@ -211,21 +302,20 @@ static const char *match_index_scan(Candidate *candidate, const PlannedStmt *sta
       outer = outer_of(candidate->join, own ? right : left);
       if (!own) own = var_of(right, inner->scan.scanrelid);
     }
-    if (own && outer) {
-      keys = lappend(keys, (void *)own);
-      add_key(candidate, outer, list_length(inner->scan.plan.targetlist) + list_length(keys),
-              own->vartype);
-    } else if (holds_for_all_rows(clause)) {
+    if (own && outer)
+      add_key(candidate, outer, built_column(candidate, (Var *)own), own->vartype);
+    else if (holds_for_all_rows(clause))
       quals = lappend(quals, clause);
-    } else {
-      return "a condition of the index is none of equal integers";
-    }
+    else if (!add_crossing(candidate, clause))
+      return "a condition of the index can fail";
   }
   foreach (cell, inner->scan.plan.qual) {
-    if (!holds_for_all_rows(lfirst(cell))) return "a condition of the inner table can fail";
-    quals = lappend(quals, lfirst(cell));
+    if (holds_for_all_rows(lfirst(cell)))
+      quals = lappend(quals, lfirst(cell));
+    else if (!add_crossing(candidate, lfirst(cell)))
+      return "a condition of the inner table can fail";
   }
-  if (keys == NIL) return "no equality of integers";
+  if (candidate->outer_keys == NIL) return "no equality of integers";
   foreach (cell, index_predicate(inner)) {
     if (!holds_for_all_rows(lfirst(cell))) return "the condition of the index can fail";
     quals = lappend(quals, lfirst(cell));
@@ -236,7 +326,7 @@ static const char *match_index_scan(Candidate *candidate, const PlannedStmt *sta
   if (heap) price_table(candidate, relation);
   table_close(relation, NoLock);
   if (!heap) return "a table of another access method than heap";
-  candidate->build = make_build_scan(inner, needed_columns(candidate->join), quals, keys);
+  candidate->build = make_build_scan(candidate, quals);
   candidate->build->plan_rows = candidate->build_rows;
   return NULL;
 }
@@ -309,6 +399,8 @@ static List *private_of(const Candidate *candidate) {
                           makeInteger(ccopt_force), join->join.joinqual, join->join.plan.qual);
 
   while (size < (int)lengthof(constants->probe_plain) - 1 && kilobytes > (128 << size)) size++;
+  list = lappend(list, candidate->hash_quals);
+  list = lappend(list, candidate->shown_quals);
   list = lappend(list, join->nestParams);
   list = lappend(list, candidate->outer_keys);
   list = lappend(list, candidate->inner_keys);
