@@ -81,40 +81,81 @@ static void time_pages(const struct split_pool *pool, const uint16_t *order, uin
 /* Lines of so many pages at the same place: too many for a set of L1, and by far too few for the sets of L2 that they share. */
 enum { HITS = 64 };
 
-/* Times of slow hits and of quick misses; false: too few miss, or both take about as long. */
+/* How often loads took so many cycles, of a few lines that must hit, and of more than fit into the cache. */
+enum { CYCLES_MOST = 512 };
+struct spectrum {
+  uint32_t few[CYCLES_MOST], many[CYCLES_MOST];
+  uint32_t few_count, many_count;
+};
+
+static void add_times(uint32_t *often, uint32_t *count, const uint32_t *times, uint32_t more) {
+  for (uint32_t i = 0; i < more; i++) often[times[i] < CYCLES_MOST ? times[i] : CYCLES_MOST - 1]++;
+  *count += more;
+}
+
+/* False: too few miss, or hits and misses take about as long; nothing is added. */
 static bool hit_and_miss(struct split_pool *pool, uint16_t *order, uint32_t *times,
-                         uint32_t *slow_hit, uint32_t *quick_miss) {
+                         struct spectrum *spectrum) {
+  uint32_t few[HITS];
   split_random_shuffle(&pool->random, order, pool->count);
-  time_pages(pool, order, HITS, times);
-  const uint32_t hit = times[HITS / 2];
-  *slow_hit = times[HITS * 9 / 10];
+  time_pages(pool, order, HITS, few);
+  const uint32_t hit = few[HITS / 2], slow_hit = few[HITS * 9 / 10];
   time_pages(pool, order, pool->count, times);
   uint32_t misses = 0;
   while (misses < pool->count && times[pool->count - 1 - misses] > hit + hit / 2) misses++;
   if (misses < pool->count / 2) return false;
-  *quick_miss = times[pool->count - misses + misses / 25];
-  return *quick_miss > *slow_hit + *slow_hit / 4;
+  const uint32_t quick_miss = times[pool->count - misses + misses / 25];
+  if (quick_miss <= slow_hit + slow_hit / 4) return false;
+  add_times(spectrum->few, &spectrum->few_count, few, HITS);
+  add_times(spectrum->many, &spectrum->many_count, times, pool->count);
+  return true;
+}
+
+static uint32_t median_of(const uint32_t *often, uint32_t count) {
+  uint32_t below = 0, cycles = 0;
+  while (cycles < CYCLES_MOST - 1 && below + often[cycles] <= count / 2) below += often[cycles++];
+  return cycles;
+}
+
+/* The emptiest span between hits and misses: the last of several, since hits get slower by a third while the core's other thread
+ * works (up to 114 where this was measured), and the quickest misses (from 120) do not. */
+static uint32_t valley_of(const struct spectrum *spectrum) {
+  const uint32_t hit = median_of(spectrum->few, spectrum->few_count),
+                 miss = median_of(spectrum->many, spectrum->many_count),
+                 width = hit / 12 < 4 ? 4 : hit / 12;
+  double fewest = 2;
+  uint32_t valley = 0;
+  for (uint32_t from = hit + 1; from + width <= miss; from++) {
+    uint32_t few = 0, many = 0;
+    for (uint32_t cycles = from; cycles < from + width; cycles++) {
+      few += spectrum->few[cycles];
+      many += spectrum->many[cycles];
+    }
+    const double share = (double)few / spectrum->few_count + (double)many / spectrum->many_count;
+    if (share > fewest) continue;
+    fewest = share;
+    valley = from + width / 2;
+  }
+  return valley;
 }
 
 uint32_t split_discover_hit_cycles(struct split_pool *pool) {
   enum { TRIES = 24 };
-  uint32_t hits[TRIES], misses[TRIES], found = 0;
+  uint32_t found = 0;
   uint32_t *times = malloc(pool->count * sizeof(*times));
   uint16_t *order = malloc(pool->count * sizeof(*order));
-  for (uint32_t i = 0; order != NULL && i < pool->count; i++) order[i] = (uint16_t)i;
-  for (uint32_t try = 0; times != NULL && order != NULL && try < TRIES; try++) {
+  struct spectrum *spectrum = calloc(1, sizeof(*spectrum));
+  const bool room = times != NULL && order != NULL && spectrum != NULL;
+  for (uint32_t i = 0; room && i < pool->count; i++) order[i] = (uint16_t)i;
+  for (uint32_t try = 0; room && try < TRIES; try++) {
     pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
-    found += hit_and_miss(pool, order, times, &hits[found], &misses[found]);
+    found += hit_and_miss(pool, order, times, spectrum);
   }
+  const uint32_t limit = found < TRIES / 3 ? 0 : valley_of(spectrum);
   free(times);
   free(order);
-  if (found < TRIES / 3) return 0;
-  qsort(hits, found, sizeof(hits[0]), by_size);
-  qsort(misses, found, sizeof(misses[0]), by_size);
-  /* Of the quietest tries: what else runs makes both slower, by a third while the core's other thread works. The limit has to be above
-   * slow hits of then (106 where this was measured) and below quick misses of quiet times (120): nearer to the misses. */
-  const uint32_t hit = hits[0], miss = misses[found / 8];
-  return hit + (miss - hit) * 13 / 20;
+  free(spectrum);
+  return limit;
 }
 
 bool split_discover_quiet(struct split_pool *pool) {
