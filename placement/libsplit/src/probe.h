@@ -31,10 +31,10 @@
 #include <stddef.h>
 
 #define SPLIT_PROBE_MAGIC UINT64_C(0x3165626f72706d68) /* "hmprobe1" */
-#define SPLIT_PROBE_VERSION 1
+#define SPLIT_PROBE_VERSION 2                          /* 1 had room for 8 colours */
 #define SPLIT_PROBE_HEADER_SIZE 4096
 #define SPLIT_PROBE_PAGE 4096
-#define SPLIT_PROBE_COLOURS_MAX 8
+#define SPLIT_PROBE_COLOURS_MAX 16
 #define SPLIT_PROBE_WAYS_MAX 32
 #define SPLIT_PROBE_SETS_MAX 64
 #define SPLIT_PROBE_PAGES_MAX 65535
@@ -60,7 +60,7 @@ struct split_probe_header {
   uint32_t ways;
   uint32_t colours;
   uint32_t lines_per_set; /* how many of the ways are primed: ways, or fewer for a blunter probe */
-  uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines (8 * 16) */
+  uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines (16 * 16) */
   uint32_t hit_cycles;    /* loads slower than this had to leave L2 */
   uint32_t l2_kilobytes;  /* as the processor says; virtual machines lie */
   uint32_t cost_cycles;   /* of a prime and a count, median */

@@ -195,6 +195,22 @@ static void verify_tells_full_sets_from_others(void **state) {
   if (comparable) assert_true(mixed < 0.5);
 }
 
+/* 16 at most, each colour once; 8 at least, though colours come twice then. */
+static uint32_t sets_for(uint32_t colours) { return colours < 8 ? 8 : colours; }
+
+static void a_probe_has_a_set_of_each_colour(void **state) {
+  (void)state;
+  struct split_probe *probe = open_or_skip(true);
+  const struct split_probe_header *header = split_probe_published(probe);
+  assert_in_range(header->colours, 1, 16);
+  assert_int_equal(header->sets, sets_for(header->colours));
+  uint32_t lines = 0;
+  split_probe_prime(probe, 1);
+  assert_true(split_probe_count(probe, 1, &lines) <= lines);
+  assert_int_equal(lines, header->sets * header->ways);
+  split_probe_close(probe);
+}
+
 static void a_new_publication_is_a_new_generation(void **state) {
   (void)state;
   struct split_probe *before = open_or_skip(false);
@@ -216,6 +232,10 @@ static void a_new_publication_is_a_new_generation(void **state) {
   struct split_probe *after = split_probe_open(machine.folder, &reason);
   assert_non_null(after);
   assert_true(split_probe_generation(after) > split_probe_generation(before));
+  if (outcome == SPLIT_PROBE_FULL_SETS) { /* one colour was asked for */
+    assert_int_equal(split_probe_published(after)->colours, 1);
+    assert_int_equal(split_probe_published(after)->sets, 8);
+  }
   /* Whoever still has the old file goes on. */
   uint32_t lines = 0;
   split_probe_prime(before, 1);
@@ -256,6 +276,7 @@ int main(void) {
       cmocka_unit_test(larger_sections_displace_more),
       cmocka_unit_test(another_process_judges_the_same_on_each_cpu),
       cmocka_unit_test(verify_tells_full_sets_from_others),
+      cmocka_unit_test(a_probe_has_a_set_of_each_colour),
       cmocka_unit_test(a_new_publication_is_a_new_generation),
       cmocka_unit_test(nothing_else_is_left_in_the_folder),
       cmocka_unit_test(a_folder_that_cannot_be_written_is_said),
