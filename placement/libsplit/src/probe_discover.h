@@ -64,9 +64,10 @@ uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds);
 
 /* Fills in the points and the cost of `header`, by synthetic sections between prime and count of `probe`. Goes on until `patience` for
- * better points, and until the deadline for points at all. False: no memory. */
+ * better points, and until the deadline for points of calm shots at all. Without them, points are of whatever shots there were, and
+ * not `undisturbed`: too high. False: no memory. */
 bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,
                               struct split_random *random, uint64_t patience_ns,
-                              uint64_t deadline_ns);
+                              uint64_t deadline_ns, bool *undisturbed);
 
 #endif

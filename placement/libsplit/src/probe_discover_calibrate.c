@@ -100,7 +100,7 @@ static struct split_probe_point point_of(struct shots *shots, uint32_t kilobytes
 
 bool split_discover_calibrate(const struct split_probe *probe, struct split_probe_header *header,
                               struct split_random *random, uint64_t patience_ns,
-                              uint64_t deadline_ns) {
+                              uint64_t deadline_ns, bool *undisturbed) {
   struct section_arena arena;
   struct shots *shots = calloc(SIZES, sizeof(*shots));
   if (shots == NULL) return false;
@@ -111,16 +111,16 @@ bool split_discover_calibrate(const struct split_probe *probe, struct split_prob
   bool calm = false;
   uint16_t order[SIZES];
   for (uint16_t i = 0; i < SIZES; i++) order[i] = i;
-  bool usable = false; /* each size has a point, if not a good one */
+  *undisturbed = false; /* each size has a point of calm shots */
   for (uint32_t try = 0; try < TRIES; try++) {
-    if (split_discover_now_ns() >= (usable ? patience_ns : deadline_ns)) break;
+    if (split_discover_now_ns() >= (*undisturbed ? patience_ns : deadline_ns)) break;
     split_random_shuffle(random, order, SIZES); /* no size always follows the same */
     bool done = true;
-    usable = true;
+    *undisturbed = true;
     for (uint32_t i = 0; i < SIZES; i++) {
       done &= shots[order[i]].calm_count == SHOTS;
       shoot(probe, &arena, random, sizes[order[i]], &shots[order[i]], &calm);
-      usable &= shots[order[i]].count >= ENOUGH;
+      *undisturbed &= shots[order[i]].calm_count >= ENOUGH;
     }
     if (done) break;
   }

@@ -228,9 +228,10 @@ static enum split_probe_outcome publish(struct publication *publication,
   const uint64_t patience = split_discover_now_ns() + UINT64_C(2500000000);
   struct split_probe view;
   split_probe_view(&view, &publication->header, pool->pages);
+  bool undisturbed = false;
   const bool calibrated =
       split_discover_calibrate(&view, &publication->header, &pool->random,
-                               patience < deadline ? patience : deadline, deadline);
+                               patience < deadline ? patience : deadline, deadline, &undisturbed);
   const char *problem =
       split_probe_header_problem(&publication->header, (uint64_t)publication->size);
   if (!calibrated || publication->header.points < 2 || problem != NULL) {
@@ -251,8 +252,10 @@ static enum split_probe_outcome publish(struct publication *publication,
         "random lines take their place, which tell very large sections only";
     return SPLIT_PROBE_RANDOM_LINES;
   }
-  *reason =
-      count < SETS / 2 ? "fewer colours of L2 were found than a probe uses: it is blunter" : "";
+  *reason = count < SETS / 2 ? "fewer colours of L2 were found than a probe uses: it is blunter"
+            : undisturbed    ? ""
+                          : "others worked on this core during calibration: sections seem smaller "
+                            "than they are; publish anew in a calmer minute";
   return SPLIT_PROBE_FULL_SETS;
 }
 
