@@ -16,7 +16,8 @@ WAREHOUSES = 4
 # As many as the machine has processors: the server works all the time, and does not queue for itself.
 CLIENTS = 2
 DATABASE = "tpcc"
-SETTING = "session_preload_libraries"
+UNLOADED = "RESET session_preload_libraries"
+LOADED = "SET session_preload_libraries = 'ccopt'"
 
 
 class TpccServer:
@@ -79,14 +80,14 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     extension = tpch.Extension(playground)
     say(f"loading {WAREHOUSES} warehouses")
     server = TpccServer(playground, extension)
-    ways = {"stock": "", "loaded": "ccopt" if extension.server_settings() else ""}
+    ways = {"stock": UNLOADED, "loaded": LOADED if extension.server_settings() else UNLOADED}
     server.leg(2)  # makes the procedures, warms the caches
     ratios: Dict[str, List[float]] = {"rate": [], "cpu": []}
     for block in range(blocks):
         say(f"TPC-C: block {block + 1} of {blocks}")
         legs: Dict[str, List[dict]] = {way: [] for way in ways}
         for way in interleaved(list(ways), chance):
-            server.sql(f"ALTER DATABASE {DATABASE} SET {SETTING} = '{ways[way]}'")
+            server.sql(f"ALTER DATABASE {DATABASE} {ways[way]}")
             legs[way].append(server.leg(seconds))
         for measured, of_blocks in ratios.items():
             stock, loaded = (sum(leg[measured] for leg in legs[way]) for way in ways)
