@@ -24,7 +24,7 @@ pub fn report(result: &RunResult) -> String {
         faults(result)
     ));
     line(String::new());
-    line(format!("{:<26}{}", "time in ms", Latency::HEADING));
+    line(format!("{:<26}{}", "time in ms", Latency::heading()));
     line(format!("{:<26}{}", "  from when it was due", result.latency_ms.as_line()));
     line(format!("{:<26}{}", "  from when it was sent", result.from_sending_ms.as_line()));
     line(String::new());
@@ -49,12 +49,12 @@ pub fn report(result: &RunResult) -> String {
     }
     line(String::new());
     line(format!(
-        "{:<20}{:>9}{:>8}{:>7}{:>10}{:>10}{:>10}",
+        "{:<20}{:>9}{:>8}{:>7}{:>10}{:>TIME$}{:>TIME$}",
         "interaction", "requests", "share", "wrong", "bytes", "p50 ms", "p99 ms"
     ));
     for one in &result.interactions {
         line(format!(
-            "{:<20}{:>9}{:>7.1}%{:>7}{:>10}{:>10.2}{:>10.2}",
+            "{:<20}{:>9}{:>7.1}%{:>7}{:>10}{:>TIME$.2}{:>TIME$.2}",
             one.name,
             one.requests,
             100.0 * one.requests as f64 / result.requests.max(1) as f64,
@@ -142,10 +142,34 @@ fn beside_paper(ours: &Totals, paper: &Totals, scale: f64) -> String {
 }
 
 impl Latency {
-    const HEADING: &'static str = "    mean     p50     p90     p99   p99.9     max";
+    const HEADING: [&'static str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
+
+    fn heading() -> String {
+        Self::HEADING.iter().map(|name| format!("{name:>TIME$}")).collect()
+    }
 
     fn as_line(&self) -> String {
         let values = [self.mean, self.p50, self.p90, self.p99, self.p999, self.max];
-        values.iter().map(|value| format!("{value:>8.2}")).collect()
+        values.iter().map(|value| format!("{value:>TIME$.2}")).collect()
+    }
+}
+
+/// Columns of times: a scenario's requests may take the hour of its patience, 3600000.00 ms.
+const TIME: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_an_hour_keep_apart() {
+        let hour = 3_600_000.0;
+        let times = Latency { mean: 0.5, p50: hour, p90: hour, p99: hour, p999: hour, max: hour };
+        let words = |line: String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            words(times.as_line()),
+            ["0.50", "3600000.00", "3600000.00", "3600000.00", "3600000.00", "3600000.00"]
+        );
+        assert_eq!(times.as_line().len(), Latency::heading().len(), "each below its name");
     }
 }
