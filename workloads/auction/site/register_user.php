@@ -1,6 +1,7 @@
 <?php
 // A new member.
 require '_site.php';
+const DUPLICATE_KEY = 1062; // ER_DUP_ENTRY
 $first = text('firstname', 20);
 $last = text('lastname', 20);
 $name = text('nickname', 20);
@@ -13,10 +14,18 @@ if ($region === null) {
 if (row('SELECT id FROM users WHERE nickname = ?', $name) !== null) {
     stop(422, 'The name is taken.');
 }
-query(
-    'INSERT INTO users (firstname, lastname, nickname, password, email, rating, balance, creation_date, region) VALUES (?, ?, ?, ?, ?, 0, 0, NOW(), ?)',
-    $first, $last, $name, $digest, $email, (int) $region['id']
-);
+try {
+    query(
+        'INSERT INTO users (firstname, lastname, nickname, password, email, rating, balance, creation_date, region) VALUES (?, ?, ?, ?, ?, 0, 0, NOW(), ?)',
+        $first, $last, $name, $digest, $email, (int) $region['id']
+    );
+} catch (mysqli_sql_exception $error) {
+    // Somebody else took it after we looked.
+    if ($error->getCode() === DUPLICATE_KEY) {
+        stop(422, 'The name is taken.');
+    }
+    throw $error;
+}
 $id = database()->insert_id;
 page('Welcome');
 echo '<p class="stored">You are <a href="user.php?user=', $id, '">', esc($name), '</a>.</p>';

@@ -4,12 +4,13 @@ use hardmeter_auction::{
     run as visit, Arrivals, AuctionError, Mix, Order, Population, Site, SiteSetup, Split, Table, Visited,
 };
 use hardmeter_servers::web::Php;
+use mysql::prelude::Queryable;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Whether the site's servers are installed; says which is not.
 fn can(php: Php) -> bool {
@@ -238,6 +239,36 @@ fn pages_that_write(site: &Site) {
     assert!(post(site, "me.php", "nickname=o%27neill&password=x").contains(&format!("item.php?item={id}\"")));
 }
 
+/// Two want the same name: the page of the second has looked, and found it free, when the first one's row is not committed yet.
+fn a_name_is_given_once(site: &Site) {
+    let mut first = site.connect().unwrap();
+    first.query_drop("USE auction").unwrap();
+    first.query_drop("BEGIN").unwrap();
+    first
+        .query_drop(
+            "INSERT INTO users (firstname, lastname, nickname, password, email, rating, balance, creation_date, region) \
+             VALUES ('A', 'B', 'twins', 'x', 'a@b.org', 0, 0, NOW(), 3)",
+        )
+        .unwrap();
+    std::thread::scope(|threads| {
+        let second = threads.spawn(|| {
+            let join = "firstname=C&lastname=D&nickname=twins&password=y&email=c%40d.org&region=4";
+            ask(site, "POST", "register_user.php", join)
+        });
+        let begun = Instant::now();
+        while one(site, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+            == 0
+        {
+            assert!(begun.elapsed() < Duration::from_secs(20) && !second.is_finished(), "it does not wait");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        first.query_drop("COMMIT").unwrap();
+        let (status, text) = second.join().unwrap();
+        assert!(status == 422 && text.contains("The name is taken."), "{status}: {text}");
+    });
+    assert_eq!(sql(site, "SELECT firstname FROM users WHERE nickname = 'twins'"), "A");
+}
+
 #[test]
 fn every_page_says_what_the_database_says_and_keeps_what_it_is_told() {
     if !can(Php::Module) {
@@ -263,6 +294,7 @@ fn every_page_says_what_the_database_says_and_keeps_what_it_is_told() {
 
     pages_that_read(&site);
     pages_that_write(&site);
+    a_name_is_given_once(&site);
     for (path, status) in [
         ("item.php?item=999999", 404),
         ("user.php?user=999999", 404),
