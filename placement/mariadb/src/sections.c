@@ -25,6 +25,7 @@
 #include "fingerprint.h"
 #include "groups.h"
 #include "origin.h"
+#include "recent.h"
 #include "split.h"
 
 #define NOTE_LENGTH 63   /* as long as the library keeps (SPLIT_NOTE_TEXT) */
@@ -128,10 +129,8 @@ static void forget(void) {
   own.phase = IDLE;
 }
 
-static void note_origin(const char *text, size_t length) {
-  const char *origin;
-  size_t origin_length = sql_origin(text, length, &origin);
-  if (origin_length > 0) split_note_section(&own.section, SPLIT_NOTE_ORIGIN, origin, origin_length);
+static void note_origin(const char *origin, size_t length) {
+  if (length > 0) split_note_section(&own.section, SPLIT_NOTE_ORIGIN, origin, length);
 }
 
 static uint8_t statements_in(const char *text, size_t length) {
@@ -148,8 +147,10 @@ static uint8_t statements_in(const char *text, size_t length) {
 }
 
 static void begin(MYSQL_THD thd, unsigned long long query_id, enum sql_verb verb, const char *text,
-                  size_t length) {
-  char key[SQL_FINGERPRINT_LENGTH];
+                  size_t length, const struct recent *known) {
+  char fingerprint[SQL_FINGERPRINT_LENGTH];
+  const char *origin = NULL;
+  size_t next, key_length, origin_length;
 
   own.thd = thd;
   own.query_id = query_id;
@@ -163,16 +164,24 @@ static void begin(MYSQL_THD thd, unsigned long long query_id, enum sql_verb verb
     own.code = split_begin(&own.section, 0, NULL, 0);
     return;
   }
-  size_t next, key_length = sql_fingerprint(SQL_MARIADB, text, length, key, &next);
+  if (known != NULL) {
+    know_code(split_begin(&own.section, 0, known->key, known->key_length));
+    note_origin(known->origin, known->origin_length);
+    return;
+  }
+  key_length = sql_fingerprint(SQL_MARIADB, text, length, fingerprint, &next);
+  origin_length = sql_origin(text, length, &origin);
+  if (next == 0) recent_keep(text, length, verb, fingerprint, key_length, origin, origin_length);
   /* The body of a procedure has semicolons, too. */
   if (next != 0 && verb != SQL_CREATE) own.rest = statements_in(text + next, length - next);
-  know_code(split_begin(&own.section, 0, key, key_length));
-  note_origin(text, length);
+  know_code(split_begin(&own.section, 0, fingerprint, key_length));
+  note_origin(origin, origin_length);
 }
 
 /* The kind of an open section, from a text that is known late. */
 static void note_key(const char *text, size_t length) {
   char key[SQL_FINGERPRINT_LENGTH];
+  const char *origin = NULL;
   size_t next;
 
   if (text == NULL || length == 0) return;
@@ -181,7 +190,8 @@ static void note_key(const char *text, size_t length) {
   own.verb = sql_verb(SQL_MARIADB, text, length);
   split_note_section(&own.section, SPLIT_NOTE_KEY, key, key_length);
   own.keyed = true;
-  note_origin(text, length);
+  size_t origin_length = sql_origin(text, length, &origin);
+  note_origin(origin, origin_length);
 }
 
 static void end(void) {
@@ -221,9 +231,12 @@ static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
     return;
   }
   forget(); /* what was not ended has been left to another thread */
-  enum sql_verb verb = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length);
+  const char *text = event->general_query;
+  size_t length = event->general_query_length;
+  const struct recent *known = recent_find(text, length);
+  enum sql_verb verb = known != NULL ? known->verb : sql_verb(SQL_MARIADB, text, length);
   if (verb != SQL_OTHER) {
-    begin(thd, event->query_id, verb, event->general_query, event->general_query_length);
+    begin(thd, event->query_id, verb, text, length, known);
   } else {
     own.phase = IGNORED;
     own.thd = thd;
@@ -241,7 +254,7 @@ static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
   forget();
   enum sql_verb verb = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length);
   if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
-  begin(thd, event->query_id, verb, event->general_query, event->general_query_length);
+  begin(thd, event->query_id, verb, event->general_query, event->general_query_length, NULL);
 }
 
 static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {

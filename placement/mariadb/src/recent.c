@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ *     SELECT name FROM items WHERE id = 17 AND note = 'none' LIMIT 5
+ *     |______________ piece ___________|  |___ piece __|    | piece |     holes between and behind: numbers, strings
+ *
+ * A hole begins where the text before it is the same, so that whoever reads SQL is in the same state there; a number's ends before a
+ * byte that no number has, a string's before its closing quote. So what is read after it begins in the same state, too. Texts with
+ * anything by which that could go wrong (backslashes, doubled quotes, other quotes, comments that are executed or run to the end of a
+ * line, several statements) are not kept.
+ */
+#include "recent.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+
+#define PLACES 32
+#define PIECES 16
+/* A text whose place is taken gets it only once in so many times: two that share one would otherwise be kept in turn, which costs more than
+ * to read them. */
+#define TAKES_AFTER 8
+#define SHORTEST 40 /* what `place_of` looks at */
+
+enum hole { HOLE_NONE = 0, HOLE_NUMBER, HOLE_STRING };
+
+struct place {
+  uint16_t length; /* of the text; 0: empty */
+  uint8_t pieces;
+  uint8_t tries;
+  struct piece {
+    uint16_t begin, length;
+    uint8_t hole; /* what follows it */
+  } piece[PIECES];
+  char text[RECENT_TEXT];
+  struct recent known;
+};
+/* This thread's. Not thread-local themselves: the library has its own by the initial-exec model, so that all of the plugin's lies in the
+ * static block, of which a server that loads it late has two kilobytes left. */
+static _Thread_local struct place *places;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key_of_thread;
+static bool has_key;
+
+static void thread_ends(void *argument) {
+  places = NULL;
+  free(argument);
+}
+
+static void make_key(void) { has_key = pthread_key_create(&key_of_thread, thread_ends) == 0; }
+
+static bool has_places(void) {
+  if (places) return true;
+  pthread_once(&once, make_key);
+  if (!has_key) return false;
+  struct place *made = calloc(PLACES, sizeof *made);
+  if (made && pthread_setspecific(key_of_thread, made) != 0) {
+    free(made);
+    made = NULL;
+  }
+  places = made;
+  return made != NULL;
+}
+
+static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+
+/* As fingerprint.c has it: what may be part of a word. */
+static bool is_word(char byte) {
+  return is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         byte == '_' || byte == '$' || byte == '@' || (unsigned char)byte >= 128;
+}
+
+static bool goes_on_a_number(char byte) { return is_word(byte) || byte == '.'; }
+
+/* Statements of a program begin differently soon after their verb; where the id of a page comes last, that tells pages apart. */
+static struct place *place_of(const char *text, size_t length) {
+  const unsigned char *bytes = (const unsigned char *)text;
+  uint64_t hash =
+      split_fold(split_word(bytes + 8) ^ SPLIT_HASH_1, split_word(bytes + 16) ^ SPLIT_HASH_2);
+  hash = split_fold(split_word(bytes + 24) ^ SPLIT_HASH_3, hash);
+  if (text[length - 1] == '/')
+    hash = split_fold(split_word(bytes + length - 16) ^ SPLIT_HASH_4,
+                      split_word(bytes + length - 8) ^ hash);
+  return &places[hash % PLACES];
+}
+
+static bool fits(const struct place *place, const char *text, size_t length) {
+  size_t at = 0;
+  for (unsigned i = 0; i < place->pieces; i++) {
+    const struct piece *piece = &place->piece[i];
+    if (length - at < piece->length ||
+        memcmp(text + at, place->text + piece->begin, piece->length) != 0)
+      return false;
+    at += piece->length;
+    if (piece->hole == HOLE_NUMBER) {
+      if (at == length || !is_digit(text[at])) return false;
+      while (at < length && is_digit(text[at])) at++;
+    } else if (piece->hole == HOLE_STRING) {
+      const char *quote = memchr(text + at, '\'', length - at);
+      if (!quote || memchr(text + at, '\\', (size_t)(quote - (text + at)))) return false;
+      at = (size_t)(quote - text);
+    }
+  }
+  return at == length;
+}
+
+const struct recent *recent_find(const char *text, size_t length) {
+  if (length < SHORTEST || !places) return NULL;
+  const struct place *place = place_of(text, length);
+  return place->length != 0 && fits(place, text, length) ? &place->known : NULL;
+}
+
+/* Cutting ----------------------------------------------------------------------------------- */
+
+static bool add_piece(struct place *place, size_t begin, size_t end, enum hole hole) {
+  if (place->pieces == PIECES) return false;
+  place->piece[place->pieces++] =
+      (struct piece){(uint16_t)begin, (uint16_t)(end - begin), (uint8_t)hole};
+  return true;
+}
+
+/* From the opening slash to behind the end of a comment that is only that; 0: it is another one. */
+static size_t skip_comment(const char *text, size_t length, size_t at) {
+  if (at + 2 < length && (text[at + 2] == '!' || text[at + 2] == 'M')) return 0;
+  const char *end = memmem(text + at + 2, length - at - 2, "*/", 2);
+  return end ? (size_t)(end - text) + 2 : 0;
+}
+
+/* The closing quote of a string that is plain; 0: it is not. */
+static size_t closing_quote(const char *text, size_t length, size_t open) {
+  const char *quote = memchr(text + open + 1, '\'', length - open - 1);
+  if (!quote || (open > 0 && is_word(text[open - 1]))) return 0;
+  size_t at = (size_t)(quote - text);
+  if (memchr(text + open, '\\', at - open) || (at + 1 < length && text[at + 1] == '\'')) return 0;
+  return at;
+}
+
+/* Cuts the text into pieces. */
+static bool cut(struct place *place, const char *text, size_t length) {
+  size_t begin = 0, at = 0;
+  place->pieces = 0;
+  while (at < length) {
+    char byte = text[at], next = at + 1 < length ? text[at + 1] : '\0';
+    if (memchr("\\\"`#;", byte, 5) || (byte == '-' && next == '-') || (byte == '*' && next == '/'))
+      return false;
+    if (byte == '/' && next == '*') {
+      at = skip_comment(text, length, at);
+      if (at == 0) return false;
+    } else if (byte == '\'') {
+      size_t close = closing_quote(text, length, at);
+      if (close == 0 || !add_piece(place, begin, at + 1, HOLE_STRING)) return false;
+      begin = close;
+      at = close + 1;
+    } else if (is_digit(byte) && (at == 0 || !goes_on_a_number(text[at - 1]))) {
+      size_t end = at;
+      while (end < length && is_digit(text[end])) end++;
+      if (end == length || !goes_on_a_number(text[end])) {
+        if (!add_piece(place, begin, at, HOLE_NUMBER)) return false;
+        begin = end;
+      }
+      at = end;
+    } else {
+      at++;
+    }
+  }
+  return add_piece(place, begin, length, HOLE_NONE);
+}
+
+void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,
+                 size_t key_length, const char *origin, size_t origin_length) {
+  if (length < SHORTEST || length > RECENT_TEXT || key_length == 0 || key_length > RECENT_KEY ||
+      origin_length > SQL_ORIGIN_LENGTH || !has_places())
+    return;
+  struct place *place = place_of(text, length);
+  if (place->length != 0 && ++place->tries % TAKES_AFTER != 0) return;
+  place->length = 0;
+  if (!cut(place, text, length)) return;
+  memcpy(place->text, text, length);
+  place->known.verb = verb;
+  place->known.key_length = (uint16_t)key_length;
+  place->known.origin_length = (uint16_t)origin_length;
+  memcpy(place->known.key, key, key_length);
+  if (origin_length > 0) memcpy(place->known.origin, origin, origin_length);
+  place->length = (uint16_t)length;
+}

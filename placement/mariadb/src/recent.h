@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Statements that this thread has read lately. A program's statement mostly differs from an earlier one in numbers and strings only; where
+ * all else is the same byte by byte, so are its verb, its fingerprint and its origin, and it need not be read as SQL again.
+ */
+#ifndef SPLIT_MARIADB_RECENT_H
+#define SPLIT_MARIADB_RECENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fingerprint.h"
+#include "origin.h"
+
+#define RECENT_TEXT \
+  320 /* longer statements are not kept: to read them is little beside what they do */
+#define RECENT_KEY 256
+
+struct recent {
+  enum sql_verb verb;
+  uint16_t key_length;
+  uint16_t origin_length; /* 0: none */
+  char key[RECENT_KEY];
+  char origin[SQL_ORIGIN_LENGTH];
+};
+
+/* What is known of a statement like this one; NULL: nothing. Holds until this thread's next recent_keep. */
+const struct recent *recent_find(const char *text, size_t length);
+
+/* Keeps what was found out of a text that is one statement, if it is short and plain enough. */
+void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,
+                 size_t key_length, const char *origin, size_t origin_length);
+
+#endif
