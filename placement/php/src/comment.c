@@ -39,11 +39,14 @@ static bool ends_a_statement(char c) {
 
 /* The last slash and star before `end` that open a comment. */
 static bool last_opening(const char *statement, size_t end, size_t *at) {
-  for (size_t i = end; i >= 2; i--)
-    if (statement[i - 1] == '*' && statement[i - 2] == '/') {
-      *at = i - 2;
+  /* Stars are rare, and sought many bytes at a time. */
+  for (const char *star; (star = memrchr(statement, '*', end)) != NULL;) {
+    end = (size_t)(star - statement);
+    if (end > 0 && star[-1] == '/') {
+      *at = end - 1;
       return true;
     }
+  }
   return false;
 }
 
