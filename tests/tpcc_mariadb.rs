@@ -522,7 +522,8 @@ fn a_run_loads_measures_and_checks() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = hardmeter();
     command.args(["tpcc", "run", "--warehouses", "1", "--mode", "closed", "--clients", "2", "--ramp", "1s"]);
-    command.args(["--interval", "2s", "--output"]).arg(folder.path().join("run"));
+    command.args(["--interval", "2s", "--split-id", "7cc", "--output"]).arg(folder.path().join("run"));
+    server.sql("", "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = 1");
     let output = run(command.arg("--server").arg(server.cluster().folder().path()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result: Value =
@@ -541,6 +542,16 @@ fn a_run_loads_measures_and_checks() {
     let done: u64 = series.iter().map(|second| second["completed"][0].as_u64().unwrap()).sum();
     let ordered: u64 = server.sql("tpcc", "SELECT sum(d_next_o_id - 3001) FROM district").parse().unwrap();
     assert!(ordered > 0 && ordered <= done + 2, "{ordered} in the database, {done} told");
+    // Each call says which transaction it is.
+    let calls = server.sql(
+        "",
+        "SELECT GROUP_CONCAT(DISTINCT REGEXP_SUBSTR(argument, 'tpcc_[a-z_]+'), REGEXP_SUBSTR(argument, '/[*].*') ORDER BY 1) \
+         FROM mysql.general_log WHERE command_type = 'Execute'",
+    );
+    for call in ["tpcc_new_order/*split_id='7cc.1'*/", "tpcc_payment/*split_id='7cc.2'*/"] {
+        assert!(calls.contains(call), "{calls}");
+    }
+    assert_eq!(calls.matches("tpcc_").count(), calls.matches("7cc.").count(), "{calls}");
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn completed_deliveries(result: &Value) -> u64 {
 #[test]
 fn terminals_run_by_client_sql_and_wait_as_they_should() {
     let Some(tpcc) = Tpcc::loaded(1) else { return };
+    tpcc.sql("ALTER ROLE CURRENT_USER SET log_statement = 'all'");
     // A hundredth of the specification's times: 10 terminals, each 0.2 s.
     let output = tpcc.run(
         "client",
@@ -121,6 +122,8 @@ fn terminals_run_by_client_sql_and_wait_as_they_should() {
             "4s",
             "--queueing",
             "priority",
+            "--split-id",
+            "7CC",
         ],
     );
     let text = stderr(&succeeded(output));
@@ -132,6 +135,15 @@ fn terminals_run_by_client_sql_and_wait_as_they_should() {
     assert!(result["environment"]["system"].as_str().unwrap().contains("client"));
     assert_eq!(result["errors"], Value::Array(vec![]));
     assert_eq!(tpcc.sql("SELECT count(*) FROM pg_proc WHERE starts_with(proname, 'hardmeter_tpcc_')"), "0");
+    // The server was told which transaction each statement is of.
+    let log = std::fs::read_to_string(tpcc.server.folder().log()).unwrap();
+    let executed = |of: &str, kind: u8| {
+        let signed = format!("/*split_id='7cc.{kind}'*/");
+        log.lines().filter(|line| line.contains(of)).all(|line| line.ends_with(&signed))
+            && log.contains(&signed)
+    };
+    assert!(executed("UPDATE district SET d_next_o_id", 1) && executed("UPDATE warehouse SET w_ytd", 2));
+    assert!(executed("DELETE FROM new_order", 4), "a delivery");
 }
 
 #[test]

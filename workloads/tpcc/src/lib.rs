@@ -15,7 +15,7 @@
 //! clause 3       transactions held open, servers killed                            ([`acid`])
 //! ```
 //!
-//! [`work`] and [`time`] are what the rooms of a run hand each other.
+//! [`work`] and [`time`] are what the rooms of a run hand each other; [`origin`] is how statements say who sends them.
 //!
 //! # Design constraints
 //!
@@ -38,6 +38,7 @@ pub mod measure;
 pub mod monitor;
 pub mod observe;
 pub mod order;
+pub mod origin;
 pub mod population;
 pub mod random;
 pub mod report;

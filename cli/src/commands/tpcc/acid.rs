@@ -183,8 +183,8 @@ impl Trying<'_> {
 
     fn backends(&self) -> PostgresBackends {
         match self.acid.style() {
-            Style::Procedures => PostgresBackends::new(self.target.clone(), Procedures::new()),
-            Style::Client => PostgresBackends::new(self.target.clone(), ClientSql::new()),
+            Style::Procedures => PostgresBackends::new(self.target.clone(), Procedures::new(None)),
+            Style::Client => PostgresBackends::new(self.target.clone(), ClientSql::new(None)),
         }
     }
 

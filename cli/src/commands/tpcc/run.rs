@@ -109,7 +109,7 @@ impl Run {
         let order = self.what.order(population).map_err(|cause| {
             CommandError::new(cause, "see hardmeter tpcc run --help under Several drivers")
         })?;
-        let backends = system.backends(self.what.style(), &stop)?;
+        let backends = system.backends(self.what.style(), self.what.origin(), &stop)?;
         let (order, found) = match self.what.wants_auto() {
             true => best_connections(&system, order, backends.as_ref(), &stop, globals)?,
             false => (order, None),

@@ -74,7 +74,7 @@ impl Sweep {
         let system = System::find_or_make(&self.place, self.warehouses, globals)?;
         let stop = cancelled_by_signals();
         let population = system.population(self.warehouses, true, &stop, globals)?;
-        let backends = system.backends(self.style.style(), &stop)?;
+        let backends = system.backends(self.style.style(), None, &stop)?;
         let server = system.observer(&Stop::new())?.and_then(|server| server.first_process());
         let settings = Settings {
             counts: self.connections.clone(),

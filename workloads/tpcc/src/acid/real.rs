@@ -18,7 +18,7 @@ pub struct Real {
 impl Real {
     /// In a style; procedures have to be installed.
     pub fn new(style: Style) -> Real {
-        Real { style, settings: scripts(style).settings().to_owned() }
+        Real { style, settings: scripts(style, None).settings().to_owned() }
     }
 }
 

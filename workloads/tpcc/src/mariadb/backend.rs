@@ -6,12 +6,14 @@
 use super::client::{self, Trouble};
 use super::load::Mark;
 use super::session::Session;
+use super::signed::SignedConnection;
 use super::target::Target;
 use super::{fault, procedures};
 use crate::backend::{Backend, Backends, Style};
 use crate::error::TpccError;
+use crate::origin::Origin;
 use crate::time::{Clock, Micros};
-use crate::work::{Completion, ConnectionId, Failure, FailureKind, Input, Outcome, Work};
+use crate::work::{Completion, ConnectionId, Failure, FailureKind, Input, Kind, Outcome, Work};
 use hardmeter_session::{SessionError, Stop};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error};
@@ -25,6 +27,8 @@ pub struct Mariadb {
     style: Style,
     spread: bool,
     description: String,
+    /// What stands behind the statements of each transaction, in the order of [`Kind::ALL`].
+    comments: [String; 5],
 }
 
 impl Mariadb {
@@ -47,7 +51,14 @@ impl Mariadb {
             Style::Client => "client SQL",
         };
         let description = format!("MariaDB {version}{spread}, {}, {written}", target.description());
-        Ok(Mariadb { target: target.clone(), style, spread: servers > 0, description })
+        let comments = Default::default();
+        Ok(Mariadb { target: target.clone(), style, spread: servers > 0, description, comments })
+    }
+
+    /// The same, with statements that say who sends them.
+    pub fn signed(mut self, origin: Option<Origin>) -> Mariadb {
+        self.comments = Kind::ALL.map(|kind| origin.map_or_else(String::new, |origin| origin.comment(kind)));
+        self
     }
 
     fn connect(&self) -> Result<Conn, TpccError> {
@@ -228,9 +239,11 @@ impl Line {
         let Some(connection) = &mut self.connection else {
             return Outcome::Failed(lost("the connection is not open"));
         };
+        let comment = &self.database.comments[input.kind().index()];
+        let mut signed = SignedConnection { connection, comment };
         let result = match self.database.style {
-            Style::Client => client::transact(connection, input),
-            Style::Procedures => procedures::transact(connection, input),
+            Style::Client => client::transact(&mut signed, input),
+            Style::Procedures => procedures::transact(&mut signed, input),
         };
         match result {
             Ok(outcome) => outcome,

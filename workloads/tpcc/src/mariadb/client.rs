@@ -6,13 +6,13 @@
 //! not depend on an answer goes out in one round trip (MariaDB's bulk execution).
 
 use super::fault;
+use super::signed::SignedConnection;
 use crate::text::last_name;
 use crate::work::{
     Customer, Delivery, Failure, FailureKind, Input, NewOrder, OrderLine, OrderStatus, Outcome, Payment,
     StockLevel,
 };
-use mysql::prelude::Queryable;
-use mysql::{Conn, Error, Value};
+use mysql::{Error, Value};
 use std::collections::{BTreeMap, HashMap};
 
 /// Why a transaction ended before its end.
@@ -45,18 +45,18 @@ impl Trouble {
 }
 
 /// Does what was entered.
-pub(super) fn transact(connection: &mut Conn, input: &Input) -> Result<Outcome, Trouble> {
+pub(super) fn transact(signed: &mut SignedConnection<'_>, input: &Input) -> Result<Outcome, Trouble> {
     match input {
-        Input::NewOrder(order) => new_order(connection, order),
-        Input::Payment(payment) => paid(connection, payment),
-        Input::OrderStatus(status) => order_status(connection, status),
-        Input::Delivery(delivery) => deliver(connection, delivery),
-        Input::StockLevel(level) => stock_level(connection, level),
+        Input::NewOrder(order) => new_order(signed, order),
+        Input::Payment(payment) => paid(signed, payment),
+        Input::OrderStatus(status) => order_status(signed, status),
+        Input::Delivery(delivery) => deliver(signed, delivery),
+        Input::StockLevel(level) => stock_level(signed, level),
     }
 }
 
-fn commit(connection: &mut Conn) -> Result<(), Trouble> {
-    connection.query_drop("COMMIT").map_err(Trouble::Commit)
+fn commit(signed: &mut SignedConnection<'_>) -> Result<(), Trouble> {
+    signed.query_drop("COMMIT").map_err(Trouble::Commit)
 }
 
 /// What is looked for with a key of TPC-C is there, or the data are not those of a load.
@@ -97,42 +97,40 @@ impl Stock {
     }
 }
 
-fn new_order(connection: &mut Conn, order: &NewOrder) -> Result<Outcome, Trouble> {
+fn new_order(signed: &mut SignedConnection<'_>, order: &NewOrder) -> Result<Outcome, Trouble> {
     let (w, d, c) = (order.warehouse, order.district, order.customer);
     // Rates and names are what the terminal shows; nothing that is written depends on them.
-    let _terms: mysql::Row = there(
-        connection.exec_first(TERMS, (w, d, c))?,
-        "the warehouse or the customer of an order is missing",
-    )?;
+    let _terms: mysql::Row =
+        there(signed.exec_first(TERMS, (w, d, c))?, "the warehouse or the customer of an order is missing")?;
     let (number, _rate): (u32, Value) =
-        there(connection.exec_first(LOCK_DISTRICT, (w, d))?, "the district of an order is missing")?;
-    connection.exec_drop(TAKE_NUMBER, (w, d))?;
+        there(signed.exec_first(LOCK_DISTRICT, (w, d))?, "the district of an order is missing")?;
+    signed.exec_drop(TAKE_NUMBER, (w, d))?;
 
     let wanted: Vec<Value> = order.lines().iter().map(|line| line.item.into()).collect();
     let sql = format!(
         "SELECT i_id, i_price, i_name, i_data FROM item WHERE i_id IN ({})",
         marks(wanted.len(), "?")
     );
-    let items: Vec<(u32, Vec<u8>, Value, Value)> = connection.exec(sql, wanted)?;
+    let items: Vec<(u32, Vec<u8>, Value, Value)> = signed.exec(&sql, wanted)?;
     let prices: HashMap<u32, u64> = items.iter().map(|(item, price, ..)| (*item, cents(price))).collect();
     let valid: Vec<(u8, &OrderLine)> =
         (1..).zip(order.lines()).filter(|(_, line)| prices.contains_key(&line.item)).collect();
 
-    let mut stock = lock_stock(connection, d, &valid)?;
+    let mut stock = lock_stock(signed, d, &valid)?;
     for (_, line) in &valid {
         let row = stock.get_mut(&(line.supply, line.item));
         there(row, "the stock of an item is missing")?.take(line, w);
     }
-    connection.exec_batch(
+    signed.exec_batch(
         WRITE_STOCK,
         stock
             .iter()
             .map(|((supply, item), row)| (row.quantity, row.ytd, row.orders, row.remote, *supply, *item)),
     )?;
     let all_local = order.lines().iter().all(|line| line.supply == w);
-    connection.exec_drop(ADD_ORDER, (number, d, w, c, order.line_count, all_local))?;
-    connection.exec_drop(ADD_NEW_ORDER, (number, d, w))?;
-    connection.exec_batch(
+    signed.exec_drop(ADD_ORDER, (number, d, w, c, order.line_count, all_local))?;
+    signed.exec_drop(ADD_NEW_ORDER, (number, d, w))?;
+    signed.exec_batch(
         ADD_LINE,
         valid.iter().map(|(at, line)| {
             let amount = decimal(prices[&line.item] * u64::from(line.quantity));
@@ -141,16 +139,16 @@ fn new_order(connection: &mut Conn, order: &NewOrder) -> Result<Outcome, Trouble
         }),
     )?;
     if valid.len() < order.lines().len() {
-        connection.query_drop("ROLLBACK")?;
+        signed.query_drop("ROLLBACK")?;
         return Ok(Outcome::RolledBack);
     }
-    commit(connection)?;
+    commit(signed)?;
     Ok(Outcome::Ordered { order: number })
 }
 
 /// Reads the rows of STOCK that an order changes, and locks them, in the order of the key whatever the order of entry.
 fn lock_stock(
-    connection: &mut Conn,
+    signed: &mut SignedConnection<'_>,
     district: u8,
     lines: &[(u8, &OrderLine)],
 ) -> Result<BTreeMap<(u32, u32), Stock>, Trouble> {
@@ -167,7 +165,7 @@ fn lock_stock(
     );
     let mut values: Vec<Value> = vec![district.into()];
     values.extend(keys.iter().flat_map(|(supply, item)| [Value::from(*supply), Value::from(*item)]));
-    let rows: Vec<(u32, u32, i64, Value, Vec<u8>)> = connection.exec(sql, values)?;
+    let rows: Vec<(u32, u32, i64, Value, Vec<u8>)> = signed.exec(&sql, values)?;
     Ok(rows
         .into_iter()
         .map(|(supply, item, quantity, _data, info)| {
@@ -195,33 +193,31 @@ const PAYER: &str =
      WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?";
 const ADD_HISTORY: &str = "INSERT INTO history VALUES (?, ?, ?, ?, ?, NOW(), ?, CONCAT(?, '    ', ?))";
 
-fn paid(connection: &mut Conn, payment: &Payment) -> Result<Outcome, Trouble> {
+fn paid(signed: &mut SignedConnection<'_>, payment: &Payment) -> Result<Outcome, Trouble> {
     let (w, d) = (payment.warehouse, payment.district);
     let (c_w, c_d) = (payment.customer_warehouse, payment.customer_district);
     let amount = decimal(u64::from(payment.amount_cents));
-    connection.exec_drop(PAY_WAREHOUSE, (&amount, w))?;
-    connection.exec_drop(PAY_DISTRICT, (&amount, w, d))?;
-    let places: mysql::Row = there(
-        connection.exec_first(PLACES, (w, d))?,
-        "the warehouse or the district of a payment is missing",
-    )?;
+    signed.exec_drop(PAY_WAREHOUSE, (&amount, w))?;
+    signed.exec_drop(PAY_DISTRICT, (&amount, w, d))?;
+    let places: mysql::Row =
+        there(signed.exec_first(PLACES, (w, d))?, "the warehouse or the district of a payment is missing")?;
     let (w_name, d_name): (Vec<u8>, Vec<u8>) = (text_at(&places, 0), text_at(&places, 6));
-    let customer = identified(connection, c_w, c_d, payment.customer)?;
+    let customer = identified(signed, c_w, c_d, payment.customer)?;
     let changed = (&amount, &amount, d, w, &amount, c_w, c_d, customer);
-    connection.exec_drop(PAY_CUSTOMER, changed)?;
+    signed.exec_drop(PAY_CUSTOMER, changed)?;
     let _shown: mysql::Row =
-        there(connection.exec_first(PAYER, (c_w, c_d, customer))?, "the customer of a payment is missing")?;
-    connection.exec_drop(ADD_HISTORY, (customer, c_d, c_w, d, w, &amount, w_name, d_name))?;
-    commit(connection)?;
+        there(signed.exec_first(PAYER, (c_w, c_d, customer))?, "the customer of a payment is missing")?;
+    signed.exec_drop(ADD_HISTORY, (customer, c_d, c_w, d, w, &amount, w_name, d_name))?;
+    commit(signed)?;
     Ok(Outcome::Committed)
 }
 
 /// C_ID. Of those who have a name, the middle one in the order of first names, rounded up (clause 2.5.2.2).
-fn identified(connection: &mut Conn, w: u32, d: u8, customer: Customer) -> Result<u32, Trouble> {
+fn identified(signed: &mut SignedConnection<'_>, w: u32, d: u8, customer: Customer) -> Result<u32, Trouble> {
     match customer {
         Customer::Id(id) => Ok(id.into()),
         Customer::Name(number) => {
-            let ids: Vec<u32> = connection.exec(BY_NAME, (w, d, last_name(number.into())))?;
+            let ids: Vec<u32> = signed.exec(BY_NAME, (w, d, last_name(number.into())))?;
             there(
                 ids.get(ids.len().saturating_sub(1) / 2).copied(),
                 "nobody has a name that every district has",
@@ -238,17 +234,15 @@ const LAST_ORDER: &str =
 const LINES: &str = "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line \
                      WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id = ?";
 
-fn order_status(connection: &mut Conn, status: &OrderStatus) -> Result<Outcome, Trouble> {
+fn order_status(signed: &mut SignedConnection<'_>, status: &OrderStatus) -> Result<Outcome, Trouble> {
     let (w, d) = (status.warehouse, status.district);
-    let customer = identified(connection, w, d, status.customer)?;
-    let _shown: mysql::Row = there(
-        connection.exec_first(STATUS_CUSTOMER, (w, d, customer))?,
-        "the customer of a status is missing",
-    )?;
+    let customer = identified(signed, w, d, status.customer)?;
+    let _shown: mysql::Row =
+        there(signed.exec_first(STATUS_CUSTOMER, (w, d, customer))?, "the customer of a status is missing")?;
     let (order, ..): (u32, Value, Value) =
-        there(connection.exec_first(LAST_ORDER, (w, d, customer))?, "a customer has no order")?;
-    let _lines: Vec<mysql::Row> = connection.exec(LINES, (w, d, order))?;
-    commit(connection)?;
+        there(signed.exec_first(LAST_ORDER, (w, d, customer))?, "a customer has no order")?;
+    let _lines: Vec<mysql::Row> = signed.exec(LINES, (w, d, order))?;
+    commit(signed)?;
     Ok(Outcome::Committed)
 }
 
@@ -264,29 +258,29 @@ const SUM: &str = "SELECT CAST(SUM(ol_amount) * 100 AS SIGNED) FROM order_line \
 const CHARGE: &str = "UPDATE customer SET c_balance = c_balance + ?, c_delivery_cnt = c_delivery_cnt + 1 \
                       WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?";
 
-fn deliver(connection: &mut Conn, delivery: &Delivery) -> Result<Outcome, Trouble> {
+fn deliver(signed: &mut SignedConnection<'_>, delivery: &Delivery) -> Result<Outcome, Trouble> {
     let (w, carrier) = (delivery.warehouse, delivery.carrier);
     let mut orders = [0u32; 10];
     for (district, oldest) in (1u8..).zip(&mut orders) {
-        *oldest = connection.exec_first(OLDEST, (w, district))?.unwrap_or(0);
+        *oldest = signed.exec_first(OLDEST, (w, district))?.unwrap_or(0);
     }
     let found: Vec<(u8, u32)> = (1u8..).zip(orders).filter(|(_, order)| *order > 0).collect();
     if !found.is_empty() {
-        connection.exec_batch(TAKE_OFF, found.iter().map(|(d, order)| (w, *d, *order)))?;
-        connection.exec_batch(SEND, found.iter().map(|(d, order)| (carrier, w, *d, *order)))?;
-        connection.exec_batch(SEND_LINES, found.iter().map(|(d, order)| (w, *d, *order)))?;
+        signed.exec_batch(TAKE_OFF, found.iter().map(|(d, order)| (w, *d, *order)))?;
+        signed.exec_batch(SEND, found.iter().map(|(d, order)| (carrier, w, *d, *order)))?;
+        signed.exec_batch(SEND_LINES, found.iter().map(|(d, order)| (w, *d, *order)))?;
     }
     let mut charges = Vec::with_capacity(found.len());
     for (d, order) in &found {
         let buyer: u32 =
-            there(connection.exec_first(BUYER, (w, *d, *order))?, "an order of NEW-ORDER is not in ORDER")?;
-        let sum: Option<u64> = there(connection.exec_first(SUM, (w, *d, *order))?, "an order has no lines")?;
+            there(signed.exec_first(BUYER, (w, *d, *order))?, "an order of NEW-ORDER is not in ORDER")?;
+        let sum: Option<u64> = there(signed.exec_first(SUM, (w, *d, *order))?, "an order has no lines")?;
         charges.push((decimal(there(sum, "an order has no lines")?), w, *d, buyer));
     }
     if !charges.is_empty() {
-        connection.exec_batch(CHARGE, charges)?;
+        signed.exec_batch(CHARGE, charges)?;
     }
-    commit(connection)?;
+    commit(signed)?;
     Ok(Outcome::Delivered { orders })
 }
 
@@ -295,12 +289,11 @@ const LOW: &str =
     "SELECT COUNT(DISTINCT s_i_id) FROM order_line JOIN stock ON s_w_id = ol_w_id AND s_i_id = ol_i_id \
                    WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id >= ? AND ol_o_id < ? AND s_quantity < ?";
 
-fn stock_level(connection: &mut Conn, level: &StockLevel) -> Result<Outcome, Trouble> {
+fn stock_level(signed: &mut SignedConnection<'_>, level: &StockLevel) -> Result<Outcome, Trouble> {
     let (w, d) = (level.warehouse, level.district);
-    let next: u32 = there(connection.exec_first(NEXT, (w, d))?, "the district of a stock level is missing")?;
-    let _low: Option<u64> =
-        connection.exec_first(LOW, (w, d, next.saturating_sub(20), next, level.threshold))?;
-    commit(connection)?;
+    let next: u32 = there(signed.exec_first(NEXT, (w, d))?, "the district of a stock level is missing")?;
+    let _low: Option<u64> = signed.exec_first(LOW, (w, d, next.saturating_sub(20), next, level.threshold))?;
+    commit(signed)?;
     Ok(Outcome::Committed)
 }
 

@@ -5,6 +5,7 @@
 //! sites, schema      one server or a head and several; whole tables or parts         ([`Layout`])
 //! load               the same rows as in PostgreSQL, by LOAD DATA                     ([`load()`])
 //! client, procedures the five transactions: prepared statements; one CALL            ([`Mariadb`])
+//! signed             statements that say who sends them
 //! backend            a thread for each connection
 //! observer           what the server tells of itself during a run                    ([`Observer`])
 //! audit, conditions  the same questions, in MariaDB's SQL                            ([`audit()`])
@@ -20,6 +21,7 @@ mod observer;
 mod procedures;
 mod schema;
 mod session;
+mod signed;
 mod sites;
 mod target;
 

@@ -2,11 +2,11 @@
 
 use super::client::Trouble;
 use super::session::Session;
+use super::signed::SignedConnection;
 use crate::error::TpccError;
 use crate::text::last_name;
 use crate::work::{Customer, Input, NewOrder, Outcome};
-use mysql::prelude::Queryable;
-use mysql::{Conn, Value};
+use mysql::Value;
 use std::fmt::Write;
 
 /// The procedures, as a client such as mariadb(1) reads them.
@@ -24,14 +24,14 @@ fn statements() -> impl Iterator<Item = &'static str> {
 }
 
 /// Does what was entered. An error may be COMMIT's, for all one knows: the procedures commit.
-pub(super) fn transact(connection: &mut Conn, input: &Input) -> Result<Outcome, Trouble> {
+pub(super) fn transact(signed: &mut SignedConnection<'_>, input: &Input) -> Result<Outcome, Trouble> {
     match input {
-        Input::NewOrder(order) => new_order(connection, order),
+        Input::NewOrder(order) => new_order(signed, order),
         Input::Payment(payment) => {
             let (id, name) = id_or_name(payment.customer);
             let amount = format!("{}.{:02}", payment.amount_cents / 100, payment.amount_cents % 100);
             let at = (payment.warehouse, payment.district, payment.customer_warehouse);
-            connection
+            signed
                 .exec_drop(
                     "CALL hardmeter_tpcc_payment(?, ?, ?, ?, ?, ?, ?)",
                     (at.0, at.1, at.2, payment.customer_district, id, name, amount),
@@ -42,24 +42,21 @@ pub(super) fn transact(connection: &mut Conn, input: &Input) -> Result<Outcome, 
         Input::OrderStatus(status) => {
             let (id, name) = id_or_name(status.customer);
             let values = (status.warehouse, status.district, id, name);
-            connection
+            signed
                 .exec_drop("CALL hardmeter_tpcc_order_status(?, ?, ?, ?)", values)
                 .map_err(Trouble::Commit)?;
             Ok(Outcome::Committed)
         }
         Input::Delivery(delivery) => {
             let values = (delivery.warehouse, delivery.carrier);
-            let orders: Option<String> = connection
-                .exec_first("CALL hardmeter_tpcc_delivery(?, ?)", values)
-                .map_err(Trouble::Commit)?;
+            let orders: Option<String> =
+                signed.exec_first("CALL hardmeter_tpcc_delivery(?, ?)", values).map_err(Trouble::Commit)?;
             let orders = orders.as_deref().and_then(ten_numbers);
             Ok(Outcome::Delivered { orders: orders.ok_or(Trouble::Data(OTHER_PROCEDURE))? })
         }
         Input::StockLevel(level) => {
             let values = (level.warehouse, level.district, level.threshold);
-            connection
-                .exec_drop("CALL hardmeter_tpcc_stock_level(?, ?, ?)", values)
-                .map_err(Trouble::Commit)?;
+            signed.exec_drop("CALL hardmeter_tpcc_stock_level(?, ?, ?)", values).map_err(Trouble::Commit)?;
             Ok(Outcome::Committed)
         }
     }
@@ -67,11 +64,11 @@ pub(super) fn transact(connection: &mut Conn, input: &Input) -> Result<Outcome, 
 
 const OTHER_PROCEDURE: &str = "a procedure answers otherwise than ours do: somebody put another in its place";
 
-fn new_order(connection: &mut Conn, order: &NewOrder) -> Result<Outcome, Trouble> {
+fn new_order(signed: &mut SignedConnection<'_>, order: &NewOrder) -> Result<Outcome, Trouble> {
     let all_local = order.lines().iter().all(|line| line.supply == order.warehouse);
     let values =
         (order.warehouse, order.district, order.customer, order.line_count, all_local, lines_of(order));
-    let row: Option<(u32, Value)> = connection
+    let row: Option<(u32, Value)> = signed
         .exec_first("CALL hardmeter_tpcc_new_order(?, ?, ?, ?, ?, ?)", values)
         .map_err(Trouble::Commit)?;
     match row {

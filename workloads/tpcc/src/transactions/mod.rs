@@ -53,20 +53,21 @@ pub use install::{install, Installed};
 pub use procedures::{calls, Procedures, ITEM_NOT_VALID};
 
 use crate::backend::Style;
+use crate::origin::Origin;
 use crate::wire::{PostgresBackends, Scripts};
 use hardmeter_session::Target;
 
-/// The scripts of a style. Procedures have to be installed ([`install`]).
-pub fn scripts(style: Style) -> Box<dyn Scripts> {
+/// The scripts of a style, whose statements say who sends them if he has a name. Procedures have to be installed ([`install`]).
+pub fn scripts(style: Style, origin: Option<Origin>) -> Box<dyn Scripts> {
     match style {
-        Style::Procedures => Box::new(Procedures::new()),
-        Style::Client => Box::new(ClientSql::new()),
+        Style::Procedures => Box::new(Procedures::new(origin)),
+        Style::Client => Box::new(ClientSql::new(origin)),
     }
 }
 
 /// A server by a style.
 pub fn backends(style: Style, target: Target) -> PostgresBackends {
-    PostgresBackends::new(target, scripts(style))
+    PostgresBackends::new(target, scripts(style, None))
 }
 
 /// What each session sets: every access of the mix is by a key, and a plan made once is the best for all. Small tables would

@@ -2,6 +2,7 @@
 
 use super::lines::Lines;
 use super::SETTINGS;
+use crate::origin::Origin;
 use crate::text::last_name;
 use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, VARCHAR};
 use crate::wire::{Refusal, Replies, Requests, Script, Scripts, StatementText, Step, Unexpected};
@@ -35,9 +36,9 @@ pub struct Procedures {
 }
 
 impl Procedures {
-    /// Its statements.
-    pub fn new() -> Procedures {
-        let statements = Kind::ALL.map(|kind| match kind {
+    /// Its statements, which say who sends them if he has a name.
+    pub fn new(origin: Option<Origin>) -> Procedures {
+        let text = |kind| match kind {
             Kind::NewOrder => StatementText::typed(
                 calls::NEW_ORDER,
                 &[INT4, INT4, INT4, INT4_ARRAY, INT4_ARRAY, INT4_ARRAY, INT4_ARRAY],
@@ -48,14 +49,8 @@ impl Procedures {
             Kind::OrderStatus => StatementText::typed(calls::ORDER_STATUS, &[INT4, INT4, INT4, VARCHAR]),
             Kind::Delivery => StatementText::typed(calls::DELIVERY, &[INT4, INT4]),
             Kind::StockLevel => StatementText::typed(calls::STOCK_LEVEL, &[INT4, INT4, INT4]),
-        });
-        Procedures { statements: statements.into() }
-    }
-}
-
-impl Default for Procedures {
-    fn default() -> Procedures {
-        Procedures::new()
+        };
+        Procedures { statements: Kind::ALL.map(|kind| text(kind).signed(origin, kind)).into() }
     }
 }
 

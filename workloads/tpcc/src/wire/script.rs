@@ -3,7 +3,8 @@
 use super::refusal::Refusal;
 use super::replies::{Replies, Unexpected};
 use super::requests::Requests;
-use crate::work::{Input, Outcome};
+use crate::origin::Origin;
+use crate::work::{Input, Kind, Outcome};
 
 /// A statement that every connection prepares once. It is executed by its place in [`Scripts::statements`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,14 @@ impl StatementText {
     /// A statement with these parameter types.
     pub fn typed(sql: impl Into<String>, parameters: &[u32]) -> StatementText {
         StatementText { sql: sql.into(), parameters: parameters.to_vec() }
+    }
+
+    /// The same, saying that a transaction of this kind sends it.
+    pub fn signed(mut self, origin: Option<Origin>, kind: Kind) -> StatementText {
+        if let Some(origin) = origin {
+            self.sql += &origin.comment(kind);
+        }
+        self
     }
 }
 

@@ -3,6 +3,7 @@
 use super::times::{moment, some_duration};
 use hardmeter_tpcc::backend::Style;
 use hardmeter_tpcc::order::{Mix, Mode, Queueing, RunOrder};
+use hardmeter_tpcc::origin::Origin;
 use hardmeter_tpcc::random::Constants;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,6 +41,10 @@ pub(in crate::commands::tpcc) struct What {
     /// One call of a stored procedure for a transaction, or SQL from the client.
     #[arg(long, value_enum, default_value_t = StyleName::Procedures, help_heading = "Transactions")]
     style: StyleName,
+    /// End each statement with the comment /*split_id='ID.KIND'*/, by which SPLiT's modules tell transactions apart: ID is a
+    /// hexadecimal number, KIND is 1 to 5.
+    #[arg(long, value_name = "ID", help_heading = "Transactions")]
+    split_id: Option<Origin>,
     /// How many connections to the server; auto finds the best number by trying [default: few for terminals, one a
     /// client up to 64].
     #[arg(long, value_name = "N|auto", help_heading = "Transactions")]
@@ -151,6 +156,11 @@ impl What {
     /// How it is to be written.
     pub(super) fn style(&self) -> Style {
         self.style.style()
+    }
+
+    /// Who its statements are to say that they come from.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        self.split_id
     }
 
     /// Whether this driver is one of several.

@@ -14,6 +14,7 @@ use hardmeter_tpcc::backend::{Backends, Style};
 use hardmeter_tpcc::mariadb::{self, Mariadb, Observer};
 use hardmeter_tpcc::measure::Condition;
 use hardmeter_tpcc::observe::{Postgres, Server};
+use hardmeter_tpcc::origin::Origin;
 use hardmeter_tpcc::stub::Stub;
 use hardmeter_tpcc::transactions::{install, ClientSql, Procedures};
 use hardmeter_tpcc::wire::PostgresBackends;
@@ -66,10 +67,12 @@ impl System {
         }
     }
 
-    /// What transactions go to: stored procedures are installed, connections are not open yet.
+    /// What transactions go to: stored procedures are installed, connections are not open yet. Statements say who sends them
+    /// if he has a name.
     pub(in crate::commands::tpcc) fn backends(
         &self,
         style: Style,
+        origin: Option<Origin>,
         stop: &Stop,
     ) -> Result<Box<dyn Backends>, CommandError> {
         Ok(match self {
@@ -77,11 +80,13 @@ impl System {
             System::Postgres(target) => match style {
                 Style::Procedures => {
                     install(target, stop).map_err(not_installed)?;
-                    Box::new(PostgresBackends::new(Target::clone(target), Procedures::new()))
+                    Box::new(PostgresBackends::new(Target::clone(target), Procedures::new(origin)))
                 }
-                Style::Client => Box::new(PostgresBackends::new(Target::clone(target), ClientSql::new())),
+                Style::Client => {
+                    Box::new(PostgresBackends::new(Target::clone(target), ClientSql::new(origin)))
+                }
             },
-            System::Mariadb(target) => Box::new(Mariadb::new(target, style, stop)?),
+            System::Mariadb(target) => Box::new(Mariadb::new(target, style, stop)?.signed(origin)),
         })
     }
 

@@ -5,10 +5,11 @@ mod new_order;
 pub mod statements;
 
 use super::SETTINGS;
+use crate::origin::Origin;
 use crate::text::last_name;
 use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, NUMERIC_ARRAY, TEXT_ARRAY, VARCHAR};
 use crate::wire::{Replies, Requests, Script, Scripts, StatementText, Step, Unexpected};
-use crate::work::{Customer, Input, OrderStatus, Outcome, Payment, StockLevel};
+use crate::work::{Customer, Input, Kind, OrderStatus, Outcome, Payment, StockLevel};
 use delivery::DeliveryScript;
 use new_order::NewOrderScript;
 
@@ -105,6 +106,20 @@ impl Statement {
         StatementText::typed(sql, parameters)
     }
 
+    /// The transaction that sends it.
+    fn kind(self) -> Kind {
+        use Statement::*;
+        match self {
+            TakeOrderNumber | ReadCustomer | TakeStock | WriteOrder | WriteNewOrder | WriteLines => {
+                Kind::NewOrder
+            }
+            PayWarehouse | PayDistrict | PayCustomer | PayCustomerByName => Kind::Payment,
+            OrderStatus | OrderStatusByName => Kind::OrderStatus,
+            ChooseOrders | LockDistricts | RemoveNewOrders | Deliver => Kind::Delivery,
+            StockLevel => Kind::StockLevel,
+        }
+    }
+
     /// Its place.
     fn place(self) -> usize {
         self as usize
@@ -112,15 +127,13 @@ impl Statement {
 }
 
 impl ClientSql {
-    /// Its statements.
-    pub fn new() -> ClientSql {
-        ClientSql { statements: Statement::ALL.map(Statement::text).into() }
-    }
-}
-
-impl Default for ClientSql {
-    fn default() -> ClientSql {
-        ClientSql::new()
+    /// Its statements, which say who sends them if he has a name.
+    pub fn new(origin: Option<Origin>) -> ClientSql {
+        ClientSql {
+            statements: Statement::ALL
+                .map(|statement| statement.text().signed(origin, statement.kind()))
+                .into(),
+        }
     }
 }
 
