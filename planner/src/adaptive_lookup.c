@@ -37,8 +37,9 @@
 #define MOST_READ 256
 #define PAGE_DISTANCE 12
 #define ROW_DISTANCE 6
-/* Pages that were in no buffer, after which nothing is prefetched: then it is the disk we wait for,
- * and asking for the page twice costs. */
+/* Nothing is prefetched of a table of fewer pages, which the processor's caches hold, nor after so
+ * many pages were in no buffer: then it is the disk we wait for, and to ask for a page twice costs. */
+#define LEAST_PAGES 1024
 #define PAGES_MISSING 16
 
 struct AdaptiveLookup {
@@ -48,7 +49,7 @@ struct AdaptiveLookup {
   bool ended;   /* the index has no more; it would start again if it was asked */
   int alone;    /* rows asked for one by one */
   int most;     /* to read next */
-  int missing;  /* pages that were in no buffer */
+  int chances;  /* pages that may yet be missing; 0: nothing is prefetched; -1: not known yet */
   int count, next;
   ItemPointerData ids[MOST_READ];
   Page pages[MOST_READ]; /* not pinned: for prefetching only */
@@ -67,6 +68,7 @@ AdaptiveLookup *adaptive_lookup_create(PlanState *inner) {
     return NULL;
   lookup = palloc0(sizeof(*lookup));
   lookup->scan = scan;
+  lookup->chances = -1;
   lookup->direction = ScanDirectionIsBackward(((const IndexScan *)inner->plan)->indexorderdir)
                           ? BackwardScanDirection
                           : ForwardScanDirection;
@@ -92,13 +94,15 @@ static void prefetch_page(AdaptiveLookup *lookup, int which) {
   const ItemPointerData *id = &lookup->ids[which];
   BlockNumber block = ItemPointerGetBlockNumberNoCheck(id);
 
+  lookup->pages[which] = NULL;
+  if (lookup->chances == 0) return;
   if (which > 0 && ItemPointerGetBlockNumberNoCheck(&lookup->ids[which - 1]) == block) {
     lookup->pages[which] = lookup->pages[which - 1];
   } else {
     Buffer buffer =
         PrefetchBuffer(lookup->scan->ss.ss_currentRelation, MAIN_FORKNUM, block).recent_buffer;
     lookup->pages[which] = BufferIsValid(buffer) ? BufferGetPage(buffer) : NULL;
-    lookup->missing += !BufferIsValid(buffer);
+    if (!BufferIsValid(buffer)) lookup->chances--;
     if (lookup->pages[which]) __builtin_prefetch(lookup->pages[which]);
     if (buffer > 0) __builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
   }
@@ -131,7 +135,10 @@ static bool read_ahead(AdaptiveLookup *lookup) {
       lookup->ended = true;
   }
   lookup->most = Min(lookup->most * 2, MOST_READ);
-  if (lookup->missing > PAGES_MISSING) return lookup->count > 0;
+  if (lookup->chances < 0)
+    lookup->chances = RelationGetNumberOfBlocks(lookup->scan->ss.ss_currentRelation) < LEAST_PAGES
+                          ? 0
+                          : PAGES_MISSING;
   for (int i = 0; i < Min(lookup->count, PAGE_DISTANCE); i++) prefetch_page(lookup, i);
   for (int i = 0; i < Min(lookup->count, ROW_DISTANCE); i++) prefetch_row(lookup, i);
   return lookup->count > 0;
@@ -140,10 +147,8 @@ static bool read_ahead(AdaptiveLookup *lookup) {
 /* The next identifier, with what follows nearer. */
 static ItemPointerData take_id(AdaptiveLookup *lookup) {
   int which = lookup->next++;
-  if (lookup->missing <= PAGES_MISSING) {
-    if (which + PAGE_DISTANCE < lookup->count) prefetch_page(lookup, which + PAGE_DISTANCE);
-    if (which + ROW_DISTANCE < lookup->count) prefetch_row(lookup, which + ROW_DISTANCE);
-  }
+  if (which + PAGE_DISTANCE < lookup->count) prefetch_page(lookup, which + PAGE_DISTANCE);
+  if (which + ROW_DISTANCE < lookup->count) prefetch_row(lookup, which + ROW_DISTANCE);
   return lookup->ids[which];
 }
 

@@ -123,18 +123,20 @@ EXECUTE kept(0, 1);
 DEALLOCATE ALL;
 
 -- Look-ups of hundreds of rows, which are read ahead: some dead, some moved within their page, some to another key, and of
--- an index entry that is read, the row may be gone before it is fetched.
+-- an index entry that is read, the row may be gone before it is fetched. The table has more pages than are looked up without
+-- prefetching.
 RESET plan_cache_mode;
 SET ccopt.force = off; SET enable_seqscan = off;
-CREATE TABLE busy AS SELECT i % 7 AS k, i AS v, repeat('x', 200) AS filler FROM generate_series(1, 4000) i;
+CREATE TABLE busy AS SELECT i % 7 AS k, i AS v, repeat('x', 200) AS filler FROM generate_series(1, 40000) i;
 CREATE INDEX busy_k ON busy(k);
 UPDATE busy SET filler = 'short' WHERE v % 5 = 0;
 UPDATE busy SET filler = 'shorter' WHERE v % 10 = 0;
 UPDATE busy SET k = (k + 1) % 7 WHERE v % 11 = 0;
 DELETE FROM busy WHERE v % 13 = 0;
 ANALYZE busy;
+SELECT pg_relation_size('busy') / 8192 >= 1024 AS large;
 SELECT same('SELECT f.k, b.v, b.filler FROM few f JOIN busy b ON b.k = f.k AND b.v > f.k');
-SELECT same('SELECT f.k FROM few f WHERE EXISTS (SELECT FROM busy b WHERE b.k = f.k AND b.v > 3970 AND b.v <> f.k)');
+SELECT same('SELECT f.k FROM few f WHERE EXISTS (SELECT FROM busy b WHERE b.k = f.k AND b.v > 39970 AND b.v <> f.k)');
 SELECT same('SELECT f.k FROM few f WHERE NOT EXISTS (SELECT FROM busy b WHERE b.k = f.k AND b.filler = ''none'' AND b.v <> f.k)');
 SELECT same('SELECT f.k, b.v FROM few f LEFT JOIN busy b ON b.k = f.k AND b.v % 3 = 0');
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT f.k FROM few f JOIN busy b ON b.k = f.k AND b.v > f.k;
@@ -147,7 +149,7 @@ MOVE 20 FROM ours; MOVE 20 FROM core;
 DELETE FROM busy WHERE v > 100;
 SELECT count(*) FROM few f JOIN busy b ON b.k = f.k;
 FETCH 2 FROM ours; FETCH 2 FROM core;
-MOVE 600 FROM ours; MOVE 600 FROM core;
+MOVE 6000 FROM ours; MOVE 6000 FROM core;
 FETCH 2 FROM ours; FETCH 2 FROM core;
 ROLLBACK;
 RESET enable_seqscan;
