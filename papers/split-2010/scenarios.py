@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import signal
 import statistics
 import sys
 
@@ -22,26 +23,33 @@ def with_auction(documentation, work):
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, few repetitions: does it work?")
     given = parser.parse_args()
+    # A request to end takes the way of Ctrl-C: servers are cleared away.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Playground() as playground:
             work(auction.Auction(playground, _say, 0.1 if given.quick else 1.0), given.quick)
     except (Trouble, OSError) as error:
         print(f"{pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
 def response_times(bench, quick, scenario):
     """Prints table 7 or 8: seconds until the last answer, stock, collecting, placing."""
-    rows = bench.responses(scenario, 1 if quick else 6)
+    legs = bench.legs(scenario, 2 if quick else 6)
     theirs = THEIRS[scenario]
-    stock = statistics.median(rows["off"])
+    rows = {way: [mine["seconds"] for mine, _ in pairs] for way, pairs in legs.items()}
+    rows["off"] = [stock["seconds"] for pairs in legs.values() for _, stock in pairs]
+    # Each run to the stock one beside it: a machine that is slower for a minute is slower for both.
+    ratios = {way: statistics.median(mine["seconds"] / stock["seconds"] for mine, stock in pairs) for way, pairs in legs.items()}
     print(f"{TITLES[scenario]}; {driver.in_words(driver.machine())}")
     print(f"  {'':<26} {'here, s':>9} {'least':>8} {'most':>8} {'n':>3} {'to stock':>9}   {'the paper, s':>12} {'to stock':>9}")
     for way, name in NAMES.items():
         times = rows[way]
         median = statistics.median(times)
-        change = "-" if way == "off" else f"{100 * (median / stock - 1):+.1f} %"
+        change = "-" if way == "off" else f"{100 * (ratios[way] - 1):+.1f} %"
         their = theirs.get(way)
         paper = "-" if way == "off" or their is None else f"{100 * (their / theirs['off'] - 1):+.1f} %"
         beside = "" if their is None else f"{their:12.3f} {paper:>9}"
