@@ -5,11 +5,14 @@ mod common;
 #[path = "common/web.rs"]
 mod web;
 
+use common::{have, run, stdout, succeeded};
 use hardmeter_servers::web::{Mpm, Php};
 use hardmeter_split::model::{Actuation, CodeId, CpuId, CpuSet, KindRef};
 use hardmeter_split::segment::{monotonic_ns, Decision};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use web::{Connection, Web, PHP, WEB};
@@ -112,6 +115,31 @@ fn threads_before_processes_of_php_count_both() {
     let said = web.get("/id.php").1;
     let id = format!("{WEB}.{}", code(&web, "id.php"));
     assert_eq!(said, format!("{id} {id} none"));
+}
+
+/// Without split.app_id the id is that of split.name: php, php8.2 and php-fpm8.2 are one application.
+#[test]
+fn programs_of_php_are_one_application_by_their_name() {
+    if !have(&["php"]) {
+        return;
+    }
+    let Some(web) = site(&[("code.php", "<?php echo split_code_id();")]) else { return };
+    let said = |program: &str, name: &str| {
+        let mut php = Command::new("php");
+        php.arg0(program)
+            .arg("-n")
+            .arg("-d")
+            .arg(format!("extension={}", web.object("php/split.so").display()));
+        php.args(["-d", "split.cli=1", "-d", &format!("split.name={name}")]);
+        php.arg("-d").arg(format!("split.directory={}", web.segments().display()));
+        stdout(&succeeded(run(php.arg(web.documents().join("code.php")))))
+    };
+    let first = said("php", "shop");
+    let (app, code) = first.split_once('.').unwrap();
+    assert!(u32::from_str_radix(app, 16).is_ok_and(|id| id != 0) && !code.is_empty(), "{first}");
+    assert_eq!(said("php-fpm8.2", "shop"), first, "another program, the same page of the same application");
+    assert!(!said("php", "another").starts_with(&format!("{app}.")));
+    assert!(web.segments().join(format!("app-{app}.segment")).exists());
 }
 
 #[test]

@@ -133,6 +133,15 @@ static PHP_RSHUTDOWN_FUNCTION(split) {
 
 /* --- The process ----------------------------------------------------------------------------------------------------------------- */
 
+/* The id of applications of this name: FNV-1a, folded to the 24 bits that an id has. Not of the program's name, as libsplit would have
+ * it: php, php8.2 and php-fpm8.2 are one application, as long as split.name does not part them. */
+static split_app_id id_of_name(const char *name) {
+  uint32_t hash = UINT32_C(2166136261);
+  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * UINT32_C(16777619);
+  split_app_id id = (hash >> 24 ^ hash) & 0xffffff;
+  return id ? id : 1;
+}
+
 /* In the parent of FPM's children, as the user who started it: children inherit what is open. */
 static bool wants_sections(void) {
   const char *sapi = sapi_module.name;
@@ -147,8 +156,9 @@ static PHP_MINIT_FUNCTION(split) {
   if (!wants_sections()) return SUCCESS;
   const char *directory = SPLIT_G(directory), *name = SPLIT_G(name);
   if (directory && *directory) split_configure(directory);
-  has_sections = split_init_named(name && *name ? name : "php", (split_app_id)SPLIT_G(app_id), 0,
-                                  SPLIT_KEY_TEXT) != 0;
+  if (!name || !*name) name = "php";
+  split_app_id id = SPLIT_G(app_id) ? (split_app_id)SPLIT_G(app_id) : id_of_name(name);
+  has_sections = split_init_named(name, id, 0, SPLIT_KEY_TEXT) != 0;
   /* A server says once why it does without; a command has its own things to say. */
   if (*split_problem() && strcmp(sapi_module.name, "cli") != 0) {
     char line[256];
