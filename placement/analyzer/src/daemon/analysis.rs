@@ -269,12 +269,7 @@ impl Analysis {
                 self.journal.say(format!("{} \"{}\" is {class}{because}", profile.kind, profile.label));
             }
         }
-        self.wanted = if self.machine.cpus.len() < 2 {
-            let remarks = vec!["one core: nothing to place".into()];
-            Plan { policy: self.policy.name().into(), remarks, ..Plan::default() }
-        } else {
-            self.policy.decide(&self.machine, &self.workload, &self.wanted)
-        };
+        self.wanted = self.policy.decide(&self.machine, &self.workload, &self.wanted);
         self.tell_remarks();
         self.guard.offer(now_ns, &self.wanted);
         self.obey_guard();

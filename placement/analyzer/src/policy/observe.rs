@@ -1,6 +1,6 @@
 //! Says what kinds are, and places nothing: what an analyzer does until it is told otherwise.
 
-use super::{nowhere, Policy};
+use super::{cannot_place, nowhere, Policy};
 use crate::model::{Machine, Plan, Workload};
 
 /// Classes only.
@@ -12,7 +12,7 @@ impl Policy for Observe {
         "observe"
     }
 
-    fn decide(&self, _machine: &Machine, workload: &Workload, _before: &Plan) -> Plan {
-        nowhere(self.name(), workload, None)
+    fn decide(&self, machine: &Machine, workload: &Workload, _before: &Plan) -> Plan {
+        nowhere(self.name(), workload, cannot_place(machine))
     }
 }
