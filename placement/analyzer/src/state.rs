@@ -1,7 +1,7 @@
 //! What the analyzer knows at a moment, as a file in the segments' folder: whoever shows it (top, report, metrics) reads that file and
 //! asks the daemon nothing.
 
-use crate::model::{AppId, Machine, Plan, Workload};
+use crate::model::{AppId, KindRef, Machine, Plan, Workload};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -96,6 +96,24 @@ pub struct Guard {
     pub epochs_off: u32,
     /// What was compared: "CPU time per request", "work done per second", "p99 of ...".
     pub effects: Vec<Effect>,
+    /// Rules that were judged by themselves: the placement of one kind beside all others.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+}
+
+/// What the guard found of the placement of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Whose.
+    pub kind: KindRef,
+    /// Off: the kind runs anywhere, whatever the policy wants.
+    pub on: bool,
+    /// Why, in words.
+    pub reason: String,
+    /// Pairs of epochs compared.
+    pub n: u32,
+    /// Seconds until it is looked at again.
+    pub retry_seconds: f64,
 }
 
 /// A measure with placement on against off.

@@ -75,6 +75,9 @@ fn in_words(state: &State, alive: bool) -> String {
     let _ = writeln!(text, "probe: {}{because}", state.probe.kind);
     if state.guard.active {
         let _ = writeln!(text, "guard: {}: {}", state.guard.phase, state.guard.reason);
+        for rule in state.guard.rules.iter().filter(|rule| !rule.on) {
+            let _ = writeln!(text, "guard: rule of {} off, it runs anywhere: {}", rule.kind, rule.reason);
+        }
     }
     for app in &state.applications {
         let without = without_in_words(&app.without);

@@ -111,7 +111,12 @@ impl Analysis {
     pub fn guard(&mut self, now_ns: u64) {
         self.ask_who_is_willing(now_ns);
         let snapshots = self.snapshots(now_ns);
+        let before = self.guard.plan().clone();
         self.guard.step(now_ns, &Counts::of(&snapshots, &self.willing, now_ns));
+        // A rule on or off is a plan of its own: its epoch begins now, not at the next look.
+        if *self.guard.plan() != before {
+            self.write_decisions(&snapshots);
+        }
         self.obey_guard();
     }
 

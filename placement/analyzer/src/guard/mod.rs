@@ -1,23 +1,29 @@
-//! The guard: does placement help? It is put on and off in epochs, the two are compared, and what is not significantly better is off.
+//! The guard: does placement help? It is put on and off in epochs, the two are compared, and what is not significantly better is off:
+//! a whole plan, and while one is kept each of its rules.
 //!
 //! ```text
 //!              a plan that stands still             significantly better
-//!   idle ────────────────────────────> trial ──────────────────────────> kept ─┐ a pair of epochs now and then;
-//!    ^                                 ^  │ worse, or no difference        │    │ at once if cost or load changed
-//!    │ nothing to place                │  v                                │ <──┘
+//!   idle ────────────────────────────> trial ──────────────────────────> kept ─┐ a pair of epochs now and then,
+//!    ^                                 ^  │ worse, or no difference        │    │ at once if cost or load changed;
+//!    │ nothing to place                │  v                                │ <──┘ rules, one after the other (rules.rs)
 //!    └───────────────────────────── refused <──────────────────────────────┘ looks worse: trial again
-//!                                  waits 60 s, 120 s, 240 s ... an hour
+//!          worse: waits 120 s, 240 s ... an hour; no difference: half of that
 //! ```
 //!
 //! A trial is pairs of an epoch on and an epoch off, in an order that a coin decides. What it may lose is bounded: the first pairs last
 //! a quarter of a second, a bad first impression ends it, and so does a loss of [`LOSS_SECONDS`] as far as the pairs can tell. With
 //! the worst that was measured for the paper's placement (35 % less work), a trial costs at most 0.3 s of work; the next one comes
-//! a minute later, then two: together below the 1 % that a mix may lose.
+//! two minutes later and is put on for a third of its time only, then four: together well below the 1 % that a mix may lose. Where the
+//! plan is refused and kinds were worse by themselves, their rules are off, and the next trial is of the rest.
 //!
 //! Pure: time and statistics come from whoever drives it.
 
+mod kept;
 mod measure;
 mod plans;
+mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod running;
 mod series;
 #[cfg(test)]
@@ -27,12 +33,15 @@ mod tests;
 
 pub use measure::Counts;
 
-use crate::model::Plan;
+use crate::model::{KindRef, Plan};
 use crate::state;
-use measure::{compare, has_changed, Comparison, Epoch};
-use plans::{has_effect, same};
-use running::{Running, ENOUGH};
+use kept::Kept;
+use measure::{compare, Epoch};
+use plans::{has_effect, placed, same, stands_without, without};
+use rules::Rules;
+use running::Running;
 use series::{Series, Verdict};
+use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
 /// Epochs of a trial: the n-th pair's, the last for all that follow. Many short pairs tell more than few long ones: a machine's other
@@ -52,29 +61,26 @@ const STEADY: u32 = 2;
 const CHANGED: u32 = 3;
 /// A plan that is kept stands so long at least.
 const STANDS: u64 = 20 * SECOND;
-/// How long a refused plan waits; twice as long each time.
+/// How long a plan waits that made no difference, and one that was worse; twice as long each time.
 const WAIT: u64 = 60 * SECOND;
+const WAIT_WORSE: u64 = 120 * SECOND;
 const WAIT_MAX: u64 = 3600 * SECOND;
-/// A plan that was kept so long is forgiven its earlier trials.
-const FORGIVEN: u64 = 300 * SECOND;
-/// A kept plan is checked so often: 1 s of 30 s off.
-const CHECK: u64 = 30 * SECOND;
-const CHECK_LENGTH: u64 = SECOND;
-/// Checks that count together.
-const CHECKS: usize = 6;
-/// A kept plan is looked at so often; cost or work that changed asks for a check ...
-const WATCH: u64 = SECOND;
-/// ... if the last one was so long ago.
-const CHECK_SPACING: u64 = 5 * SECOND;
+/// A rule that is off by itself waits so long; one that was found good is good for so long.
+const RULE_WAIT: u64 = 600 * SECOND;
 
 /// The guard.
 #[derive(Debug)]
 pub struct Guard {
     active: bool,
+    /// All times are so many times shorter: in simulations nobody else's load wanders.
+    hurry: u64,
     coin: Coin,
     phase: Phase,
-    /// In force, or tried, or refused last.
+    /// In force, or tried, or refused last: as the policy wanted it ...
     plan: Plan,
+    /// ... and without the rules that are off.
+    in_force: Plan,
+    rules: Rules,
     offered: Offered,
     series: Series,
     epochs: [u32; 2],
@@ -97,22 +103,13 @@ enum Phase {
 #[derive(Debug)]
 struct Trial {
     running: Running,
+    /// Of an epoch of this pair.
+    length: u64,
     /// The pair's first epoch.
     first: Option<Epoch>,
     unusable: u32,
     /// How long placement was on so far.
     on_ns: u64,
-}
-
-#[derive(Debug)]
-struct Kept {
-    since: u64,
-    checked: u64,
-    /// How it was when it was kept, or checked last.
-    reference: Option<Epoch>,
-    watching: Running,
-    /// The check's off epoch, and the epoch on before it.
-    checking: Option<(Running, Epoch)>,
 }
 
 /// What the policy wants, and how often in a row it did.
@@ -125,8 +122,16 @@ struct Offered {
 impl Guard {
     /// One that never saw a plan. Not `active`: every plan is in force as soon as it is wanted.
     pub fn new(seed: u64, active: bool) -> Guard {
+        Guard::hurried(seed, active, 1)
+    }
+
+    /// One that takes so many times less time for everything.
+    pub fn hurried(seed: u64, active: bool, hurry: u64) -> Guard {
         Guard {
             active,
+            hurry: hurry.max(1),
+            in_force: Plan::default(),
+            rules: Rules::default(),
             coin: Coin(seed),
             phase: Phase::Idle,
             plan: Plan::default(),
@@ -139,14 +144,23 @@ impl Guard {
         }
     }
 
-    /// The plan whose decisions are to be written; in force while [`Guard::placement_on`].
+    /// The plan whose decisions are to be written, without rules that are off; in force while [`Guard::placement_on`].
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.in_force
     }
 
     /// Whether a plan is tried or kept.
     pub fn is_at_work(&self) -> bool {
         matches!(self.phase, Phase::Trial(_) | Phase::Kept(_))
+    }
+
+    /// Whether it has not made up its mind on what the policy wants now.
+    pub fn is_undecided(&self) -> bool {
+        match self.phase {
+            Phase::Trial(_) => true,
+            Phase::Idle => self.active && has_effect(&self.offered.plan),
+            Phase::Kept(_) | Phase::Refused { .. } => false,
+        }
     }
 
     /// Whether kinds are placed now.
@@ -157,7 +171,7 @@ impl Guard {
         match &self.phase {
             Phase::Idle | Phase::Refused { .. } => false,
             Phase::Trial(trial) => trial.running.on,
-            Phase::Kept(kept) => kept.checking.is_none(),
+            Phase::Kept(kept) => !kept.is_off(),
         }
     }
 
@@ -171,9 +185,7 @@ impl Guard {
         match &self.phase {
             Phase::Idle | Phase::Refused { .. } => u64::MAX,
             Phase::Trial(trial) => trial.running.due(),
-            Phase::Kept(kept) => {
-                kept.checking.as_ref().map_or(kept.watching.due(), |(running, _)| running.due())
-            }
+            Phase::Kept(kept) => kept.due(),
         }
     }
 
@@ -181,6 +193,7 @@ impl Guard {
     pub fn offer(&mut self, now: u64, plan: &Plan) {
         if !self.active {
             self.plan = plan.clone();
+            self.in_force = plan.clone();
             return;
         }
         if same(&self.offered.plan, plan) {
@@ -203,11 +216,14 @@ impl Guard {
             // What is tried is judged as it began: a policy that cannot make up its mind would be in trial for ever.
             Phase::Trial(_) => {}
             Phase::Kept(_) if !effect || same(&self.plan, plan) => {}
-            Phase::Kept(kept) if now.saturating_sub(kept.since) >= STANDS && times >= CHANGED => {
+            Phase::Kept(kept)
+                if now.saturating_sub(kept.since) >= STANDS / self.hurry && times >= CHANGED =>
+            {
                 self.try_plan(now, "another plan");
             }
             Phase::Kept(_) => {}
         }
+        self.take_rules_away();
     }
 
     /// Its time has come: statistics as they are now.
@@ -217,12 +233,31 @@ impl Guard {
             Phase::Kept(kept) => self.step_kept(kept, now, counts),
             other => self.phase = other,
         }
+        self.take_rules_away();
+    }
+
+    /// What is in force: the plan without the rules that are off, of which the one that is looked at may be on or off.
+    fn take_rules_away(&mut self) {
+        let mut off = self.rules.off();
+        if let Phase::Kept(kept) = &self.phase {
+            match kept.looked_at() {
+                Some((kind, true)) => _ = off.remove(&kind),
+                Some((kind, false)) => _ = off.insert(kind, "is it better without?".into()),
+                None => {}
+            }
+        }
+        let in_force = without(&self.plan, &off);
+        if in_force != self.in_force {
+            self.in_force = in_force;
+        }
     }
 
     /// What was found before holds no more: another machine.
     pub fn start_over(&mut self, why: &str) {
         self.refusals = 0;
+        self.rules.forget();
         self.rest(why);
+        self.take_rules_away();
     }
 
     /// For views.
@@ -241,7 +276,12 @@ impl Guard {
             epochs_on: self.epochs[1],
             epochs_off: self.epochs[0],
             effects: self.series.effects(),
+            rules: self.rules.report(now, SECOND),
         }
+    }
+
+    fn brisk(&self, time: u64) -> u64 {
+        time / self.hurry
     }
 
     fn rest(&mut self, why: &str) {
@@ -254,17 +294,29 @@ impl Guard {
     }
 
     fn try_plan(&mut self, now: u64, what: &str) {
+        if !same(&self.plan, &self.offered.plan) {
+            self.rules.of_another_plan();
+        }
         self.plan = self.offered.plan.clone();
-        let placed = self.plan.placements.iter().filter(|placement| !placement.cpus.0.is_empty()).count();
-        self.news.push(format!("trial of {what}: {placed} kinds placed, policy {}", self.plan.policy));
+        self.take_rules_away();
+        let (all, left) = (placed(&self.plan).count(), placed(&self.in_force).count());
+        let off = if left < all { format!(" but {} whose rules are off", all - left) } else { String::new() };
+        self.news.push(format!("trial of {what}: {all} kinds placed{off}, policy {}", self.plan.policy));
         self.begin_trial(now);
     }
 
     fn begin_trial(&mut self, now: u64) {
         self.series = Series::default();
         self.reason = "in trial".into();
-        let running = Running::new(false, now, SETTLE, LENGTHS[0]);
-        self.phase = Phase::Trial(Trial { running, first: None, unusable: 0, on_ns: 0 });
+        let length = self.brisk(LENGTHS[0]);
+        let running = self.epoch_of_trial(false, now, length);
+        self.phase = Phase::Trial(Trial { running, length, first: None, unusable: 0, on_ns: 0 });
+    }
+
+    /// What was refused before is put on for less of the time: its epochs off last twice as long.
+    fn epoch_of_trial(&self, on: bool, now: u64, length: u64) -> Running {
+        let length = if on || self.refusals == 0 { length } else { 2 * length };
+        Running::new(on, now, self.brisk(SETTLE), length)
     }
 
     fn step_trial(&mut self, mut trial: Trial, now: u64, counts: &Counts) {
@@ -275,11 +327,10 @@ impl Guard {
         let on = trial.running.on;
         self.epochs[usize::from(on)] += 1;
         if on {
-            trial.on_ns += now.saturating_sub(trial.running.settled.saturating_sub(SETTLE));
+            trial.on_ns += now.saturating_sub(trial.running.settled.saturating_sub(self.brisk(SETTLE)));
         }
         let Some(first) = trial.first.take() else {
-            let length = trial.running.length;
-            trial.running = Running::new(!on, now, SETTLE, length);
+            trial.running = self.epoch_of_trial(!on, now, trial.length);
             trial.first = Some(epoch);
             self.phase = Phase::Trial(trial);
             return;
@@ -290,88 +341,70 @@ impl Guard {
             None => trial.unusable += 1,
         }
         match self.series.verdict() {
-            Verdict::Worse(why) => return self.refuse(now, &format!("worse: {why}")),
+            Verdict::Worse(why) => return self.refuse(now, &format!("worse: {why}"), WAIT_WORSE),
             Verdict::Better(why) => return self.keep(now, &why, epoch_on.clone()),
             Verdict::Open => {}
         }
         if trial.unusable >= UNUSABLE {
-            return self
-                .refuse(now, "too few requests of the same kinds, on and off, to tell whether it helps");
+            let why = "too few requests of the same kinds, on and off, to tell whether it helps";
+            return self.refuse(now, why, WAIT);
         }
-        if self.series.loss() * trial.on_ns as f64 > LOSS_SECONDS * SECOND as f64 && self.series.looks_bad() {
-            return self.refuse(now, "it looks worse, and to be sure of that would cost too much");
+        if self.has_cost_enough(&trial) {
+            let why = format!(
+                "it looks worse, and to be sure of that would cost too much: {}",
+                self.series.cost_in_words()
+            );
+            return self.refuse(now, &why, WAIT_WORSE);
         }
-        if self.series.len() >= PAIRS {
-            return self.refuse(now, &format!("no significant difference in {PAIRS} pairs of epochs"));
+        if self.series.len() >= PAIRS || self.series.is_hopeless() {
+            let why = format!("no significant difference: {}", self.series.cost_in_words());
+            return self.refuse(now, &why, WAIT);
         }
         let pair = self.series.len() + trial.unusable as usize;
-        let length = LENGTHS[pair.min(LENGTHS.len() - 1)];
-        trial.running = Running::new(self.coin.toss(), now, SETTLE, length);
+        trial.length = self.brisk(LENGTHS[pair.min(LENGTHS.len() - 1)]);
+        let on_first = self.coin.toss();
+        trial.running = self.epoch_of_trial(on_first, now, trial.length);
         self.phase = Phase::Trial(trial);
     }
 
-    fn refuse(&mut self, now: u64, why: &str) {
-        let wait = WAIT.saturating_mul(1 << self.refusals.min(10)).min(WAIT_MAX);
+    /// What looks bad may lose so much in its first trial, half of that in its second ...
+    fn has_cost_enough(&self, trial: &Trial) -> bool {
+        let may = LOSS_SECONDS * self.brisk(SECOND) as f64 / f64::from(1 + self.refusals.min(3));
+        self.series.loss() * trial.on_ns as f64 > may && self.series.looks_bad()
+    }
+
+    fn refuse(&mut self, now: u64, why: &str, wait: u64) {
+        let wait = self.brisk(wait.saturating_mul(1 << self.refusals.min(10)).min(WAIT_MAX));
         self.refusals += 1;
         self.reason = why.into();
-        self.news.push(format!("placement off: {why}; next trial in {} s", wait / SECOND));
+        let seconds = wait as f64 / SECOND as f64;
+        self.news.push(format!("placement off: {why}; next trial in {seconds} s"));
         self.phase = Phase::Refused { until: now + wait };
+        self.blame(now);
+    }
+
+    /// Kinds that were worse by themselves are off, if that leaves something: the next trial is of the rest.
+    fn blame(&mut self, now: u64) {
+        let worse: BTreeMap<KindRef, String> = placed(&self.in_force)
+            .filter_map(|kind| Some((kind, self.series.kind_is_worse(kind)?)))
+            .collect();
+        if !stands_without(&self.in_force, &worse.keys().copied().collect()) {
+            return;
+        }
+        for (kind, why) in worse {
+            self.switch_off(now, kind, format!("worse: {why}"), self.series.len());
+        }
+    }
+
+    fn switch_off(&mut self, now: u64, kind: KindRef, why: String, n: usize) {
+        self.news.push(format!("rule of {kind} off, it runs anywhere: {why}"));
+        self.rules.found(kind, false, why, n, now, self.brisk(RULE_WAIT));
     }
 
     fn keep(&mut self, now: u64, why: &str, reference: Epoch) {
         self.reason = why.into();
         self.news.push(format!("placement kept: {why}"));
-        self.phase = Phase::Kept(Kept {
-            since: now,
-            checked: now,
-            reference: Some(reference),
-            watching: Running::new(true, now, SETTLE, WATCH),
-            checking: None,
-        });
-    }
-
-    fn step_kept(&mut self, mut kept: Kept, now: u64, counts: &Counts) {
-        if let Some((mut running, before)) = kept.checking.take() {
-            let Some(off) = running.step(now, counts) else {
-                kept.checking = Some((running, before));
-                self.phase = Phase::Kept(kept);
-                return;
-            };
-            self.epochs[0] += 1;
-            self.epochs[1] += 1;
-            return self.checked(kept, now, &before, &off);
-        }
-        if let Some(epoch) = kept.watching.step(now, counts) {
-            let changed = kept.reference.as_ref().is_some_and(|reference| has_changed(&epoch, reference));
-            let since = now.saturating_sub(kept.checked);
-            let enough = epoch.sections() >= ENOUGH;
-            if enough && (since >= CHECK || (changed && since >= CHECK_SPACING)) {
-                kept.checking = Some((Running::new(false, now, SETTLE, CHECK_LENGTH), epoch));
-            }
-            kept.watching = Running::new(true, now, 0, WATCH);
-        }
-        self.phase = Phase::Kept(kept);
-    }
-
-    /// A check's two epochs are there.
-    fn checked(&mut self, mut kept: Kept, now: u64, on: &Epoch, off: &Epoch) {
-        let comparison = compare(on, off);
-        let bad = comparison.as_ref().is_some_and(Comparison::looks_worse);
-        if let Some(comparison) = comparison {
-            self.series.push(comparison);
-            self.series.keep_latest(CHECKS);
-        }
-        if bad || matches!(self.series.verdict(), Verdict::Worse(_)) {
-            self.news.push("a check says that placement does not help any more: trial again".into());
-            return self.begin_trial(now);
-        }
-        if now.saturating_sub(kept.since) >= FORGIVEN {
-            self.refusals = 0;
-        }
-        kept.checked = now;
-        kept.reference = Some(on.clone());
-        kept.watching = Running::new(true, now, SETTLE, WATCH);
-        self.phase = Phase::Kept(kept);
+        self.phase = Phase::Kept(Kept::new(now, reference, self.hurry));
     }
 }
 

@@ -1,12 +1,56 @@
-//! What plans do, whatever they say of it. Pure.
+//! What plans do, whatever they say of it; and what is left of one without some of its kinds. Pure.
 
-use crate::model::{Actuation, CpuSet, Plan};
+use crate::model::{Actuation, CpuSet, KindRef, Placement, Plan};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether a kind is placed at all.
+fn is_placed(placement: &Placement) -> bool {
+    placement.actuation != Actuation::None && !placement.cpus.0.is_empty()
+}
 
 /// Whether anything would be placed.
 pub(super) fn has_effect(plan: &Plan) -> bool {
-    plan.placements
-        .iter()
-        .any(|placement| placement.actuation != Actuation::None && !placement.cpus.0.is_empty())
+    plan.placements.iter().any(is_placed)
+}
+
+/// The kinds that are placed.
+pub(super) fn placed(plan: &Plan) -> impl Iterator<Item = KindRef> + '_ {
+    plan.placements.iter().filter(|placement| is_placed(placement)).map(|placement| placement.kind)
+}
+
+/// Whether it keeps any kinds from each other: what is left of class queues if all kinds of one are gone keeps nobody from anybody.
+fn separates(plan: &Plan) -> bool {
+    let mut sets = plan.placements.iter().filter(|placement| is_placed(placement)).map(|one| &one.cpus);
+    let first = sets.next();
+    sets.any(|set| Some(set) != first)
+}
+
+/// The plan without these kinds, which run anywhere, and why. Where nothing would be kept from anything then, the kinds only make sense
+/// together: nothing is taken away.
+pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
+    if off.is_empty() {
+        return plan.clone();
+    }
+    let mut rest = plan.clone();
+    for placement in rest.placements.iter_mut().filter(|placement| is_placed(placement)) {
+        if let Some(why) = off.get(&placement.kind) {
+            placement.cpus = CpuSet::default();
+            placement.actuation = Actuation::None;
+            placement.queue = 0;
+            placement.reason = format!("anywhere, by the guard: {why}");
+        }
+    }
+    if separates(&rest) {
+        rest
+    } else {
+        plan.clone()
+    }
+}
+
+/// Whether a plan without these kinds too still is one: else they are a rule only together with the others.
+pub(super) fn stands_without(plan: &Plan, kinds: &BTreeSet<KindRef>) -> bool {
+    let off = kinds.iter().map(|kind| (*kind, String::new())).collect();
+    !kinds.is_empty() && placed(&without(plan, &off)).all(|kind| !kinds.contains(&kind))
 }
 
 /// Whether two plans do the same: the same kinds share processors, and as many; which processors those are makes no difference, but a
@@ -26,4 +70,36 @@ pub(super) fn same(a: &Plan, b: &Plan) -> bool {
             .collect()
     };
     shape(a) == shape(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{kind, placed as plan};
+    use super::*;
+
+    fn left(plan: &Plan, off: &[u32]) -> Vec<u32> {
+        let off = off.iter().map(|&code| (kind(code), "worse".to_string())).collect();
+        placed(&without(plan, &off)).map(|kind| kind.code.0).collect()
+    }
+
+    /// Kinds 1 and 2 on processor 0, kind 3 on 1: without 3 nobody is kept from anybody, so that 3 is no rule of its own.
+    #[test]
+    fn what_is_left_has_to_keep_kinds_apart() {
+        let three = plan(&[0, 0, 1]);
+        assert_eq!(left(&three, &[1]), [2, 3]);
+        assert_eq!(left(&three, &[1, 2]), [1, 2, 3]);
+        assert_eq!(left(&three, &[3]), [1, 2, 3]);
+        assert!(stands_without(&three, &[kind(2)].into()) && !stands_without(&three, &[kind(3)].into()));
+        assert!(!stands_without(&three, &BTreeSet::new()));
+        let off = without(&three, &[(kind(2), "worse".to_string())].into());
+        assert_eq!(off.placements[1].reason, "anywhere, by the guard: worse");
+        assert!(has_effect(&off) && off.placements[1].actuation == Actuation::None);
+    }
+
+    #[test]
+    fn two_queues_of_a_kind_each_are_one_rule() {
+        let two = plan(&[0, 1]);
+        assert!(!stands_without(&two, &[kind(1)].into()) && !stands_without(&two, &[kind(2)].into()));
+        assert_eq!(left(&two, &[1]), [1, 2]);
+    }
 }

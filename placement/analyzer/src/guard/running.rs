@@ -41,6 +41,7 @@ impl Running {
             // Nobody lets itself be placed, or only by now: the epoch begins anew.
             *start = counts.clone();
             *end = now + self.length;
+            self.settled = now;
             return None;
         }
         let epoch = counts.since(start);

@@ -42,6 +42,13 @@ const FEWEST_PAIRS: usize = 3;
 const WORTH: f64 = 0.01;
 /// A first impression so bad ends the trial.
 const ALARMING: f64 = 0.05;
+/// After so many pairs a trial ends that can hardly come out better any more.
+const HOPELESS_PAIRS: usize = 8;
+/// Kinds reported one by one.
+const KINDS_TOLD: usize = 8;
+/// As people call it.
+const COST: &str = "CPU time per request";
+const WORK: &str = "work done per second";
 
 impl Judged {
     fn of(values: &[Value]) -> Option<Judged> {
@@ -77,6 +84,20 @@ impl Judged {
 
     fn is_better(&self) -> bool {
         self.n >= FEWEST_PAIRS && self.ln < -WORTH && self.interval(SURE).1 < 0.0
+    }
+
+    /// Worse, as sure as what is reported: for one of many kinds, of which some look bad by chance.
+    fn is_worse_among_many(&self, by: f64) -> bool {
+        self.n >= FEWEST_PAIRS && self.ln > by && self.interval(REPORTED).0 > 0.0
+    }
+
+    /// Turned, so that more is worse.
+    fn negated(self) -> Judged {
+        Judged { ln: -self.ln, ..self }
+    }
+
+    fn said(&self, what: &str) -> String {
+        format!("{what} {:+.1} % ({} pairs of epochs)", self.percent(), self.n)
     }
 }
 
@@ -124,63 +145,116 @@ impl Series {
     pub fn verdict(&self) -> Verdict {
         let (Some(cost), Some(work)) = (self.cost(), self.work()) else { return Verdict::Open };
         let p99 = self.judged(|comparison| comparison.p99);
-        // Turned so that more is worse.
-        let less_work = Judged { ln: -work.ln, ..work };
-        let said = |what: &str, judged: &Judged, told: &Judged| {
-            format!("{what} {:+.1} % ({} pairs of epochs)", told.percent(), judged.n)
-        };
-        let (cost_name, work_name) = ("CPU time per request", "work done per second");
         if cost.is_worse() {
-            return Verdict::Worse(said(cost_name, &cost, &cost));
+            return Verdict::Worse(cost.said(COST));
         }
-        if less_work.is_worse() {
-            return Verdict::Worse(said(work_name, &less_work, &work));
+        if work.negated().is_worse() {
+            return Verdict::Worse(work.said(WORK));
         }
         if let Some(p99) = p99.filter(|p99| p99.n >= FEWEST_PAIRS && p99.interval(SURE).0 > ALARMING) {
-            return Verdict::Worse(said("p99", &p99, &p99));
+            return Verdict::Worse(p99.said("p99"));
         }
-        // Whatever it is better in, nothing else may have become worse, as far as is known.
-        if cost.ln > WORTH / 2.0 || less_work.ln > WORTH / 2.0 {
+        if !self.does_no_harm() {
             return Verdict::Open;
         }
         if cost.is_better() {
-            return Verdict::Better(said(cost_name, &cost, &cost));
+            return Verdict::Better(cost.said(COST));
         }
-        if less_work.is_better() {
-            return Verdict::Better(said(work_name, &less_work, &work));
+        if work.negated().is_better() {
+            return Verdict::Better(work.said(WORK));
         }
         match p99.filter(Judged::is_better) {
-            Some(p99) => Verdict::Better(said("p99", &p99, &p99)),
+            Some(p99) => Verdict::Better(p99.said("p99")),
             None => Verdict::Open,
         }
+    }
+
+    /// Whatever it is better in, nothing else may have become worse, as far as is known.
+    fn does_no_harm(&self) -> bool {
+        let harm = |judged: Judged| judged.ln > WORTH / 2.0;
+        !self.cost().is_some_and(harm) && !self.work().is_some_and(|work| harm(work.negated()))
+    }
+
+    /// Whether going on is of no use: nothing that it could be better in can be so by what is worth having, as far as is likely.
+    pub fn is_hopeless(&self) -> bool {
+        let (Some(cost), Some(work)) = (self.cost(), self.work()) else { return false };
+        let hopeless = |judged: Judged| judged.interval(GIVE_UP).0 > -WORTH;
+        let p99 = self.judged(|comparison| comparison.p99);
+        cost.n >= HOPELESS_PAIRS && hopeless(cost) && hopeless(work.negated()) && p99.is_none_or(hopeless)
+    }
+
+    /// What is known of the cost, with its 95 % interval: for verdicts of no difference.
+    pub fn cost_in_words(&self) -> String {
+        let Some(cost) = self.cost() else { return "nothing could be compared".into() };
+        let told = effect(COST.into(), &cost);
+        let [change, low, high] = [told.change, told.low, told.high].map(|share| share * 100.0);
+        format!("{COST} {change:+.1} % ({low:+.1} to {high:+.1} %, {} pairs of epochs)", cost.n)
+    }
+
+    /// The kinds of the latest comparison, those that take most time first.
+    pub fn kinds(&self) -> impl Iterator<Item = KindRef> + '_ {
+        self.comparisons.last().into_iter().flat_map(|comparison| &comparison.kinds).map(|of| of.kind)
+    }
+
+    /// Whether a kind is worse by itself, in processor time or latency, and by how much.
+    pub fn kind_is_worse(&self, kind: KindRef) -> Option<String> {
+        let [cost, p50, p99] = self.of_kind(kind);
+        let worse = |judged: Option<Judged>, by: f64, what: &str| {
+            judged.filter(|judged| judged.is_worse_among_many(by)).map(|judged| judged.said(what))
+        };
+        // Latencies follow the load of a core as it happens to be: only much of them counts.
+        worse(cost, WORTH, &format!("{COST} of {kind}"))
+            .or_else(|| worse(p50, ALARMING, &format!("p50 of {kind}")))
+            .or_else(|| worse(p99, ALARMING, &format!("p99 of {kind}")))
+    }
+
+    /// For comparisons with a kind's placement and without it, all others as they are: whether it is better for all, or else for
+    /// that kind and no loss to the others. A kind may well pay a little for what others win by its being elsewhere.
+    pub fn verdict_on(&self, kind: KindRef) -> Verdict {
+        let verdict = self.verdict();
+        if verdict != Verdict::Open {
+            return verdict;
+        }
+        if let Some(why) = self.kind_is_worse(kind) {
+            return Verdict::Worse(why);
+        }
+        let [cost, _, p99] = self.of_kind(kind);
+        let better = |judged: Option<Judged>, what: &str| {
+            judged.filter(Judged::is_better).map(|judged| judged.said(&format!("{what} of {kind}")))
+        };
+        match better(cost, COST).or_else(|| better(p99, "p99")).filter(|_| self.does_no_harm()) {
+            Some(why) => Verdict::Better(why),
+            None => Verdict::Open,
+        }
+    }
+
+    /// CPU time per request, p50 and p99 of a kind.
+    fn of_kind(&self, kind: KindRef) -> [Option<Judged>; 3] {
+        let judged = |of: fn(&OfKind) -> Option<Value>| {
+            self.judged(|comparison| of(comparison.kinds.iter().find(|told| told.kind == kind)?))
+        };
+        // The error of one quantile is not known: what pairs differ by has to do.
+        [
+            judged(|told| Some(told.cost)),
+            judged(|told| told.p50.map(|ln| Value { ln, error: 0.0 })),
+            judged(|told| told.p99.map(|ln| Value { ln, error: 0.0 })),
+        ]
     }
 
     /// For people and views.
     pub fn effects(&self) -> Vec<Effect> {
         let all = [
-            ("CPU time per request", self.cost()),
-            ("work done per second", self.work()),
+            (COST, self.cost()),
+            (WORK, self.work()),
             ("p50", self.judged(|comparison| comparison.p50)),
             ("p99", self.judged(|comparison| comparison.p99)),
         ];
         let mut effects: Vec<Effect> =
             all.into_iter().filter_map(|(measure, judged)| Some(effect(measure.into(), &judged?))).collect();
-        let mut kinds: Vec<KindRef> = Vec::new();
-        for told in self.comparisons.iter().flat_map(|comparison| &comparison.kinds) {
-            if !kinds.contains(&told.kind) {
-                kinds.push(told.kind);
-            }
-        }
-        for kind in kinds {
-            let of = |which: fn(&OfKind) -> Option<f64>| {
-                self.judged(|comparison| {
-                    let told = comparison.kinds.iter().find(|told| told.kind == kind)?;
-                    which(told).map(|ln| Value { ln, error: 0.0 })
-                })
-            };
-            for (name, judged) in [("p50", of(|told| told.p50)), ("p99", of(|told| told.p99))] {
-                effects.extend(judged.map(|judged| effect(format!("{name} of {kind}"), &judged)));
-            }
+        for kind in self.kinds().take(KINDS_TOLD) {
+            let names = [format!("{COST} of {kind}"), format!("p50 of {kind}"), format!("p99 of {kind}")];
+            let told = names.into_iter().zip(self.of_kind(kind));
+            effects.extend(told.filter_map(|(name, judged)| Some(effect(name, &judged?))));
         }
         effects
     }

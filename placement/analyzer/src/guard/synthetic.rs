@@ -132,46 +132,131 @@ impl World {
         }
     }
 
-    fn wandering(&mut self) -> f64 {
-        let block = self.now / 200_000_000;
-        let mut mixed = (block ^ self.random.rotate_left(7)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        // Uniform with the standard deviation 1.
-        ((mixed >> 11) as f64 / (1_u64 << 53) as f64 - 0.5) * 12_f64.sqrt()
+    fn wandering(&self) -> f64 {
+        wandering(self.now, self.random)
     }
 
     fn uniform(&mut self) -> f64 {
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 11) as f64 / (1_u64 << 53) as f64
+        uniform(&mut self.random)
     }
 
     fn counts(&self) -> Counts {
-        let seen = KindSnapshot {
-            code: CodeId(1),
-            label: String::new(),
-            note: String::new(),
-            related: None,
-            class: Class::Unknown,
-            records: vec![(CpuId(0), self.total.clone())],
-        };
-        let snapshot = Snapshot {
-            app: AppId(7),
-            name: "test".into(),
-            related: None,
-            taken_ns: self.now,
-            cycles_per_second: 1_000_000_000,
-            collecting: true,
-            backend: "none".into(),
-            without: Vec::new(),
-            kinds: vec![seen],
-            without_room: 0,
-            contended: 0,
-            dropped: 0,
-            moves: 0,
-            probes: 0,
-            probe_cycles: Cycles(0),
-        };
-        Counts::of(&[snapshot], &[(AppId(7), 0)].into(), self.now)
+        counts(self.now, [(1, &self.total)])
+    }
+}
+
+/// Noise of a fifth of a second, with the standard deviation 1.
+fn wandering(now: u64, random: u64) -> f64 {
+    let block = now / 200_000_000;
+    let mut mixed = (block ^ random.rotate_left(7)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed >> 11) as f64 / (1_u64 << 53) as f64 - 0.5) * 12_f64.sqrt()
+}
+
+fn uniform(random: &mut u64) -> f64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*random >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// An application with these kinds, as its segment has them now.
+fn counts<'a>(now: u64, kinds: impl IntoIterator<Item = (u32, &'a Record)>) -> Counts {
+    let kinds = kinds.into_iter().map(|(code, record)| KindSnapshot {
+        code: CodeId(code),
+        label: String::new(),
+        note: String::new(),
+        related: None,
+        class: Class::Unknown,
+        records: vec![(CpuId(0), record.clone())],
+    });
+    let snapshot = Snapshot {
+        app: AppId(7),
+        name: "test".into(),
+        related: None,
+        taken_ns: now,
+        cycles_per_second: 1_000_000_000,
+        collecting: true,
+        backend: "none".into(),
+        without: Vec::new(),
+        kinds: kinds.collect(),
+        without_room: 0,
+        contended: 0,
+        dropped: 0,
+        moves: 0,
+        probes: 0,
+        probe_cycles: Cycles(0),
+    };
+    Counts::of(&[snapshot], &[(AppId(7), 0)].into(), now)
+}
+
+/// What three kinds cost, as factors, by which of them are placed.
+pub(super) type Costs = fn(placed: [bool; 3]) -> [f64; 3];
+
+/// A server of three kinds under a closed load, a third of the requests each, and the guard that watches it.
+pub(super) struct Three {
+    pub guard: Guard,
+    pub news: Vec<String>,
+    costs: Costs,
+    noise: f64,
+    random: u64,
+    now: u64,
+    totals: [Record; 3],
+}
+
+impl Three {
+    pub fn new(noise: f64, seed: u64, costs: Costs) -> Three {
+        let nothing = || Record { histogram: vec![0; BUCKETS], ..Record::default() };
+        Three {
+            guard: Guard::new(seed, true),
+            news: Vec::new(),
+            costs,
+            noise,
+            random: seed ^ 0x5555,
+            now: 0,
+            totals: [nothing(), nothing(), nothing()],
+        }
+    }
+
+    /// From now on they cost something else.
+    pub fn costs(&mut self, costs: Costs) {
+        self.costs = costs;
+    }
+
+    /// Which kinds are placed now.
+    pub fn placed(&self) -> [bool; 3] {
+        [1, 2, 3].map(|code| {
+            let of = |placement: &&Placement| placement.kind == kind(code) && !placement.cpus.0.is_empty();
+            self.guard.placement_on() && self.guard.plan().placements.iter().any(|one| of(&one))
+        })
+    }
+
+    /// Goes on until that time, with this plan wanted each second.
+    pub fn run_until(&mut self, seconds: f64, plan: &Plan) {
+        while (self.now as f64) < seconds * SECOND {
+            if self.now.is_multiple_of(1_000_000_000) {
+                self.guard.offer(self.now, plan);
+            }
+            if self.now >= self.guard.due_ns() {
+                let counts = counts(self.now, (1..).zip(&self.totals));
+                self.guard.step(self.now, &counts);
+            }
+            self.news.extend(self.guard.news());
+            self.serve();
+            self.now += STEP;
+        }
+    }
+
+    /// A hundredth of a second of 3000 requests a second, if each costs its 100,000 cycles.
+    fn serve(&mut self) {
+        let costs = (self.costs)(self.placed());
+        let mean = costs.iter().sum::<f64>() / 3.0;
+        let wander = 1.0 + self.noise * wandering(self.now, self.random);
+        for (total, cost) in self.totals.iter_mut().zip(costs) {
+            let requests = 10.0 / mean * wander;
+            let whole = requests.floor() as u64 + u64::from(uniform(&mut self.random) < requests.fract());
+            let mean = 100_000.0 * cost * (1.0 + self.noise * (uniform(&mut self.random) - 0.5));
+            if whole > 0 {
+                total.add(&record(whole, mean));
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One HTML file that stands alone: no script, no network, no font; its own policy forbids it to fetch anything. Text is escaped by
 //! `maud`'s macro.
 
-use super::words::{guard, number, one_line, share, time, time_estimate};
+use super::words::{guard, number, one_line, rules, share, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::model::{Actuation, Estimate, KindRef};
 use crate::state::State;
@@ -151,6 +151,7 @@ fn judgement(state: &State) -> Markup {
     html! {
         p { "Guard: " (one_line(&guard(&state.guard), 400)) "; " (state.guard.epochs_on) " epochs with placement, "
             (state.guard.epochs_off) " without." }
+        @for rule in rules(state) { p { (rule) } }
         @if !state.guard.effects.is_empty() {
             table {
                 thead { tr { th { "measure" } th { "with placement" } th { "95 % interval" } th { "n" } } }

@@ -1,7 +1,7 @@
 //! A state with two applications and three kinds, one of which has a hostile label.
 
 use crate::model::*;
-use crate::state::{Application, Effect, Event, Guard, Probe, ProbePoint, State, VERSION};
+use crate::state::{Application, Effect, Event, Guard, Probe, ProbePoint, Rule, State, VERSION};
 
 fn application(app: u32, name: &str) -> Application {
     Application {
@@ -60,6 +60,13 @@ pub(super) fn state() -> State {
         queue: 1,
         reason: "away from sensitive kinds".into(),
     };
+    let rule = Rule {
+        kind: view.kind,
+        on: false,
+        reason: "not better with it than without: CPU time per request +0.2 %".into(),
+        n: 12,
+        retry_seconds: 590.0,
+    };
     let cpu = |id| Cpu { id: CpuId(id), core: id, l2: id, l3: 0, node: 0 };
     State {
         version: VERSION,
@@ -99,6 +106,7 @@ pub(super) fn state() -> State {
                 high: -0.17,
                 n: 12,
             }],
+            rules: vec![rule],
         },
         epoch: 24,
         placement_on: true,

@@ -1,6 +1,6 @@
 //! The live table: which kinds of requests there are, what they do to others, what others do to them, where they run.
 
-use super::words::{guard, number, one_line, share, time, time_estimate};
+use super::words::{guard, number, one_line, rules, share, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::state::{without_in_words, State};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
@@ -56,6 +56,9 @@ fn heading(state: &State, now_ns: u64) -> String {
             effect.high * 100.0,
             effect.n
         );
+    }
+    for rule in rules(state) {
+        let _ = writeln!(text, "  {rule}");
     }
     let _ = writeln!(
         text,
@@ -149,6 +152,7 @@ mod tests {
         for part in [
             "guard kept: CPU time per request is less",
             "CPU time per request: -21.0 % (-25.0 to -17.0, n 12)",
+            "  the rule of 1.3 \"/ViewItem.php\" is off, it runs anywhere: not better with it than without: CPU time",
             "90.0 ±5.0 %, n 40",
             "+31.0 ±6.0 %, n 310",
             // (60 x 27 us + 30 x 10 us) / 90

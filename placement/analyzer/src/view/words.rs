@@ -1,7 +1,7 @@
 //! Numbers and foreign text, as they are shown.
 
 use crate::model::Estimate;
-use crate::state::Guard;
+use crate::state::{Guard, Rule, State};
 
 /// Foreign text on one line: control characters become `?`, and what is too long is cut.
 pub(super) fn one_line(text: &str, longest: usize) -> String {
@@ -89,6 +89,19 @@ pub(super) fn guard(guard: &Guard) -> String {
         guard.retry_seconds.map_or(String::new(), |seconds| format!("; tries again in {seconds:.0} s"));
     let reason = if guard.reason.is_empty() { String::new() } else { format!(": {}", guard.reason) };
     format!("{}{reason}{retry}", guard.phase)
+}
+
+/// Rules that are off by themselves, a sentence each.
+pub(super) fn rules(state: &State) -> Vec<String> {
+    let said = |rule: &Rule| {
+        let profile = state.workload.kinds.iter().find(|profile| profile.kind == rule.kind);
+        let label = profile.map_or(String::new(), |profile| format!(" \"{}\"", one_line(&profile.label, 40)));
+        let (kind, reason, seconds) = (rule.kind, one_line(&rule.reason, 200), rule.retry_seconds);
+        format!(
+            "the rule of {kind}{label} is off, it runs anywhere: {reason}; looked at again in {seconds:.0} s"
+        )
+    };
+    state.guard.rules.iter().filter(|rule| !rule.on).map(said).collect()
 }
 
 #[cfg(test)]

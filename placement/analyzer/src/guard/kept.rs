@@ -1,0 +1,172 @@
+//! A plan that is kept: it is watched, checked by an epoch off now and then, and its rules are looked at one after the other.
+
+use super::measure::{compare, has_changed, Comparison, Counts, Epoch};
+use super::plans::placed;
+use super::rules::{Found, Look};
+use super::running::{Running, ENOUGH};
+use super::series::Verdict;
+use super::{Guard, Phase, RULE_WAIT, SECOND, SETTLE};
+use crate::model::KindRef;
+use std::collections::BTreeSet;
+
+/// A plan that was kept so long is forgiven its earlier trials.
+const FORGIVEN: u64 = 300 * SECOND;
+/// A kept plan is checked so often: 1 s of 30 s off.
+const CHECK: u64 = 30 * SECOND;
+const CHECK_LENGTH: u64 = SECOND;
+/// Checks that count together.
+const CHECKS: usize = 6;
+/// A kept plan is looked at so often; cost or work that changed asks for a check ...
+const WATCH: u64 = SECOND;
+/// ... if the last one was so long ago.
+const CHECK_SPACING: u64 = 5 * SECOND;
+/// Epochs with and without a rule; and how long all rules are as found between two pairs: what a good rule is worth is lost in one
+/// eighth of the time until that is found out.
+const RULE_LENGTH: u64 = SECOND / 2;
+const RULE_SPACING: u64 = 3 * SECOND;
+
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub since: u64,
+    checked: u64,
+    /// How it was when it was kept, or checked last.
+    reference: Option<Epoch>,
+    watching: Running,
+    /// The check's off epoch, and the epoch on before it.
+    checking: Option<(Running, Epoch)>,
+    /// The rule that is looked at, and when the next pair may begin.
+    look: Option<Look>,
+    look_from: u64,
+}
+
+impl Kept {
+    pub fn new(now: u64, reference: Epoch, hurry: u64) -> Kept {
+        Kept {
+            since: now,
+            checked: now,
+            reference: Some(reference),
+            watching: Running::new(true, now, SETTLE / hurry, WATCH / hurry),
+            checking: None,
+            look: None,
+            look_from: now + RULE_SPACING / hurry,
+        }
+    }
+
+    /// Off for a check.
+    pub fn is_off(&self) -> bool {
+        self.checking.is_some()
+    }
+
+    /// The rule of whose pair an epoch runs, and whether it is on.
+    pub fn looked_at(&self) -> Option<(KindRef, bool)> {
+        let look = self.look.as_ref()?;
+        look.running.as_ref().map(|running| (look.kind, running.on))
+    }
+
+    fn looking(&self) -> Option<&Running> {
+        self.look.as_ref()?.running.as_ref()
+    }
+
+    pub fn due(&self) -> u64 {
+        let checking = self.checking.as_ref().map(|(running, _)| running);
+        checking.or(self.looking()).unwrap_or(&self.watching).due()
+    }
+}
+
+impl Guard {
+    pub(super) fn step_kept(&mut self, mut kept: Kept, now: u64, counts: &Counts) {
+        if let Some((mut running, before)) = kept.checking.take() {
+            let Some(off) = running.step(now, counts) else {
+                kept.checking = Some((running, before));
+                self.phase = Phase::Kept(kept);
+                return;
+            };
+            self.epochs[0] += 1;
+            self.epochs[1] += 1;
+            return self.checked(kept, now, &before, &off);
+        }
+        if kept.looking().is_some() {
+            self.step_look(&mut kept, now, counts);
+        } else if let Some(epoch) = kept.watching.step(now, counts) {
+            let changed = kept.reference.as_ref().is_some_and(|reference| has_changed(&epoch, reference));
+            let since = now.saturating_sub(kept.checked);
+            let enough = epoch.sections() >= ENOUGH;
+            let due = since >= self.brisk(CHECK) || (changed && since >= self.brisk(CHECK_SPACING));
+            if enough && due {
+                let off = Running::new(false, now, self.brisk(SETTLE), self.brisk(CHECK_LENGTH));
+                kept.checking = Some((off, epoch));
+            } else if enough && now >= kept.look_from {
+                self.begin_pair(&mut kept, now);
+            }
+            kept.watching = Running::new(true, now, 0, self.brisk(WATCH));
+        }
+        self.phase = Phase::Kept(kept);
+    }
+
+    /// A check's two epochs are there.
+    fn checked(&mut self, mut kept: Kept, now: u64, on: &Epoch, off: &Epoch) {
+        let comparison = compare(on, off);
+        let bad = comparison.as_ref().is_some_and(Comparison::looks_worse);
+        if let Some(comparison) = comparison {
+            self.series.push(comparison);
+            self.series.keep_latest(CHECKS);
+        }
+        if bad || matches!(self.series.verdict(), Verdict::Worse(_)) {
+            self.news.push("a check says that placement does not help any more: trial again".into());
+            return self.begin_trial(now);
+        }
+        if now.saturating_sub(kept.since) >= self.brisk(FORGIVEN) {
+            self.refusals = 0;
+        }
+        kept.checked = now;
+        kept.reference = Some(on.clone());
+        self.watch_anew(&mut kept, now);
+        self.phase = Phase::Kept(kept);
+    }
+
+    fn watch_anew(&self, kept: &mut Kept, now: u64) {
+        kept.watching = Running::new(true, now, self.brisk(SETTLE), self.brisk(WATCH));
+    }
+
+    /// The next pair of the rule that is looked at, or of the next one.
+    fn begin_pair(&mut self, kept: &mut Kept, now: u64) {
+        if kept.look.is_none() {
+            let kinds: Vec<KindRef> = self.series.kinds().collect();
+            let suspects: BTreeSet<KindRef> =
+                placed(&self.in_force).filter(|&kind| self.series.kind_is_worse(kind).is_some()).collect();
+            kept.look = self.rules.next(&self.plan, &kinds, &suspects, now).map(Look::at);
+        }
+        if let Some(look) = &mut kept.look {
+            let with = self.coin.toss();
+            look.running = Some(Running::new(with, now, self.brisk(SETTLE), self.brisk(RULE_LENGTH)));
+        }
+    }
+
+    fn step_look(&mut self, kept: &mut Kept, now: u64, counts: &Counts) {
+        let Some(look) = &mut kept.look else { return };
+        let found = look.step(now, counts, self.brisk(SETTLE), self.brisk(RULE_LENGTH));
+        if look.running.is_some() {
+            return;
+        }
+        // The pair is complete: all rules are as found for a while.
+        kept.look_from = now + self.brisk(RULE_SPACING);
+        let kind = look.kind;
+        if let Some(Found { on, why, n }) = found {
+            kept.look = None;
+            let was_on = !self.rules.off().contains_key(&kind);
+            if on != was_on {
+                // Another plan from now on: what it costs is another thing, too.
+                kept.reference = None;
+            }
+            if on {
+                if !was_on {
+                    self.news.push(format!("rule of {kind} on again: {why}"));
+                }
+                self.rules.found(kind, true, why, n, now, self.brisk(RULE_WAIT));
+            } else {
+                self.switch_off(now, kind, why, n);
+            }
+        }
+        self.watch_anew(kept, now);
+    }
+}
