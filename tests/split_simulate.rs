@@ -46,6 +46,19 @@ fn text_has_a_line_for_each_policy() {
     assert!(text.contains("Kinds") && text.contains("clean"), "{text}");
 }
 
+/// The paper's policy leaves a core idle where the mix fills no whole cores: the guard finds out, and nothing is placed.
+#[test]
+fn a_guard_switches_off_what_loses() {
+    let report = json(&["--mix", "E", "--machine", "2x1,l2=2M,l3=32M", "--policy", "paper", "--guard"]);
+    let [default, paper] = report["outcomes"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!((default.get("guard"), paper["guard"]["phase"].as_str()), (None, Some("refused")), "{report}");
+    assert_eq!(paper["places"].as_array().unwrap().len(), 0);
+    assert!(number(&paper["throughput"]) > 0.99 * number(&default["throughput"]), "{report}");
+    let arguments = ["--mix", "E", "--machine", "2x1,l2=2M,l3=32M", "--policy", "paper", "--guard"];
+    let text = stdout(&succeeded(simulate(&arguments)));
+    assert!(text.contains("paper: guard: refused: worse: work done per second -"), "{text}");
+}
+
 #[test]
 fn a_trace_is_replayed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! What a simulation comes to.
 
 use crate::model::{Class, KindRef};
+use crate::state;
 use serde::Serialize;
 
 /// Sums while it runs.
@@ -85,6 +86,9 @@ pub struct Outcome {
     pub requests: Vec<Times>,
     /// Of each kind.
     pub kinds: Vec<Times>,
+    /// What the guard found, where one watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<state::Guard>,
     /// What the policy had to say at last.
     pub remarks: Vec<String>,
     /// Where each kind was at last; the ones that are anywhere are left out.
@@ -130,6 +134,7 @@ pub fn outcome(
         busy: tally.busy_ns / 1e9 / seconds / cpus as f64,
         moves_per_second: tally.moves as f64 / seconds,
         changes: 0,
+        guard: None,
         requests,
         kinds,
         remarks: Vec::new(),

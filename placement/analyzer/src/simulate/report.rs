@@ -69,6 +69,13 @@ impl Report {
             self.times(&mut text, of);
         }
         for one in &self.outcomes[1..] {
+            if let Some(guard) = &one.guard {
+                let _ = writeln!(text, "{}: guard: {}: {}", one.policy, guard.phase, guard.reason);
+                for rule in guard.rules.iter().filter(|rule| !rule.on) {
+                    let _ =
+                        writeln!(text, "{}: guard: rule of {} off: {}", one.policy, rule.kind, rule.reason);
+                }
+            }
             for line in one.places.iter().chain(&one.remarks) {
                 let _ = writeln!(text, "{}: {line}", one.policy);
             }

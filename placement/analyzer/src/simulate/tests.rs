@@ -154,3 +154,42 @@ fn siblings_of_one_tier_are_better_than_of_two() {
     };
     assert!(with("soft") >= with("paper"));
 }
+
+fn guarded(mix: &str, machine: &str, name: &str) -> Outcome {
+    let machine = machine::parse(machine).unwrap();
+    let scenario = mixes::named(mix, machine.cpus.len()).unwrap();
+    let policy = policy::by_name(name).unwrap();
+    simulate_guarded(&scenario, &machine, &Damage::documented(), policy.as_ref(), &short())
+}
+
+/// E under the paper's policy idles a core, and is 20 % slower: off. C wins by it, and by class queues: kept.
+#[test]
+fn the_guard_switches_off_what_loses_and_keeps_what_wins() {
+    let default = under("E", "2x1", None);
+    assert!(under("E", "2x1", Some("paper")).throughput < 0.9 * default.throughput);
+    let lost = guarded("E", "2x1", "paper");
+    let found = lost.guard.as_ref().expect("a guard");
+    assert_eq!((found.phase.as_str(), lost.places.len()), ("refused", 0), "{found:?}");
+    assert!(found.reason.starts_with("worse: work done per second -"), "{found:?}");
+    assert!(lost.throughput > 0.99 * default.throughput, "{} {}", lost.throughput, default.throughput);
+    let default = under("C", "2x1", None);
+    for name in ["paper", "soft"] {
+        let won = guarded("C", "2x1", name);
+        let found = won.guard.as_ref().expect("a guard");
+        assert_eq!((found.phase.as_str(), won.places.len()), ("kept", 2), "{name}: {found:?}");
+        assert!(
+            won.throughput > 1.1 * default.throughput,
+            "{name}: {} {}",
+            won.throughput,
+            default.throughput
+        );
+    }
+}
+
+/// A policy that wants nothing is nothing to try: the guard says so, and what counts begins as without one.
+#[test]
+fn a_guard_has_nothing_to_do_where_nothing_is_placed() {
+    let watched = guarded("A", "2x1", "observe");
+    assert_eq!(watched.guard.as_ref().map(|guard| guard.phase.as_str()), Some("idle"));
+    assert!(watched.throughput > 0.98 * under("A", "2x1", None).throughput);
+}

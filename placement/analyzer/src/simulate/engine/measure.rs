@@ -2,12 +2,14 @@
 //! that a simulated server filled.
 
 use super::{Engine, Work};
+use crate::guard::{Counts, Guard};
 use crate::model::{
     Class, CpuId, KindRef, KindSnapshot, Machine, Plan, Record, Snapshot, Workload, AFTER_SAME,
 };
 use crate::policy::Policy;
 use crate::scores::{Options, Scores};
 use crate::simulate::scenario::Scenario;
+use crate::state;
 use crate::trace::Section;
 use hardmeter_samples::model::Cycles;
 
@@ -143,23 +145,31 @@ impl Engine<'_> {
 pub struct Judge<'p> {
     scores: Scores,
     policy: Option<&'p dyn Policy>,
+    guard: Option<Guard>,
     /// What it last saw.
     pub workload: Workload,
     /// What it last wanted.
     pub plan: Plan,
+    /// What the engine carries out.
+    in_force: Plan,
     /// How often that changed the place of a kind.
     pub changes: u64,
 }
 
+/// Nobody else's load wanders on a simulated machine: a trial takes tenths of the seconds that it takes in earnest.
+pub const HURRY: u64 = 10;
+
 impl<'p> Judge<'p> {
     /// Without a policy it only looks.
-    pub fn new(machine: &Machine, policy: Option<&'p dyn Policy>) -> Judge<'p> {
+    pub fn new(machine: &Machine, policy: Option<&'p dyn Policy>, guard: Option<Guard>) -> Judge<'p> {
         let options = Options { window_seconds: 1.0, ..Options::of_machine(machine.l2_bytes, HERTZ) };
         Judge {
             scores: Scores::new(options),
             policy,
+            guard,
             workload: Workload::default(),
             plan: Plan::default(),
+            in_force: Plan::default(),
             changes: 0,
         }
     }
@@ -174,7 +184,68 @@ impl<'p> Judge<'p> {
             }
         }
         let Some(policy) = self.policy.filter(|_| place) else { return };
-        let plan = policy.decide(engine.machine, &self.workload, &self.plan);
+        self.plan = policy.decide(engine.machine, &self.workload, &self.plan);
+        if let Some(guard) = &mut self.guard {
+            guard.offer(engine.now(), &self.plan);
+        }
+        self.carry_out(engine);
+    }
+
+    /// Whether a guard watches.
+    pub fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// "default": the kernel's scheduler alone.
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.map_or("default", |policy| policy.name())
+    }
+
+    /// When the guard wants to be asked, in simulated seconds.
+    pub fn guard_due(&self) -> f64 {
+        match self.guard.as_ref().map(Guard::due_ns) {
+            None | Some(u64::MAX) => f64::INFINITY,
+            // A nanosecond later: seconds are rounded, and what is not due yet is not done.
+            Some(due) => (due as f64 + 1.0) / 1e9,
+        }
+    }
+
+    /// The guard's time has come.
+    pub fn guard(&mut self, engine: &mut Engine) {
+        let Some(guard) = &mut self.guard else { return };
+        let snapshots = engine.snapshots();
+        let willing = snapshots.iter().map(|snapshot| (snapshot.app, 0)).collect();
+        guard.step(engine.now(), &Counts::of(&snapshots, &willing, engine.now()));
+        self.carry_out(engine);
+    }
+
+    /// Whether the guard has not made up its mind.
+    pub fn is_undecided(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_undecided)
+    }
+
+    /// What the guard found, if there is one.
+    pub fn found(&self, engine: &Engine) -> Option<state::Guard> {
+        self.guard.as_ref().map(|guard| guard.report(engine.now()))
+    }
+
+    /// The plan that is in force now.
+    pub fn in_force(&self) -> &Plan {
+        &self.in_force
+    }
+
+    /// A plan that somebody else made.
+    pub fn fix(&mut self, engine: &mut Engine, plan: &Plan) {
+        self.plan = plan.clone();
+        self.carry_out(engine);
+    }
+
+    fn carry_out(&mut self, engine: &mut Engine) {
+        let plan = match &self.guard {
+            Some(guard) if guard.placement_on() => guard.plan().clone(),
+            Some(_) => Plan::default(),
+            None => self.plan.clone(),
+        };
         let places = |plan: &Plan| -> Vec<_> {
             plan.placements
                 .iter()
@@ -182,10 +253,10 @@ impl<'p> Judge<'p> {
                 .map(|one| (one.kind, one.cpus.clone(), one.queue))
                 .collect()
         };
-        if places(&plan) != places(&self.plan) {
+        if places(&plan) != places(&self.in_force) {
             self.changes += 1;
             engine.apply(&plan);
         }
-        self.plan = plan;
+        self.in_force = plan;
     }
 }

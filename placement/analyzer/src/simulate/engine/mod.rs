@@ -23,7 +23,7 @@ use queues::Queues;
 use std::collections::BinaryHeap;
 use std::collections::VecDeque;
 
-pub use measure::Judge;
+pub use measure::{Judge, HURRY};
 
 /// Processors, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,6 +244,11 @@ impl<'a> Engine<'a> {
         for cpu in 0..self.cpus.len() {
             self.account(cpu);
         }
+    }
+
+    /// Nanoseconds since the beginning.
+    fn now(&self) -> u64 {
+        self.now_ns as u64
     }
 
     fn work(&self, slot: usize) -> Work {
