@@ -1,6 +1,10 @@
-/* What the analyzer tells of the published probe: the header of probe.segment as a flat structure, so that probe.h alone knows how it
+/* What the analyzer does with the published probe beside finding it.
+ *
+ * What the analyzer tells of the published probe: the header of probe.segment as a flat structure, so that probe.h alone knows how it
  * lies there. */
 #include "probe.h"
+#include "probe_discover.h"
+#include "probe_private.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,4 +37,33 @@ int split_probe_summarize(const char *directory, struct split_probe_summary *sum
   for (uint32_t point = 0; point < header.points; point++)
     summary->point[point] = header.point[point];
   return 0;
+}
+
+/* Shots of one length: how many, the sum of their shares and of the squares, and of their cycles. */
+struct split_probe_idle {
+  uint32_t shots;
+  double shares, squares, cycles;
+};
+
+/* What goes while nothing runs here but a loop that looks at the clock: others' doing. Two lengths in turn, since some lines are
+ * always called gone, however short it was; shots across a context switch are none. */
+void split_probe_idle(const struct split_probe *probe, uint32_t shots,
+                      const uint32_t nanoseconds[2], struct split_probe_idle idle[2]) {
+  for (uint32_t shot = 0; shot < shots; shot++)
+    for (int which = 0; which < 2; which++) {
+      const uint32_t turn = 2 * shot + (uint32_t)which;
+      uint32_t lines;
+      const uint64_t switches = split_discover_switches();
+      split_probe_prime(probe, turn);
+      const uint64_t primed = split_probe_cycles(), start = split_discover_now_ns();
+      while (split_discover_now_ns() - start < nanoseconds[which]) continue;
+      const uint64_t cycles = split_probe_cycles() - primed;
+      const uint32_t gone = split_probe_count(probe, turn, &lines);
+      if (lines == 0 || split_discover_switches() != switches) continue;
+      const double share = (double)gone / lines;
+      idle[which].shots++;
+      idle[which].shares += share;
+      idle[which].squares += share * share;
+      idle[which].cycles += (double)cycles;
+    }
 }

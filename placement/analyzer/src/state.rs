@@ -142,6 +142,9 @@ pub struct Probe {
     pub generation: u64,
     /// Share of the sets that were still full when last looked.
     pub verified: Option<f64>,
+    /// How fast others displace lines: of those that are left, the share in a cycle. Taken off what sections displace.
+    #[serde(default)]
+    pub background_per_cycle: f64,
     /// What sections of known size displaced.
     pub points: Vec<ProbePoint>,
 }

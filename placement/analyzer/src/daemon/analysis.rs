@@ -131,6 +131,7 @@ impl Analysis {
             }
         }
         self.probe = news.probe;
+        self.scores.options_mut().background_per_cycle = self.probe.background_per_cycle;
         let points = self.probe.points.iter();
         self.scores.options_mut().points = points
             .map(|point| scores::Point {
@@ -153,6 +154,7 @@ impl Analysis {
             if options.cycles_per_second != hertz {
                 *options = scores::Options {
                     points: std::mem::take(&mut options.points),
+                    background_per_cycle: options.background_per_cycle,
                     ..scores::Options::of_machine(l2_bytes(&self.machine), hertz)
                 };
             }

@@ -17,6 +17,11 @@ const LOOKS: u32 = 3;
 const COLOURS: u32 = 4;
 const SECONDS: u32 = 10;
 const POINTS: usize = 8;
+/// What others displace is taken off what sections do: found out by waiting so long and doing nothing, so often. 40 ms of each look.
+const IDLE_SHOTS: u32 = 128;
+const IDLE_NANOSECONDS: [u32; 2] = [20_000, 200_000];
+/// Fewer shots than this on each side were left by context switches: nothing is known.
+const IDLE_FEWEST: u32 = 32;
 
 #[repr(C)]
 struct Options {
@@ -48,6 +53,16 @@ struct Summary {
     point: [Point; POINTS],
 }
 
+/// Shots that waited and did nothing else: see probe.c.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Idle {
+    shots: u32,
+    shares: f64,
+    squares: f64,
+    cycles: f64,
+}
+
 #[repr(C)]
 struct Opened {
     _private: [u8; 0],
@@ -62,6 +77,7 @@ extern "C" {
     fn split_probe_open(directory: *const libc::c_char, reason: *mut *const libc::c_char) -> *mut Opened;
     fn split_probe_close(probe: *mut Opened);
     fn split_probe_verify(probe: *const Opened) -> f64;
+    fn split_probe_idle(probe: *const Opened, shots: u32, nanoseconds: *const u32, idle: *mut Idle);
     fn split_probe_summarize(directory: *const libc::c_char, summary: *mut Summary) -> libc::c_int;
 }
 
@@ -77,7 +93,8 @@ pub(super) fn run(folder: &Path, seed: u64, news: &Sender<News>, stop: &Stop) {
     let Ok(directory) = CString::new(folder.as_os_str().as_bytes()) else { return };
     let mut seed = seed;
     while !stop.is_set() {
-        let Some(found) = publish(&directory, seed) else { return };
+        let Some(mut found) = publish(&directory, seed) else { return };
+        found.background_per_cycle = background(&directory);
         let usable = found.generation != 0;
         let line = describe(&found);
         if news.send(News { probe: found.clone(), line: Some(line) }).is_err() || !usable {
@@ -96,6 +113,7 @@ fn watch(directory: &CStr, mut probe: Probe, news: &Sender<News>, stop: &Stop) {
         if !full_sets {
             continue;
         }
+        probe.background_per_cycle = background(directory);
         let best = (0..LOOKS).map(|_| verify(directory)).fold(0.0, f64::max);
         probe.verified = Some(best);
         let spoilt = best < SPOILT_BELOW;
@@ -143,8 +161,44 @@ fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
         reason,
         generation: summary.generation,
         verified: None,
+        background_per_cycle: 0.0,
         points: points.collect(),
     })
+}
+
+/// How fast others displace lines, as far as that is sure: 0 where nothing is.
+fn background(directory: &CStr) -> f64 {
+    let mut idle = [Idle::default(); 2];
+    // SAFETY: as in `verify`; both arrays have the two elements that probe.c takes.
+    unsafe {
+        let probe = split_probe_open(directory.as_ptr(), std::ptr::null_mut());
+        if probe.is_null() {
+            return 0.0;
+        }
+        split_probe_idle(probe, IDLE_SHOTS, IDLE_NANOSECONDS.as_ptr(), idle.as_mut_ptr());
+        split_probe_close(probe);
+    }
+    rate(&idle[0], &idle[1])
+}
+
+/// Of the lines that are left, the share that goes in a cycle: from what a long wait leaves of what a short one does. The lower end of
+/// its 95 % interval: a polluter is not to be excused by noise.
+fn rate(short: &Idle, long: &Idle) -> f64 {
+    if short.shots < IDLE_FEWEST || long.shots < IDLE_FEWEST {
+        return 0.0;
+    }
+    // The mean, turned towards less background by twice its error; something is always left.
+    let left = |idle: &Idle, sign: f64| {
+        let n = f64::from(idle.shots);
+        let mean = idle.shares / n;
+        let variance = (idle.squares / n - mean * mean).max(0.0);
+        (1.0 - mean + sign * 2.0 * (variance / n).sqrt()).clamp(0.01, 1.0)
+    };
+    let cycles = long.cycles / f64::from(long.shots) - short.cycles / f64::from(short.shots);
+    if cycles <= 0.0 {
+        return 0.0;
+    }
+    ((left(short, -1.0) / left(long, 1.0)).ln() / cycles).max(0.0)
 }
 
 fn verify(directory: &CStr) -> f64 {
@@ -175,7 +229,41 @@ fn describe(probe: &Probe) -> String {
                 .iter()
                 .map(|point| format!("{} KB {:.0} %", point.kilobytes, point.median * 100.0))
                 .collect();
-            format!("probe: full sets of L2 found and published{because}; displaced by {}", points.join(", "))
+            let others = 1.0 - (-probe.background_per_cycle * 600_000.0).exp();
+            let others = match others {
+                share if share < 0.01 => String::new(),
+                share => format!("; by others {:.0} % in 600,000 cycles, which is taken off", share * 100.0),
+            };
+            let points = points.join(", ");
+            format!("probe: full sets of L2 found and published{because}; displaced by {points}{others}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle(shots: u32, share: f64, cycles: f64) -> Idle {
+        let n = f64::from(shots);
+        Idle { shots, shares: n * share, squares: n * share * share, cycles: n * cycles }
+    }
+
+    /// All shots alike: 10 % are called gone at once, 55 % after 500,000 cycles more: half of what was left. ln 2 / 500,000.
+    #[test]
+    fn the_background_is_what_a_longer_wait_loses_more() {
+        let found = rate(&idle(100, 0.10, 50_000.0), &idle(100, 0.55, 550_000.0));
+        assert!((found - std::f64::consts::LN_2 / 500_000.0).abs() < 1e-12, "{found}");
+        assert_eq!(rate(&idle(100, 0.10, 50_000.0), &idle(100, 0.05, 550_000.0)), 0.0);
+        assert_eq!(rate(&idle(100, 0.10, 50_000.0), &idle(31, 0.55, 550_000.0)), 0.0, "too few");
+        assert_eq!(rate(&Idle::default(), &Idle::default()), 0.0);
+    }
+
+    /// Half of the shots all, half of them nothing: 50 +- 2 x 5 %, so that 40 % is sure: ln(0.9 / 0.6).
+    #[test]
+    fn of_noise_only_what_is_sure_counts() {
+        let noisy = Idle { shots: 100, shares: 50.0, squares: 50.0, cycles: 100.0 * 550_000.0 };
+        let found = rate(&idle(100, 0.10, 50_000.0), &noisy);
+        assert!((found * 500_000.0 - 1.5_f64.ln()).abs() < 1e-9, "{found}");
     }
 }

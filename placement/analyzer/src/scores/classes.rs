@@ -16,6 +16,8 @@ pub struct Options {
     pub l2_bytes: u64,
     /// The probe's calibration; empty: the documented one, scaled to `l2_bytes`.
     pub points: Vec<Point>,
+    /// What others displace while a section runs: of the lines that are left, this share each cycle (background.rs).
+    pub background_per_cycle: f64,
     /// How much of the past a judgement looks at: between one and two of these.
     pub window_seconds: f64,
     /// With fewer values than this nothing is said.
@@ -39,6 +41,7 @@ impl Default for Options {
             cycles_per_second: 2_700_000_000,
             l2_bytes: 2 << 20,
             points: Vec::new(),
+            background_per_cycle: 0.0,
             window_seconds: 30.0,
             fewest: 8,
             short_seconds: 150e-6,
@@ -81,6 +84,13 @@ impl Options {
 pub struct Duration {
     cycles: Option<f64>,
     switched: f64,
+}
+
+impl Duration {
+    /// Of a section, on average.
+    pub fn cycles(&self) -> Option<f64> {
+        self.cycles
+    }
 }
 
 /// Of the window if anything ended in it.
@@ -141,8 +151,17 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     let slower = side(kind.slowdown, options.sensitive_slowdown, options);
     let slowdown = || kind.slowdown.map(interval).unwrap_or_default();
     let displaced = || kind.displaced.map(interval).unwrap_or_default();
-    if slower == Side::Above && side(kind.displaced, options.everything_displaced, options) != Side::Above {
+    // Nothing of its own is found again: it has nothing to lose. In doubt of that, who pollutes goes on as a polluter.
+    let everything = side(kind.displaced, options.everything_displaced, options);
+    let nothing_to_lose = everything == Side::Above
+        || (was == Class::Polluter && everything != Side::Below && displaces == Side::Above);
+    if slower == Side::Above && !nothing_to_lose {
         return (Class::Sensitive, format!("slower by {} after polluters", slowdown()));
+    }
+    // Who is sensitive stays so until it is known not to be, whatever it displaces.
+    if was == Class::Sensitive && slower == Side::Across && everything != Side::Above {
+        let by = kind.slowdown.map_or(String::new(), |slower| format!(" by {}", interval(slower)));
+        return (was, format!("slower{by} after polluters, in doubt: as before"));
     }
     match displaces {
         Side::Above => return (Class::Polluter, format!("replaces {} of L2", displaced())),
@@ -157,9 +176,6 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     match was {
         Class::Polluter if !leaves(&displaces) => {
             (was, format!("replaces {} of L2, in doubt: as before", displaced()))
-        }
-        Class::Sensitive if !leaves(&slower) => {
-            (was, format!("slower by {} after polluters, in doubt: as before", slowdown()))
         }
         _ if leaves(&displaces) && leaves(&slower) => (
             Class::Neutral,
@@ -194,15 +210,17 @@ fn without_probe(
     if kind.displaced.is_some_and(|share| share.n >= options.fewest) {
         return None;
     }
+    // No interval is known here, so that leaving takes a fifth less than entering.
+    let stays = if kind.class == Class::Polluter { 0.8 } else { 1.0 };
     if let Some(misses) = kind.misses.filter(|misses| misses.n >= options.fewest) {
         // Threshold on the mean, as in the paper: a segment keeps no variance of misses.
-        return (misses.mean > options.polluter_misses()).then(|| {
+        return (misses.mean > stays * options.polluter_misses()).then(|| {
             (Class::Polluter, format!("{:.0} L2 misses a section (the paper's threshold)", misses.mean))
         });
     }
     let milliseconds = cycles / options.cycles_per_second.max(1) as f64 * 1e3;
-    let always_switched = long.switched > 0.9 && kind.count >= options.fewest;
-    (milliseconds > options.long_seconds * 1e3 && always_switched).then(|| {
+    let always_switched = long.switched > stays * 0.9 && kind.count >= options.fewest;
+    (milliseconds > stays * options.long_seconds * 1e3 && always_switched).then(|| {
         let text =
             format!("{milliseconds:.1} ms, always switched: by duration, displacement cannot be known");
         (Class::Polluter, text)

@@ -10,6 +10,7 @@
 //! Damage and sensitivity are two scores: a kind can have both, and one counter cannot tell them apart (Tang et al. 2011). Every
 //! score has its 95 % interval, and a class changes only when an interval has crossed its bound.
 
+mod background;
 mod calibration;
 mod classes;
 mod condensed;
@@ -37,8 +38,16 @@ pub struct Scores {
     begin: Option<Condensed>,
     /// ... and the next one will begin here.
     next: Option<Condensed>,
-    /// Classes that were found last: whoever is in doubt stays what it is.
+    /// What was found last: whoever is in doubt stays what it is.
+    last: Last,
+}
+
+/// What a look found of kinds, for the next one.
+#[derive(Clone, Debug, Default)]
+struct Last {
     classes: BTreeMap<KindRef, Class>,
+    /// Whether it replaces so much of the cache that others suffer, whatever its class; not here: never measured.
+    polluting: BTreeMap<KindRef, bool>,
 }
 
 impl Scores {
@@ -49,7 +58,7 @@ impl Scores {
             transitions: Transitions::default(),
             begin: None,
             next: None,
-            classes: BTreeMap::new(),
+            last: Last::default(),
         }
     }
 
@@ -68,12 +77,10 @@ impl Scores {
     /// All applications, as they are now.
     pub fn observe(&mut self, snapshots: &[Snapshot]) -> Workload {
         let now = condense(snapshots);
-        let classes = &self.classes;
-        let last = |kind: KindRef, told: Class| classes.get(&kind).copied().unwrap_or(told);
         let empty = Condensed::default();
         let begin = self.begin.as_ref().or(self.next.as_ref()).unwrap_or(&empty);
-        let workload = judge(snapshots, begin, &now, &self.transitions, &self.options, &last);
-        self.classes = workload.kinds.iter().map(|kind| (kind.kind, kind.class)).collect();
+        let (workload, found) = judge(snapshots, begin, &now, &self.transitions, &self.options, &self.last);
+        self.last = found;
         // Nobody there yet: a moment that is not known begins no window, or nothing would have a rate until that window is over.
         if now.taken_ns == 0 {
             return workload;
@@ -99,7 +106,7 @@ pub fn workload(
     transitions: &Transitions,
     options: &Options,
 ) -> Workload {
-    judge(after, &condense(before), &condense(after), transitions, options, &|_, told| told)
+    judge(after, &condense(before), &condense(after), transitions, options, &Last::default()).0
 }
 
 fn judge(
@@ -108,8 +115,8 @@ fn judge(
     now: &Condensed,
     transitions: &Transitions,
     options: &Options,
-    last: &dyn Fn(KindRef, Class) -> Class,
-) -> Workload {
+    last: &Last,
+) -> (Workload, Last) {
     let seconds = now.seconds_since(before);
     let hertz = snapshots.iter().map(|snapshot| snapshot.cycles_per_second).max().unwrap_or(0);
     let mut kinds = Vec::new();
@@ -129,10 +136,10 @@ fn judge(
                 share: 0.0,
                 cycles: enough(&window.own, &whole.own, options),
                 misses: enough(&window.misses, &whole.misses, options),
-                displaced: enough(&window.displaced, &whole.displaced, options),
+                displaced: displaced(&window, whole, options),
                 footprint_kb: None,
                 slowdown: None,
-                class: last(kind, seen.class),
+                class: last.classes.get(&kind).copied().unwrap_or(seen.class),
                 reason: String::new(),
                 related: seen.related,
             };
@@ -144,7 +151,8 @@ fn judge(
     let polluting: BTreeMap<KindRef, bool> = kinds
         .iter()
         .map(|(kind, _)| {
-            (kind.kind, kind.displaced.is_some_and(|share| share.low > options.polluter_displaces))
+            let before = last.polluting.get(&kind.kind).copied().unwrap_or(false);
+            (kind.kind, is_beyond(kind.displaced, options.polluter_displaces, before))
         })
         .collect();
     for (kind, window) in &mut kinds {
@@ -158,7 +166,25 @@ fn judge(
     kinds.sort_by_key(|kind| kind.kind);
     let apps: Vec<(AppId, String, Option<AppId>)> =
         snapshots.iter().map(|app| (app.app, app.name.clone(), app.related)).collect();
-    Workload { seconds, cycles_per_second: hertz, apps, kinds, transitions: transitions.estimates() }
+    let found = Last { classes: kinds.iter().map(|kind| (kind.kind, kind.class)).collect(), polluting };
+    let transitions = transitions.estimates();
+    (Workload { seconds, cycles_per_second: hertz, apps, kinds, transitions }, found)
+}
+
+/// Beyond a bound, or below it, if the whole interval is; in doubt, as before.
+fn is_beyond(estimate: Option<Estimate>, bound: f64, before: bool) -> bool {
+    match estimate {
+        Some(estimate) if before => estimate.high >= bound,
+        Some(estimate) => estimate.low > bound,
+        None => false,
+    }
+}
+
+/// Damage, without what others displace meanwhile.
+fn displaced(window: &Record, whole: &Record, options: &Options) -> Option<Estimate> {
+    let share = enough(&window.displaced, &whole.displaced, options)?;
+    let cycles = classes::duration(window, whole).cycles();
+    Some(background::less(share, options.background_per_cycle, cycles.unwrap_or(0.0)))
 }
 
 /// Of the window if that holds enough values, else of all that was ever seen: known kinds are probed seldom.

@@ -195,3 +195,80 @@ fn known_kinds_are_probed_seldom_and_keep_their_score() {
     assert_eq!(scores.observe(&at(14, 500, 30)).seconds, 4.0);
     assert_eq!(scores.observe(&at(16, 700, 31)).seconds, 4.0);
 }
+
+/// A host on which others displace lines: half of them in 500 us. A control that touches nothing shows 50 %, and is no polluter; what
+/// leaves 10 % of the lines where nothing would leave 50 %, replaces 80 %.
+#[test]
+fn controls_are_not_blamed_for_a_noisy_host() {
+    let noisy = Options { background_per_cycle: std::f64::consts::LN_2 / 500_000.0, ..options() };
+    let observed = |options: &Options| {
+        let kinds = snapshot(vec![
+            (Class::Unknown, displacing(record(100, 500.0), 200, 0.5)),
+            (Class::Unknown, displacing(record(100, 500.0), 200, 0.9)),
+        ]);
+        workload(&[], &kinds, &Transitions::default(), options).kinds
+    };
+    let [control, stream] = &observed(&noisy)[..] else { panic!("two kinds") };
+    assert_ne!(control.class, Class::Polluter);
+    assert!(control.displaced.unwrap().mean.abs() < 1e-9, "{:?}", control.displaced);
+    assert!((stream.displaced.unwrap().mean - 0.8).abs() < 1e-9, "{:?}", stream.displaced);
+    assert_eq!(stream.class, Class::Polluter);
+    assert_eq!(observed(&options())[0].class, Class::Polluter, "without, the control is blamed");
+}
+
+/// Looks that differ by noise alone, around a bound: an interval that holds the bound changes nothing.
+#[test]
+fn classes_do_not_flap_between_looks() {
+    let base = |share: f64| displacing(after(record(100, 400.0), AFTER_SAME, 50, 400.0), 30, share);
+    let slower = |share: f64, micros: f64| {
+        let mut record = base(share);
+        // Spread by 10 %: of 50 values, the interval is some 3 % on each side.
+        record.after[Class::Polluter as usize] = moments(50, micros * 1000.0, micros * 100.0);
+        record
+    };
+    let looks = |first: Class, records: Vec<Record>| -> Vec<Class> {
+        let mut was = first;
+        records
+            .into_iter()
+            .map(|record| {
+                was = judged(was, record).class;
+                was
+            })
+            .collect()
+    };
+    // 50 % slower, then 11 and 9 % with intervals that hold 10 %, beside a damage of 73 %; then 2 %: a polluter.
+    let sensitive = [600.0, 444.0, 436.0, 444.0, 408.0].map(|micros| slower(0.73, micros));
+    assert_eq!(
+        looks(Class::Unknown, sensitive.into()),
+        [Class::Sensitive, Class::Sensitive, Class::Sensitive, Class::Sensitive, Class::Polluter]
+    );
+    // All is displaced, then 95 % (+- 2): has it something to lose? It goes on as a polluter until 80 % say so.
+    let everything = [0.99, 0.955, 0.945, 0.955, 0.80].map(|share| slower(share, 600.0));
+    assert_eq!(
+        looks(Class::Unknown, everything.into()),
+        [Class::Polluter, Class::Polluter, Class::Polluter, Class::Polluter, Class::Sensitive]
+    );
+}
+
+/// 45, then 41 and 39 % (+- 2) of L2 replaced: who comes after it goes on counting as after a polluter.
+#[test]
+fn who_pollutes_does_so_until_it_surely_does_not() {
+    let share = |mean: f64| Some(Estimate { mean, low: mean - 0.02, high: mean + 0.02, n: 30 });
+    assert!(is_beyond(share(0.45), 0.4, false) && !is_beyond(share(0.41), 0.4, false));
+    assert!(is_beyond(share(0.41), 0.4, true) && is_beyond(share(0.39), 0.4, true));
+    assert!(!is_beyond(share(0.37), 0.4, true) && !is_beyond(None, 0.4, true));
+}
+
+/// Always switched, around 3 ms: known by duration alone, which has no interval.
+#[test]
+fn durations_around_a_bound_do_not_flap_either() {
+    let long = |micros: u64| Record {
+        count: 40,
+        preempted: 40,
+        elapsed: Cycles(40 * micros * 1000),
+        ..record(0, 0.0)
+    };
+    assert_eq!(judged(Class::Unknown, long(3100)).class, Class::Polluter);
+    assert_eq!(judged(Class::Polluter, long(2900)).class, Class::Polluter);
+    assert_eq!(judged(Class::Unknown, long(2900)).class, Class::Unknown);
+}

@@ -115,6 +115,7 @@ pub(super) fn state() -> State {
             reason: String::new(),
             generation: 2,
             verified: Some(1.0),
+            background_per_cycle: 1e-7,
             points: vec![ProbePoint { kilobytes: 512, median: 0.5, p10: 0.45, p90: 0.55 }],
         },
         events: vec![Event { time: "2026-11-22T10:30:00.123Z".into(), text: "placement on".into() }],
