@@ -14,7 +14,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 const SPOILT_BELOW: f64 = 0.75;
 /// Looks in a row with which sets are called spoilt: one may be disturbed by what else runs.
 const LOOKS: u32 = 3;
-const COLOURS: u32 = 4;
+/// 0: as many as the library thinks best.
+const COLOURS: u32 = 0;
 const SECONDS: u32 = 10;
 const POINTS: usize = 8;
 /// What others displace is taken off what sections do: found out by waiting so long and doing nothing, so often. 40 ms of each look.
