@@ -9,11 +9,13 @@
  * cheaper by the whole margin; otherwise core's plan is taken.
  *
  * That needs core's plan, and so a second planning: only for statements that join, get one of our
- * nodes and look-ups by index, and cost enough for another planning not to matter.
+ * nodes and look-ups by index, and cost enough for another planning not to matter. And where workers
+ * are allowed, and our plan has none: for then core's plan may even cost less.
  */
 #include "costs_in_force.h"
 
 #include "miscadmin.h"
+#include "optimizer/cost.h"
 #include "optimizer/planner.h"
 #include "reasons.h"
 #include "utils/builtins.h"
@@ -147,6 +149,32 @@ PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse, const char
   return plan;
 }
 
+/*
+ * Core drops a partial path of a join as soon as some path without workers costs less, although it
+ * would win further up, where its rows are few. Ours without workers so keep whole plans with
+ * workers out of sight.
+ */
+static bool may_hide_workers(const PlannedStmt *ours, int cursor_options) {
+  return max_parallel_workers_per_gather > 0 && (cursor_options & CURSOR_OPT_PARALLEL_OK) &&
+         !ours->parallelModeNeeded;
+}
+
+/* Why core's plan is to be taken, or NULL. */
+static const char *core_is_better(PlannedStmt *ours, List *uses, PlannedStmt *core) {
+  Oid index;
+
+  if (core->planTree->total_cost < ours->planTree->total_cost)
+    return "PostgreSQL's plan, which it would hide, costs less";
+  index = leaned_on(uses, index_uses(core));
+  if (!OidIsValid(index) ||
+      ours->planTree->total_cost * cost_constants()->margin < core->planTree->total_cost)
+    return NULL;
+  return psprintf(
+      "the plan with it needs many look-ups by index %s and is not cheaper "
+      "by the margin",
+      quote_identifier(get_rel_name(index)));
+}
+
 static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
                                    ParamListInfo bound_params) {
   static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME};
@@ -154,28 +182,22 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   PlannedStmt *ours = plan_by_previous(parse, query_string, cursor_options, bound_params);
   PlannedStmt *core;
   bool has_ours = false;
+  const char *reason;
   List *uses;
-  Oid index;
 
   if (copy == NULL || ours->planTree->total_cost < WORTH_PLANNING_AGAIN) return ours;
   for (int i = 0; i < (int)lengthof(nodes); i++)
     has_ours = has_ours || plan_has_node(ours, nodes[i]);
   if (!has_ours) return ours;
   uses = index_uses(ours);
-  if (!OidIsValid(leaned_on(uses, NIL))) return ours;
+  if (!OidIsValid(leaned_on(uses, NIL)) && !may_hide_workers(ours, cursor_options)) return ours;
 
   core = plan_without_us(previous_planner, copy, query_string, cursor_options, bound_params);
-  index = leaned_on(uses, index_uses(core));
-  if (!OidIsValid(index) ||
-      ours->planTree->total_cost * cost_constants()->margin < core->planTree->total_cost)
-    return ours;
+  reason = core_is_better(ours, uses, core);
+  if (reason == NULL) return ours;
   forget_offers();
   for (int i = 0; i < (int)lengthof(nodes); i++)
-    if (plan_has_node(ours, nodes[i]))
-      note_refusal(NULL, NULL, nodes[i],
-                   psprintf("the plan with it needs many look-ups by index %s and is not cheaper "
-                            "by the margin",
-                            quote_identifier(get_rel_name(index))));
+    if (plan_has_node(ours, nodes[i])) note_refusal(NULL, NULL, nodes[i], reason);
   return core;
 }
 

@@ -68,3 +68,40 @@ set cpu_tuple_cost = 0.1;
 select pg_temp.total_cost('select k from costs_rows where a = 3') > :at_default as follows_settings;
 reset cpu_tuple_cost;
 drop table costs_rows;
+
+-- Workers. Core drops the partial path of a join that loses to a path without workers there, though it would win further
+-- up: cheap joins of ours must not hide whole plans with workers that cost less.
+create table costs_part (k int primary key, name text not null);
+insert into costs_part select i, 'part ' || i % 100 || repeat('x', 100) from generate_series(1, 20000) i;
+create table costs_supplies (k int not null, s int not null, price numeric(8,2) not null, filler text not null);
+insert into costs_supplies select i % 20000 + 1, i, i % 1000, repeat('x', 130) from generate_series(1, 80000) i;
+create table costs_lines (k int not null, s int not null, quantity numeric(8,2) not null, filler text not null);
+insert into costs_lines select i * 7 % 20000 + 1, i * 7 % 80000, i % 50, repeat('x', 200) from generate_series(1, 200000) i;
+create index on costs_lines (k, s);
+vacuum analyze costs_part;
+vacuum analyze costs_supplies;
+vacuum analyze costs_lines;
+set ccopt.enable_adaptive_join = off;
+set enable_bitmapscan = off;
+set random_page_cost = 4;
+set parallel_setup_cost = 0;
+create function pg_temp.of_parts() returns text language sql as $$
+  select 'select sum(price * quantity) from costs_part p, costs_supplies c, costs_lines l
+  where p.k = c.k and l.k = c.k and l.s = c.s and name like ''%part 7%''' $$;
+create function pg_temp.has_node(query text, node text) returns boolean language plpgsql as $$
+declare
+  line text;
+begin
+  for line in execute 'explain (costs off) ' || query loop
+    if line ~ ('-> .*' || node) then return true; end if;
+  end loop;
+  return false;
+end $$;
+select pg_temp.has_node(pg_temp.of_parts(), 'BatchHashJoin') as ours;
+set max_parallel_workers_per_gather = 2;
+select pg_temp.has_node(pg_temp.of_parts(), 'BatchHashJoin') as ours, pg_temp.has_node(pg_temp.of_parts(), 'Gather') as workers;
+select pg_temp.total_cost(pg_temp.of_parts()) as ours \gset
+set ccopt.enabled = off;
+select :ours <= pg_temp.total_cost(pg_temp.of_parts()) as not_above_stock;
+reset ccopt.enabled;
+drop table costs_part, costs_supplies, costs_lines;
