@@ -47,12 +47,12 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
     next = image->next;
     image->next = NULL;
     if (image->changed == 0) { /* nothing of it is in the log: `logged` stays as it was */
-      free(image->private_copy);
+      p3l_buffer_give(&pager->buffers, image->private_copy);
       image->private_copy = NULL;
       drop_if_empty(pager, image);
       continue;
     }
-    free(image->committed);
+    p3l_buffer_give(&pager->buffers, image->committed);
     image->committed = image->private_copy;
     image->private_copy = NULL;
     image->changed = 0;
@@ -70,7 +70,7 @@ void p3l_images_discard(p3l_pager_transaction *transaction) {
   pthread_rwlock_wrlock(&pager->readers);
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
-    free(image->private_copy);
+    p3l_buffer_give(&pager->buffers, image->private_copy);
     image->private_copy = NULL;
     image->changed = 0;
     image->next = NULL;

@@ -7,11 +7,24 @@
 
 /* Out of memory, uthash leaves the element out instead of ending the process. */
 #define HASH_NONFATAL_OOM 1
+/* Keys are page numbers, one word: its own hash and comparison of any bytes were a tenth of a commit. */
+#define HASH_FUNCTION(key, length, hash) ((hash) = p3l_hash_of_number(key))
+#define HASH_KEYCMP(a, b, length) p3l_numbers_differ(a, b)
 #include <pthread.h>
 #include <uthash.h>
 
+#include "buffers.h"
 #include "log.h"
 #include "pager.h"
+
+/* Numbers come in runs: a multiplication spreads them. */
+static inline unsigned p3l_hash_of_number(const void *key) {
+  return (unsigned)(*(const uint64_t *)key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static inline int p3l_numbers_differ(const void *a, const void *b) {
+  return *(const uint64_t *)a != *(const uint64_t *)b;
+}
 
 /* Changes of a page are logged in units of this many bytes, so that one word says which units
  * changed. */
@@ -51,10 +64,11 @@ struct p3l_pager {
   uint64_t checkpoint_bytes;
 
   /* One writer: from begin until its frames are appended. Guards log (but see durable), frames,
-   * transaction. */
+   * buffers, transaction. */
   pthread_mutex_t writer;
   p3l_log log;
   p3l_frames frames;
+  p3l_buffers buffers; /* of images' committed, private_copy */
   p3l_pager_transaction transaction;
 
   /* Guards images and page_count against readers; the writer may read them without. */

@@ -64,8 +64,8 @@ static void forget_images(p3l_pager *pager) {
   pthread_rwlock_wrlock(&pager->readers);
   HASH_ITER(hh, pager->images, image, next) {
     HASH_DEL(pager->images, image);
-    free(image->committed);
-    free(image->private_copy);
+    p3l_buffer_give(&pager->buffers, image->committed);
+    p3l_buffer_give(&pager->buffers, image->private_copy);
     free(image);
   }
   pthread_rwlock_unlock(&pager->readers);
@@ -129,7 +129,7 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
   p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
   p3l_image *image = p3l_image_add(pager, number);
   bool joins = image != NULL && image->private_copy == NULL;
-  if (joins) image->private_copy = malloc(sizeof(p3l_page));
+  if (joins) image->private_copy = p3l_buffer_take(&pager->buffers);
   if (image == NULL || image->private_copy == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to recover page %llu", pager->path,
                     (unsigned long long)number.n);
@@ -223,6 +223,7 @@ static p3l_code read_store_id(p3l_device *file, const char *path, uint8_t store_
 
 static void pager_free(p3l_pager *pager) {
   forget_images(pager);
+  p3l_buffers_end(&pager->buffers);
   p3l_frames_free(&pager->frames);
   /* Threads stay in the parent, and the ring is its, too: left. */
   if (!p3l_pager_is_inherited(pager)) p3l_read_many_end(pager);

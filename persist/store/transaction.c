@@ -30,14 +30,18 @@ p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_numbe
     *page = image->private_copy;
     return P3L_OK;
   }
-  p3l_page *copy = malloc(sizeof(*copy));
-  p3l_code code = copy == NULL ? P3L_NO_MEMORY : p3l_pager_read(pager, number, copy, error);
-  if (code == P3L_OK) {
+  p3l_page *copy = p3l_buffer_take(&pager->buffers);
+  p3l_code code = copy == NULL ? P3L_NO_MEMORY : P3L_OK;
+  if (code == P3L_OK && image != NULL && image->committed != NULL)
+    *copy = *image->committed; /* nobody changes it but us */
+  else if (code == P3L_OK)
+    code = p3l_pager_read(pager, number, copy, error);
+  if (code == P3L_OK && image == NULL) {
     image = p3l_image_add(pager, number);
     if (image == NULL) code = P3L_NO_MEMORY;
   }
   if (code != P3L_OK) {
-    free(copy);
+    p3l_buffer_give(&pager->buffers, copy);
     if (code == P3L_NO_MEMORY)
       p3l_fail(error, code, "%s: no memory for a copy of page %llu", pager->path,
                (unsigned long long)number.n);
@@ -55,7 +59,7 @@ static p3l_code new_page(p3l_pager_transaction *transaction, p3l_page_number num
                          p3l_page **page, p3l_error *error) {
   p3l_image *image = p3l_image_add(transaction->pager, number);
   if (image != NULL && image->private_copy == NULL) {
-    image->private_copy = malloc(sizeof(p3l_page));
+    image->private_copy = p3l_buffer_take(&transaction->pager->buffers);
     if (image->private_copy != NULL) {
       image->next = transaction->pages;
       transaction->pages = image;

@@ -1,0 +1,93 @@
+/*
+ * Memory for copies of pages: nobody has a buffer that somebody else has, and what was given back is
+ * taken again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "buffers.h"
+
+enum { MANY = 1500 }; /* three slabs of 511 */
+
+/* Written to their ends, so that one that overlaps another is seen, and by sanitizers one that is too
+ * short. */
+static void take_all(p3l_buffers *buffers, p3l_page *taken[MANY]) {
+  for (int i = 0; i < MANY; i++) {
+    taken[i] = p3l_buffer_take(buffers);
+    assert_non_null(taken[i]);
+    memset(taken[i], i % 251, sizeof(*taken[i]));
+  }
+}
+
+static void assert_mine(const p3l_page *buffer, int i) {
+  const uint8_t *bytes = (const uint8_t *)buffer;
+  for (size_t at = 0; at < sizeof(*buffer); at++) assert_int_equal(bytes[at], i % 251);
+}
+
+static void buffers_do_not_overlap(void **state) {
+  (void)state;
+  static p3l_page *taken[MANY];
+  p3l_buffers buffers = {0};
+  take_all(&buffers, taken);
+  for (int i = 0; i < MANY; i++) assert_mine(taken[i], i);
+  /* Every third goes and comes again; the others keep what is in them. */
+  for (int i = 0; i < MANY; i += 3) p3l_buffer_give(&buffers, taken[i]);
+  for (int i = 0; i < MANY; i += 3) {
+    taken[i] = p3l_buffer_take(&buffers);
+    memset(taken[i], i % 251, sizeof(*taken[i]));
+  }
+  for (int i = 0; i < MANY; i++) assert_mine(taken[i], i);
+  for (int i = 0; i < MANY; i++) p3l_buffer_give(&buffers, taken[i]);
+  p3l_buffers_end(&buffers);
+}
+
+/* Commits that take a few and give them back live on one slab. */
+static void given_back_is_taken_again(void **state) {
+  (void)state;
+  p3l_buffers buffers = {0};
+  p3l_page *first = p3l_buffer_take(&buffers), *second = p3l_buffer_take(&buffers);
+  assert_ptr_not_equal(first, second);
+  for (int i = 0; i < MANY; i++) {
+    p3l_buffer_give(&buffers, first);
+    assert_ptr_equal(p3l_buffer_take(&buffers), first);
+  }
+  p3l_buffer_give(&buffers, second);
+  p3l_buffer_give(&buffers, first);
+  p3l_buffer_give(&buffers, NULL);
+  assert_ptr_equal(p3l_buffer_take(&buffers),
+                   first); /* the slab is still there: the last is kept */
+  p3l_buffer_give(&buffers, first);
+  p3l_buffers_end(&buffers);
+  assert_null(buffers.with_room);
+}
+
+/* A load has many, once: their slabs go when nothing is in them, and one is kept. */
+static void empty_slabs_go(void **state) {
+  (void)state;
+  static p3l_page *taken[MANY];
+  p3l_buffers buffers = {0};
+  take_all(&buffers, taken);
+  assert_non_null(buffers.with_room); /* 33 of the third are free */
+  for (int i = 0; i < MANY; i++) p3l_buffer_give(&buffers, taken[i]);
+  p3l_buffer_take(&buffers);
+  const p3l_slab *kept = buffers.with_room;
+  for (int i = 1; i < 511; i++) {
+    p3l_page *buffer = p3l_buffer_take(&buffers);
+    assert_ptr_equal((void *)((uintptr_t)buffer & ~((UINT64_C(1) << 21) - 1)), kept);
+  }
+  assert_null(buffers.with_room); /* that was all */
+  for (int i = 1; i <= 511; i++) p3l_buffer_give(&buffers, (p3l_page *)kept + i);
+  p3l_buffers_end(&buffers);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_do_not_overlap),
+                                     cmocka_unit_test(given_back_is_taken_again),
+                                     cmocka_unit_test(empty_slabs_go)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
