@@ -180,9 +180,10 @@ p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error
   return P3L_OK;
 }
 
-/* What stays of the file of a log without frames. The next session writes over it, and a sync of
- * bytes that were there journals no new length. */
-enum { KEPT_BYTES = 1 << 20 };
+/* What stays of the file of a log without frames. The next session writes over it: there are no blocks
+ * to find, and a sync of bytes that were there journals no new length (0.09 ms for an OO1 Insert
+ * instead of 0.14). Enough for 30 such commits, which are the first to change their pages. */
+enum { KEPT_BYTES = 4 << 20 };
 
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
   uint64_t size;

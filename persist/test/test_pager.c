@@ -278,18 +278,18 @@ static void a_closed_log_is_short(void **state) {
   assert_int_equal(p3l_store_create(path, &error), P3L_OK);
   assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);
   assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
-  assert_int_equal(p3l_page_allocate_run(transaction, 1000, &first, &error), P3L_OK);
+  assert_int_equal(p3l_page_allocate_run(transaction, 2000, &first, &error), P3L_OK);
   assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
   assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
   snprintf(path, sizeof(path), "%s/s-log", folder);
   log = fopen(path, "r");
   assert_non_null(log);
   fseek(log, 0, SEEK_END);
-  assert_int_equal(ftell(log), 1 << 20); /* of 4.1 MB */
+  assert_int_equal(ftell(log), 4 << 20); /* of 8.3 MB */
   fclose(log);
   snprintf(path, sizeof(path), "%s/s", folder);
   assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);
-  assert_int_equal(p3l_pager_read(pager, (p3l_page_number){1000}, &page, &error), P3L_OK);
+  assert_int_equal(p3l_pager_read(pager, (p3l_page_number){2000}, &page, &error), P3L_OK);
   assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
   remove_folder(folder);
 }
