@@ -95,15 +95,6 @@ p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
                       const p3l_stored_type *type, p3l_type_id *id, p3l_error *error);
 void p3l_type_table_forget(p3l_type_table *table, uint32_t limit);
 
-/*
- * The pointer slots of [from, to) of an array of `type`: calls visit with the byte offset of each
- * slot that lies in it, wholly or in part, ascending. The one place that knows how fields repeat in
- * arrays.
- */
-typedef void (*p3l_slot_visitor)(void *state, uint64_t offset);
-void p3l_type_slots(const p3l_stored_type *type, uint64_t from, uint64_t to, p3l_slot_visitor visit,
-                    void *state);
-
 /* ---- roots ---- */
 
 #define P3L_ROOT_NAME_BYTES 56 /* with its end */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slots.h"
+
 enum { RUN = 64 }; /* pages that are read with one request */
 
 void p3l_survey_tell(p3l_survey *survey, const char *format, ...) {

@@ -273,19 +273,3 @@ p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
   *id = added.id;
   return P3L_OK;
 }
-
-/* ---- where the pointers are ---- */
-
-void p3l_type_slots(const p3l_stored_type *type, uint64_t from, uint64_t to, p3l_slot_visitor visit,
-                    void *state) {
-  if (type->field_count == 0) return;
-  for (uint64_t element = from / type->bytes * type->bytes; element < to; element += type->bytes)
-    for (uint32_t f = 0; f < type->field_count; f++) {
-      uint64_t first = element + type->fields[f].offset;
-      uint64_t end = first + (uint64_t)type->fields[f].count * SLOT;
-      if (end <= from) continue;
-      if (first >= to) break;
-      if (first < from) first += (from - first) / SLOT * SLOT; /* a slot may begin before `from` */
-      for (uint64_t slot = first; slot < end && slot < to; slot += SLOT) visit(state, slot);
-    }
-}

@@ -8,29 +8,6 @@
 #include "segment_places.h"
 #include "store.h"
 
-/* The index of the first object that begins at or behind granule `at`. Words and ranks are written
- * by whoever fills the arena, while others ask for objects that were there before. */
-uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granule) {
-  uint64_t starts = __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
-  uint64_t below = (UINT64_C(1) << granule % 64) - 1;
-  return __atomic_load_n(&segment->arena.rank[granule / 64], __ATOMIC_RELAXED) +
-         (uint32_t)__builtin_popcountll(starts & below);
-}
-
-bool p3l_arena_start(const p3l_segment *segment, uint32_t granule, uint32_t *start) {
-  uint32_t word = granule / 64;
-  uint64_t mask = ~UINT64_C(0) >> (63 - granule % 64);
-  for (;;) {
-    uint64_t starts = __atomic_load_n(&segment->arena.starts[word], __ATOMIC_RELAXED) & mask;
-    if (starts != 0) {
-      *start = word * 64 + 63 - (uint32_t)__builtin_clzll(starts);
-      return true;
-    }
-    if (word-- == 0) return false;
-    mask = ~UINT64_C(0);
-  }
-}
-
 p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, p3l_error *error) {
   uint32_t bytes = (uint32_t)object.granules * P3L_GRANULE;
   p3l_segment *arena = store->filling;

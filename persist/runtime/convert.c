@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "scope.h"
+#include "segment_places.h"
+#include "slots.h"
 #include "store.h"
 
 /*
@@ -13,9 +15,10 @@
  * the store will have the rest is decided when it is written. Until then a pointer to that rest has
  * no surrogate: from + inside would be a neighbour's.
  */
-static bool not_stored_yet(const p3l_store *store, const void *pointer) {
+static inline bool not_stored_yet(const p3l_store *store, const void *pointer) {
   p3l_place place;
-  if (!store->upgrades || !p3l_place_of(pointer, &place) || place.resident == NULL ||
+  if (!store->upgrades) return false;
+  if (!p3l_place_of(pointer, &place) || place.resident == NULL ||
       (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0)
     return false;
   uint64_t inside = (uint64_t)((const uint8_t *)pointer - place.memory);
@@ -25,37 +28,55 @@ static bool not_stored_yet(const p3l_store *store, const void *pointer) {
   return inside >= stored;
 }
 
-p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t *surrogate,
-                          p3l_error *error) {
-  uint64_t value = (uintptr_t)pointer;
-  p3l_store *owner;
+/* Whether a slot holds what the store would: nothing, or a surrogate. */
+static inline bool is_stored_form(uint64_t value) {
+  return value == 0 || (value >> P3L_ADDRESS_BITS == P3L_SURROGATE_BIT >> P3L_ADDRESS_BITS &&
+                        (value & ~P3L_SURROGATE_BIT) >= P3L_PAGE_SIZE);
+}
+
+__attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *store,
+                                                             const void *pointer,
+                                                             p3l_error *error) {
+  p3l_address address;
+  const p3l_segment *segment = p3l_segment_of(pointer);
+  if (p3l_is_surrogate(pointer)) /* (void *)-1, say */
+    return p3l_fail(error, P3L_MISUSE, "%p is nobody's address", pointer);
+  if (segment == NULL || !p3l_segment_address(segment, pointer, &address))
+    return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
+  if (segment->store != store)
+    return p3l_fail(error, P3L_MISUSE, "%p is an object of %s", pointer, segment->store->path);
+  return p3l_fail(
+      error, P3L_MISUSE,
+      "%p lies in the part by which an upgrade made an object longer, and the store does "
+      "not have it yet: change that object in a transaction of its own first",
+      pointer);
+}
+
+/* False: it has none, and no_surrogate() says why. */
+static inline bool find_surrogate(const p3l_store *store, uint64_t value, uint64_t *surrogate) {
+  const void *pointer = (const void *)(uintptr_t)value;
   p3l_address address;
   *surrogate = value;
-  if (value == 0) return P3L_OK;
-  if (p3l_is_surrogate(pointer)) {
-    if ((value & P3L_SURROGATE_ZEROS) == 0 && (value & ~P3L_SURROGATE_BIT) >= P3L_PAGE_SIZE)
-      return P3L_OK;
-    return p3l_fail(error, P3L_MISUSE, "%p is nobody's address", pointer); /* (void *)-1, say */
-  }
-  if (!p3l_memory_address(pointer, &owner, &address))
-    return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
-  if (owner != store)
-    return p3l_fail(error, P3L_MISUSE, "%p is an object of %s", pointer, owner->path);
-  if (not_stored_yet(store, pointer))
-    return p3l_fail(
-        error, P3L_MISUSE,
-        "%p lies in the part by which an upgrade made an object longer, and the store does "
-        "not have it yet: change that object in a transaction of its own first",
-        pointer);
+  if (is_stored_form(value)) return true;
+  const p3l_segment *segment = p3l_segment_of(pointer);
+  if (segment == NULL || segment->store != store ||
+      !p3l_segment_address(segment, pointer, &address) || not_stored_yet(store, pointer))
+    return false;
   *surrogate = P3L_SURROGATE_BIT | address.byte;
-  return P3L_OK;
+  return true;
+}
+
+p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t *surrogate,
+                          p3l_error *error) {
+  return find_surrogate(store, (uintptr_t)pointer, surrogate) ? P3L_OK
+                                                              : no_surrogate(store, pointer, error);
 }
 
 /* ---- slots ---- */
 
 typedef struct conversion {
   const p3l_place *place;
-  uint64_t from, to;
+  uint64_t from;
   uint8_t *bytes; /* of byte `from` */
   p3l_code code;
   p3l_error *error;
@@ -83,35 +104,33 @@ static void name_slot(const p3l_store *store, p3l_type_id id, uint64_t offset, c
            (unsigned long long)inside);
 }
 
-static p3l_code explain(const conversion *conversion, uint64_t offset, const p3l_error *why) {
+__attribute__((noinline, cold)) static p3l_code explain(const conversion *conversion,
+                                                        uint64_t offset, uint64_t value) {
   const p3l_place *place = conversion->place;
   const p3l_store *store = place->segment->store;
   char slot[160];
+  p3l_error why;
+  no_surrogate(store, (const void *)(uintptr_t)value, &why);
   name_slot(store, place->type, offset, slot, sizeof(slot));
-  return p3l_fail(conversion->error, why->code,
+  return p3l_fail(conversion->error, why.code,
                   "%s: %s of the %s at page %llu, byte %llu cannot be stored: %s. A persistent "
                   "pointer leads to an object of the same store or is NULL",
                   store->path, slot, p3l_types_of(store, place->type)->name,
                   (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
-                  (unsigned long long)(place->address.byte % P3L_PAGE_SIZE), why->message);
+                  (unsigned long long)(place->address.byte % P3L_PAGE_SIZE), why.message);
 }
 
-static void convert_slot(void *state, uint64_t offset) {
+/* Inlined into the walk along the slots; what leads nowhere, or was not swizzled, was copied as it
+ * is. */
+static inline void convert_slot(void *state, uint64_t offset) {
   conversion *conversion = state;
-  if (conversion->code != P3L_OK) return;
-  void *pointer;
-  uint64_t surrogate;
-  p3l_error why;
-  memcpy(&pointer, conversion->place->memory + offset, sizeof(pointer));
-  if (p3l_surrogate_of(conversion->place->segment->store, pointer, &surrogate, &why) != P3L_OK) {
-    conversion->code = explain(conversion, offset, &why);
-    return;
-  }
-  uint64_t begin = offset > conversion->from ? offset : conversion->from;
-  uint64_t end =
-      offset + sizeof(surrogate) < conversion->to ? offset + sizeof(surrogate) : conversion->to;
-  memcpy(conversion->bytes + (begin - conversion->from), (uint8_t *)&surrogate + (begin - offset),
-         end - begin);
+  uint64_t value, surrogate;
+  memcpy(&value, conversion->place->memory + offset, sizeof(value));
+  if (value == 0 || conversion->code != P3L_OK) return;
+  if (find_surrogate(conversion->place->segment->store, value, &surrogate))
+    memcpy(conversion->bytes + (offset - conversion->from), &surrogate, sizeof(surrogate));
+  else
+    conversion->code = explain(conversion, offset, value);
 }
 
 p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8_t *bytes,
@@ -123,8 +142,8 @@ p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8
                     (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
                     (unsigned long long)(place->address.byte % P3L_PAGE_SIZE));
   memcpy(bytes, place->memory + from, to - from);
-  conversion conversion = {place, from, to, bytes, P3L_OK, error};
-  if (type->field_count > 0) p3l_type_slots(type, from, to, convert_slot, &conversion);
+  conversion conversion = {place, from, bytes, P3L_OK, error};
+  p3l_type_slots(type, from, to, convert_slot, &conversion);
   return conversion.code;
 }
 

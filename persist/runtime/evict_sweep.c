@@ -5,6 +5,7 @@
 
 #include "evict.h"
 #include "pool.h"
+#include "slots.h"
 
 /* What becomes of a segment. */
 enum { FOREIGN = 0, STAYS, SWEPT, VICTIM };

@@ -21,6 +21,7 @@
 #include "pool.h"
 #include "prefetch_pages.h"
 #include "residency_pages.h"
+#include "slots.h"
 #include "store.h"
 
 /* So many pointers deep, or where so many of the pages are wanted at once, a small store is read

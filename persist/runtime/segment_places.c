@@ -76,27 +76,10 @@ bool p3l_place_of(const void *address, p3l_place *place) {
 }
 
 bool p3l_memory_address(const void *memory, p3l_store **store, p3l_address *address) {
-  p3l_segment *segment = p3l_segment_of(memory);
+  const p3l_segment *segment = p3l_segment_of(memory);
   if (segment == NULL) return false;
-  uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
   *store = segment->store;
-  switch (segment->kind) {
-    case P3L_FRAMES: {
-      const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
-      address->byte = info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE;
-      return info->use == P3L_FRAME_ADOPTED;
-    }
-    case P3L_ARENA: {
-      p3l_place place;
-      if (!in_arena(segment, offset, &place)) return false;
-      address->byte = place.address.byte + (uint64_t)((const uint8_t *)memory - place.memory);
-      return true;
-    }
-    case P3L_LARGE:
-      address->byte = segment->large.object.address + offset;
-      return offset <= segment->large.bytes;
-  }
-  return false;
+  return p3l_segment_address(segment, memory, address);
 }
 
 /* ---- all in a range ---- */

@@ -1,14 +1,61 @@
 /*
- * Where objects begin in an arena. Private to segment*.c, arena.c and residency*.c.
+ * Where objects begin in an arena, and what address in the store a byte of memory has. Private to
+ * segment*.c, arena.c, convert.c and residency*.c.
  */
 #ifndef P3L_SEGMENT_PLACES_H
 #define P3L_SEGMENT_PLACES_H
 
 #include "segment.h"
 
-/* How many objects begin before `granule`: the index of the one that begins there. */
-uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granule);
+/* How many objects begin before `granule`: the index of the one that begins there. Words and ranks
+ * are written by whoever fills the arena, while others ask for objects that were there before. */
+static inline uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granule) {
+  uint64_t starts = __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
+  uint64_t below = (UINT64_C(1) << granule % 64) - 1;
+  return __atomic_load_n(&segment->arena.rank[granule / 64], __ATOMIC_RELAXED) +
+         (uint32_t)__builtin_popcountll(starts & below);
+}
+
 /* The last beginning at or before `granule`; false: nothing is there. */
-bool p3l_arena_start(const p3l_segment *segment, uint32_t granule, uint32_t *start);
+static inline bool p3l_arena_start(const p3l_segment *segment, uint32_t granule, uint32_t *start) {
+  uint32_t word = granule / 64;
+  uint64_t mask = ~UINT64_C(0) >> (63 - granule % 64);
+  for (;;) {
+    uint64_t starts = __atomic_load_n(&segment->arena.starts[word], __ATOMIC_RELAXED) & mask;
+    if (starts != 0) {
+      *start = word * 64 + 63 - (uint32_t)__builtin_clzll(starts);
+      return true;
+    }
+    if (word-- == 0) return false;
+    mask = ~UINT64_C(0);
+  }
+}
+
+/* p3l_memory_address() of what lies in the segment. Inline, for a commit asks for each pointer. */
+static inline bool p3l_segment_address(const p3l_segment *segment, const void *memory,
+                                       p3l_address *address) {
+  uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
+  switch (segment->kind) {
+    case P3L_FRAMES: {
+      const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
+      address->byte = info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE;
+      return info->use == P3L_FRAME_ADOPTED;
+    }
+    case P3L_ARENA: {
+      uint32_t start = (uint32_t)(offset / P3L_GRANULE);
+      /* Most lead to where an object begins. */
+      uint64_t starts = __atomic_load_n(&segment->arena.starts[start / 64], __ATOMIC_RELAXED);
+      if ((starts >> start % 64 & 1) == 0 && !p3l_arena_start(segment, start, &start)) return false;
+      const p3l_resident *resident = &segment->arena.objects[p3l_arena_rank(segment, start)];
+      uint64_t inside = offset - (uint64_t)start * P3L_GRANULE;
+      address->byte = resident->address + inside;
+      return inside < (uint64_t)resident->granules * P3L_GRANULE;
+    }
+    case P3L_LARGE:
+      address->byte = segment->large.object.address + offset;
+      return offset <= segment->large.bytes;
+  }
+  return false;
+}
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slots.h"
 #include "transaction.h"
 
 /* ---- places in pages ---- */
@@ -45,22 +46,25 @@ static p3l_code note_pages(p3l_store *store, p3l_address address, p3l_error *err
   return code;
 }
 
-/* The transaction's copy of a page; most often the one asked for last. */
-static p3l_code page_to_write(p3l_store *store, p3l_page_number number, p3l_page **page,
-                              p3l_error *error) {
+static p3l_code other_page_to_write(p3l_store *store, p3l_page_number number, p3l_error *error) {
   p3l_changes *changes = store->changes;
-  if (changes->last_page == NULL || changes->last_number.n != number.n) {
-    p3l_code code = note_page(store, number, error);
-    if (code == P3L_OK)
-      code = p3l_page_for_writing(changes->pager, number, &changes->last_page, error);
-    if (code != P3L_OK) {
-      changes->last_page = NULL;
-      return code;
-    }
-    changes->last_number = number;
-  }
+  p3l_code code = note_page(store, number, error);
+  if (code == P3L_OK)
+    code = p3l_page_for_writing(changes->pager, number, &changes->last_page, error);
+  if (code != P3L_OK) changes->last_page = NULL;
+  changes->last_number = number;
+  return code;
+}
+
+/* The transaction's copy of a page; most often the one asked for last. */
+static inline p3l_code page_to_write(p3l_store *store, p3l_page_number number, p3l_page **page,
+                                     p3l_error *error) {
+  p3l_changes *changes = store->changes;
+  p3l_code code = P3L_OK;
+  if (changes->last_page == NULL || changes->last_number.n != number.n)
+    code = other_page_to_write(store, number, error);
   *page = changes->last_page;
-  return P3L_OK;
+  return code;
 }
 
 /* Bytes [from, to) of an object, unswizzled, to where the store has them. */
@@ -84,28 +88,39 @@ static p3l_code write_range(p3l_store *store, const p3l_place *place, p3l_addres
   return P3L_OK;
 }
 
+static bool was_deleted(const p3l_changes *changes, const p3l_place *place) {
+  size_t index;
+  return changes->deleted.count > 0 &&
+         p3l_table_find(&changes->deleted_at, place->address.byte, &index);
+}
+
 /* ---- what differs from what was kept ---- */
 
-enum { CARD_WORDS = P3L_CARD_BYTES / 8 };
+/* Words that one word has bits for; a card has some of these. */
+enum { SPAN_WORDS = 64, SPAN_BYTES = SPAN_WORDS * 8 };
+_Static_assert(P3L_CARD_BYTES % SPAN_BYTES == 0, "a card is a number of spans");
 
-typedef struct comparison {
-  p3l_store *store;
-  const uint8_t *card, *kept; /* P3L_CARD_BYTES each */
-  uint64_t base;              /* of the object's range: slots are told relative to the object */
-  uint64_t slots[CARD_WORDS / 64];
-} comparison;
-
-static void note_slot(void *state, uint64_t offset) {
-  comparison *comparison = state;
-  if (offset < comparison->base) return; /* begins in the card before: cannot be, it is aligned */
-  uint64_t word = (offset - comparison->base) / 8;
-  if (word < CARD_WORDS) comparison->slots[word / 64] |= UINT64_C(1) << word % 64;
-}
+typedef struct span {
+  const uint8_t *now, *before; /* SPAN_BYTES each */
+} span;
 
 static uint64_t word_at(const uint8_t *bytes) {
   uint64_t word;
   memcpy(&word, bytes, sizeof(word));
   return word;
+}
+
+/* As bits. By lines first, most of which are as they were. */
+static uint64_t different_words(const span *span) {
+  enum { LINE_WORDS = 8 };
+  uint64_t different = 0;
+  for (unsigned line = 0; line < SPAN_WORDS; line += LINE_WORDS) {
+    if (memcmp(span->before + line * 8, span->now + line * 8, LINE_WORDS * 8) == 0) continue;
+    for (unsigned word = line; word < line + LINE_WORDS; word++)
+      different |= (uint64_t)(word_at(span->before + word * 8) != word_at(span->now + word * 8))
+                   << word;
+  }
+  return different;
 }
 
 /* Whether a slot leads elsewhere than it did: invariant 3. */
@@ -115,12 +130,19 @@ static bool slot_differs(const p3l_store *store, uint64_t before, uint64_t now) 
          p3l_surrogate_of(store, (void *)(uintptr_t)now, &right, NULL) != P3L_OK || left != right;
 }
 
-static bool word_differs(const comparison *comparison, const uint8_t *before, const uint8_t *now,
-                         uint64_t word) {
-  uint64_t was = word_at(before + word * 8), is = word_at(now + word * 8);
-  if (was == is) return false;
-  if ((comparison->slots[word / 64] >> word % 64 & 1) == 0) return true;
-  return slot_differs(comparison->store, was, is);
+/* Of `words`, which differ and lie in the object, those that differ for the store, too. */
+static uint64_t stored_differences(const p3l_store *store, const p3l_place *place, const span *span,
+                                   uint64_t words) {
+  const p3l_stored_type *type = p3l_types_of(store, place->type);
+  if (type == NULL || type->field_count == 0) return words;
+  for (uint64_t left = words; left != 0; left &= left - 1) {
+    unsigned word = (unsigned)__builtin_ctzll(left);
+    uint64_t offset = (uint64_t)(span->now + word * 8 - place->memory);
+    if (p3l_type_is_slot(type, offset) &&
+        !slot_differs(store, word_at(span->before + word * 8), word_at(span->now + word * 8)))
+      words &= ~(UINT64_C(1) << word);
+  }
+  return words;
 }
 
 static p3l_code note_upgraded(p3l_store *store, const p3l_place *place, p3l_error *error) {
@@ -135,36 +157,42 @@ static p3l_code note_upgraded(p3l_store *store, const p3l_place *place, p3l_erro
   return P3L_OK;
 }
 
-static p3l_code write_difference(void *state, const p3l_place *place, p3l_error *error) {
-  comparison *comparison = state;
-  p3l_store *store = comparison->store;
-  p3l_changes *changes = store->changes;
-  size_t index;
-  if (place->resident != NULL && (place->resident->flags & P3L_RESIDENT_NEW) != 0) return P3L_OK;
-
-  const uint8_t *end = place->memory + place->bytes, *card_end = comparison->card + P3L_CARD_BYTES;
-  const uint8_t *now = place->memory > comparison->card ? place->memory : comparison->card;
-  size_t bytes = (size_t)((end < card_end ? end : card_end) - now);
-  const uint8_t *before = comparison->kept + (now - comparison->card);
-  if (memcmp(now, before, bytes) == 0) return P3L_OK;
-  if (p3l_table_find(&changes->deleted_at, place->address.byte, &index)) return P3L_OK;
-
-  const p3l_stored_type *type = p3l_types_of(store, place->type);
-  comparison->base = (uint64_t)(now - place->memory);
-  memset(comparison->slots, 0, sizeof(comparison->slots));
-  if (type != NULL && type->field_count > 0)
-    p3l_type_slots(type, comparison->base, comparison->base + bytes, note_slot, comparison);
-  bool upgraded = place->resident != NULL && (place->resident->flags & P3L_RESIDENT_UPGRADED) != 0;
-  /* Extents are whole granules: no half words. */
-  uint64_t words = bytes / 8;
+/* `words` differ and lie in the object. */
+static p3l_code write_difference(p3l_store *store, const p3l_place *place, const span *span,
+                                 uint64_t words, p3l_error *error) {
+  uint32_t flags = place->resident == NULL ? 0 : place->resident->flags;
+  if ((flags & P3L_RESIDENT_NEW) != 0 || was_deleted(store->changes, place)) return P3L_OK;
+  words = stored_differences(store, place, span, words);
+  if (words == 0) return P3L_OK;
+  if ((flags & P3L_RESIDENT_UPGRADED) != 0) return note_upgraded(store, place, error);
   p3l_code code = P3L_OK;
-  for (uint64_t word = 0; word < words && code == P3L_OK; word++) {
-    if (!word_differs(comparison, before, now, word)) continue;
-    if (upgraded) return note_upgraded(store, place, error);
-    uint64_t first = word;
-    while (word + 1 < words && word_differs(comparison, before, now, word + 1)) word++;
-    code = write_range(store, place, place->address, comparison->base + first * 8,
-                       comparison->base + (word + 1) * 8, error);
+  while (words != 0 && code == P3L_OK) {
+    unsigned first = (unsigned)__builtin_ctzll(words);
+    uint64_t behind = ~(words >> first); /* 0 if it begins with 64 of them */
+    unsigned count = behind == 0 ? SPAN_WORDS : (unsigned)__builtin_ctzll(behind);
+    uint64_t from = (uint64_t)(span->now + first * 8 - place->memory);
+    code = write_range(store, place, place->address, from, from + count * 8, error);
+    words = first + count == SPAN_WORDS ? 0 : words & ~UINT64_C(0) << (first + count);
+  }
+  return code;
+}
+
+/* The objects are found by the words that differ: of what lies in a card, few do. */
+static p3l_code write_span(p3l_store *store, const span *span, p3l_error *error) {
+  uint64_t different = different_words(span);
+  p3l_code code = P3L_OK;
+  while (different != 0 && code == P3L_OK) {
+    p3l_place place;
+    const uint8_t *first = span->now + (unsigned)__builtin_ctzll(different) * 8;
+    uint64_t words = different & (~different + 1); /* where no object is, the first alone */
+    bool found = p3l_place_of(first, &place);
+    if (found) {
+      /* Extents are whole granules: no half words. */
+      uint64_t behind = (uint64_t)(place.memory + place.bytes - span->now) / 8;
+      words = behind < SPAN_WORDS ? different & ((UINT64_C(1) << behind) - 1) : different;
+      code = write_difference(store, &place, span, words, error);
+    }
+    different &= ~words;
   }
   return code;
 }
@@ -175,11 +203,11 @@ static p3l_code write_differences(p3l_store *store, p3l_error *error) {
     const p3l_kept_card *kept = p3l_kept_card_at(changes, i);
     const uint8_t *card =
         (const uint8_t *)(p3l_persistent_memory.base + (kept->card << P3L_CARD_SHIFT));
-    if (memcmp(card, kept->bytes, P3L_CARD_BYTES) == 0) continue;
-    comparison comparison = {.store = store, .card = card, .kept = kept->bytes};
-    p3l_code code = p3l_places_in(p3l_segment_of(card), card, card + P3L_CARD_BYTES,
-                                  write_difference, &comparison, error);
-    if (code != P3L_OK) return code;
+    for (size_t at = 0; at < P3L_CARD_BYTES; at += SPAN_BYTES) {
+      span span = {card + at, kept->bytes + at};
+      p3l_code code = write_span(store, &span, error);
+      if (code != P3L_OK) return code;
+    }
   }
   return P3L_OK;
 }
@@ -191,9 +219,18 @@ static p3l_code write_made(p3l_store *store, p3l_error *error) {
   p3l_code code = P3L_OK;
   for (size_t i = 0; i < changes->made.count && code == P3L_OK; i++) {
     const p3l_place *place = &changes->made.places[i];
-    size_t index;
-    if (p3l_table_find(&changes->deleted_at, place->address.byte, &index)) continue;
-    code = write_range(store, place, place->address, 0, place->bytes, error);
+    if (was_deleted(changes, place)) continue;
+    if (is_large(place)) {
+      code = write_range(store, place, place->address, 0, place->bytes, error);
+      continue;
+    }
+    /* The pager was told of the whole page when the room was taken. */
+    p3l_page *page;
+    code =
+        page_to_write(store, (p3l_page_number){place->address.byte / P3L_PAGE_SIZE}, &page, error);
+    if (code == P3L_OK)
+      code = p3l_unswizzle(place, 0, place->bytes,
+                           (uint8_t *)page + place->address.byte % P3L_PAGE_SIZE, error);
   }
   return code;
 }

@@ -11,6 +11,7 @@
 
 #include "catalog.h"
 #include "pager_fixture.h"
+#include "slots.h"
 
 /* ---- types ---- */
 
@@ -201,6 +202,10 @@ static void slots_repeat_in_arrays(void **state) {
         }
       assert_int_equal(s.count, count);
     }
+  for (uint64_t word = 0; word < 280; word += 8) {
+    uint64_t inside = word % 56;
+    assert_int_equal(p3l_type_is_slot(&part, word), (inside >= 8 && inside < 32) || inside == 40);
+  }
 }
 
 /* ---- roots ---- */
