@@ -110,6 +110,11 @@ static p3l_code try_near(p3l_pager_transaction *transaction, p3l_address near, w
                          p3l_error *error) {
   uint64_t number = near.byte / P3L_PAGE_SIZE;
   const p3l_page *seen;
+  p3l_page *page = p3l_page_private(transaction, (p3l_page_number){number});
+  if (page != NULL && page->kind == P3L_PAGE_DATA && objects_of(page)->use == P3L_USE_OBJECTS) {
+    add_to(transaction, page, wish);
+    return P3L_OK;
+  }
   if (number == 0 || number >= p3l_transaction_page_count(transaction)) return P3L_OK;
   p3l_code code = p3l_page_seen(transaction, (p3l_page_number){number}, &seen, error);
   if (code != P3L_OK || seen->kind != P3L_PAGE_DATA ||
@@ -165,9 +170,11 @@ static p3l_code next_filled(p3l_pager_transaction *transaction, p3l_catalog *cat
 static p3l_code take_small(p3l_pager_transaction *transaction, p3l_address near, wish *wish,
                            p3l_error *error) {
   p3l_catalog catalog;
-  p3l_code code = p3l_catalog_seen(transaction, &catalog, error);
-  if (code == P3L_OK && near.byte != 0) code = try_near(transaction, near, wish, error);
-  if (code == P3L_OK && wish->address.byte == 0 && catalog.filled != 0)
+  p3l_code code = P3L_OK;
+  if (near.byte != 0) code = try_near(transaction, near, wish, error);
+  if (code != P3L_OK || wish->address.byte != 0) return code;
+  code = p3l_catalog_seen(transaction, &catalog, error);
+  if (code == P3L_OK && catalog.filled != 0)
     code = try_page(transaction, catalog.filled, wish, error);
   if (code == P3L_OK && wish->address.byte == 0)
     code = try_holes(transaction, &catalog, wish, error);

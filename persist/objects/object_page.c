@@ -94,7 +94,8 @@ static uint32_t tail_room(const p3l_object_page *page, uint32_t more_pieces) {
 static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type) {
   p3l_type_id *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
-  memmove(&ids[lowest - 1], &ids[lowest], (page->count - index) * sizeof(*ids));
+  if (index < page->count) /* else it is the last: most are */
+    memmove(&ids[lowest - 1], &ids[lowest], (page->count - index) * sizeof(*ids));
   ids[TYPES - 1 - index] = type;
   page->count++;
 }

@@ -50,15 +50,27 @@ static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t co
   return P3L_OK;
 }
 
+/* What belongs to an object is often made behind it, piece by piece: the neighbour asked for last is
+ * kept with its address. */
+static void note_neighbour(p3l_changes *changes, const void *near, const p3l_place *place) {
+  static const p3l_address anywhere = {0};
+  changes->neighbour = near;
+  changes->neighbour_address = place->bytes <= P3L_SMALL_BYTES ? place->address : anywhere;
+}
+
 static p3l_code address_of_neighbour(const p3l_store *store, const void *near, p3l_address *address,
                                      p3l_error *error) {
+  p3l_changes *changes = store->changes;
   p3l_place place;
   *address = (p3l_address){0};
   if (near == NULL) return P3L_OK;
-  if (!p3l_place_of(near, &place) || place.segment->store != store)
-    return p3l_fail(error, P3L_MISUSE, "%s: near %p, which is no object of this store", store->path,
-                    near);
-  if (place.bytes <= P3L_SMALL_BYTES) *address = place.address;
+  if (near != changes->neighbour) {
+    if (!p3l_place_of(near, &place) || place.segment->store != store)
+      return p3l_fail(error, P3L_MISUSE, "%s: near %p, which is no object of this store",
+                      store->path, near);
+    note_neighbour(changes, near, &place);
+  }
+  *address = changes->neighbour_address;
   return P3L_OK;
 }
 
@@ -75,21 +87,23 @@ static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, const
   if (code == P3L_OK) code = p3l_room_take(changes->pager, id, bytes, neighbour, &address, error);
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&store->slow);
-  code = p3l_residency_add(store, address, id, bytes, P3L_RESIDENT_NEW, memory, error);
+  code = p3l_residency_add(store, address, id, bytes, P3L_RESIDENT_NEW, &place, error);
   pthread_mutex_unlock(&store->slow);
   if (code != P3L_OK) return code;
-  if (!p3l_place_of(*memory, &place) || !p3l_place_list_add(&changes->made, &place)) {
+  if (!p3l_place_list_add(&changes->made, &place)) {
     pthread_mutex_lock(&store->slow);
     p3l_residency_remove(store, address);
     pthread_mutex_unlock(&store->slow);
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to note a new object", store->path);
   }
-  return p3l_changes_mark_new(changes, *memory, bytes, error);
+  *memory = place.memory;
+  if (near == NULL) note_neighbour(changes, place.memory, &place);
+  return p3l_changes_mark_new(changes, place.memory, bytes, error);
 }
 
 void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near) {
   p3l_error error;
-  void *memory;
+  void *memory = NULL;
   if (!p3l_scope_writing(store)) {
     p3l_fail(&error, P3L_MISUSE,
              "%s: a new %s outside of a transaction of this thread; call p3l_begin() first",

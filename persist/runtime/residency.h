@@ -95,7 +95,7 @@ bool p3l_residency_has(p3l_store *store, p3l_address address);
 /* The transaction made an object: it is resident from now on, in an arena or in segments of its
  * own, zeroed, also before its page is committed. */
 p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id type, uint64_t bytes,
-                           uint32_t flags, void **memory, p3l_error *error);
+                           uint32_t flags, p3l_place *place, p3l_error *error);
 /* A transaction changes what pieces the page has: an adopted frame takes over its head and type ids
  * (no byte of an object), a frame in the pool is dropped. Called again with the page as it was, it
  * takes everything back. A page of which nothing is known: nothing to do. */

@@ -21,7 +21,7 @@ static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
 }
 
 p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id type, uint64_t bytes,
-                           uint32_t flags, void **memory, p3l_error *error) {
+                           uint32_t flags, p3l_place *place, p3l_error *error) {
   p3l_resident object = {.address = address.byte, .type = type, .flags = flags};
   if (bytes > P3L_SMALL_BYTES) {
     uint8_t *large;
@@ -31,18 +31,16 @@ p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id ty
       p3l_segment_release(p3l_segment_of(large));
       return no_memory(store, error);
     }
-    *memory = large;
+    p3l_place_of(large, place);
     return P3L_OK;
   }
   p3l_page_state *state = p3l_page_state_of(store, page_of(address));
   if (state == NULL || !p3l_copies_reserve(store, state)) return no_memory(store, error);
-  p3l_place place;
   object.granules = (uint16_t)((bytes + P3L_GRANULE - 1) / P3L_GRANULE);
-  p3l_code code = p3l_arena_add(store, object, &place, error);
-  if (code != P3L_OK) return code;
-  p3l_copies_put(state, granule_of(address), place.memory);
-  *memory = place.memory; /* zero, for no part of an arena is used twice */
-  return P3L_OK;
+  /* Zero, for no part of an arena is used twice. */
+  p3l_code code = p3l_arena_add(store, object, place, error);
+  if (code == P3L_OK) p3l_copies_put(state, granule_of(address), place->memory);
+  return code;
 }
 
 p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p3l_page *page,

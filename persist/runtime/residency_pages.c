@@ -40,8 +40,9 @@ bool p3l_copies_reserve_all(p3l_store *store, p3l_page_state *state) {
 }
 
 void p3l_copies_put(p3l_page_state *state, uint32_t granule, void *memory) {
-  uint32_t rank = p3l_bits_before(state->copied, granule), count = copies_of(state);
-  memmove(&state->copies[rank + 1], &state->copies[rank], (count - rank) * sizeof(void *));
+  uint32_t rank = p3l_bits_before(state->copied, granule), behind = copies_of(state) - rank;
+  if (behind > 0) /* not for new objects, which come behind those that are there */
+    memmove(&state->copies[rank + 1], &state->copies[rank], behind * sizeof(void *));
   state->copies[rank] = memory;
   state->copied[granule / 64] |= UINT64_C(1) << granule % 64;
 }

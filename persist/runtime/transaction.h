@@ -64,6 +64,8 @@ typedef struct p3l_changes {
   size_t new_count, new_capacity;
 
   p3l_place_list made, deleted;
+  const void *neighbour; /* that p3l_allocate() had last, or what it made without one */
+  p3l_address neighbour_address;
   p3l_table deleted_at; /* address of first byte -> index in `deleted` */
 
   /* In commit. */
@@ -108,6 +110,11 @@ void p3l_failure_forget(const p3l_store *store);
 /* `array` with room for `needed` elements, or NULL, and then it is as it was. */
 void *p3l_grown(void *array, size_t *capacity, size_t needed, size_t element_bytes);
 /* False: no memory. */
-bool p3l_place_list_add(p3l_place_list *list, const p3l_place *place);
+bool p3l_place_list_grow(p3l_place_list *list);
+static inline bool p3l_place_list_add(p3l_place_list *list, const p3l_place *place) {
+  if (list->count == list->capacity && !p3l_place_list_grow(list)) return false;
+  list->places[list->count++] = *place;
+  return true;
+}
 
 #endif

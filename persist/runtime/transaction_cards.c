@@ -28,12 +28,11 @@ void *p3l_grown(void *array, size_t *capacity, size_t needed, size_t element_byt
   return grown;
 }
 
-bool p3l_place_list_add(p3l_place_list *list, const p3l_place *place) {
+bool p3l_place_list_grow(p3l_place_list *list) {
   p3l_place *places =
       p3l_grown(list->places, &list->capacity, list->count + 1, sizeof(*list->places));
   if (places == NULL) return false;
   list->places = places;
-  list->places[list->count++] = *place;
   return true;
 }
 
@@ -111,6 +110,8 @@ void p3l_will_write(void *address, size_t bytes) {
 p3l_code p3l_changes_mark_new(p3l_changes *changes, const uint8_t *memory, uint64_t bytes,
                               p3l_error *error) {
   uintptr_t first = card_of(memory), last = card_of(memory + bytes - 1);
+  /* Most objects lie in the card that the one before began: nothing to keep, nothing to mark. */
+  if (first == last && p3l_persistent_memory.cards[first] != 0) return P3L_OK;
   p3l_card_run *runs = p3l_grown(changes->new_cards, &changes->new_capacity, changes->new_count + 1,
                                  sizeof(*changes->new_cards));
   if (runs != NULL) changes->new_cards = runs;
