@@ -37,6 +37,7 @@ static void free_store(p3l_store *store) {
   while (store->oldest != NULL) p3l_segment_release(store->oldest);
   p3l_pool_close(store);
   p3l_page_states_close(store);
+  p3l_changes_close(store);
   p3l_types_close(store);
   pthread_mutex_destroy(&store->slow);
   pthread_rwlock_destroy(&store->scopes);

@@ -47,9 +47,10 @@ struct p3l_store {
 
   /* transaction.c, scope.c, evict.c */
   pthread_rwlock_t scopes;
-  struct p3l_changes *changes; /* of the transaction under way, or NULL */
-  p3l_error failure;           /* p3l_failure() */
-  uint64_t sweep_at;           /* atomic: memory_bytes that makes the next sweep; 0: the limit */
+  struct p3l_changes *changes;       /* of the transaction under way, or NULL */
+  struct p3l_changes *spare_changes; /* empty, for the next transaction; or NULL */
+  p3l_error failure;                 /* p3l_failure() */
+  uint64_t sweep_at; /* atomic: memory_bytes that makes the next sweep; 0: the limit */
 };
 
 /* ---- store.c ---- */
@@ -103,9 +104,9 @@ void p3l_upgrade_ends(void);
 /* ---- convert.c: between what memory has and what the store has ---- */
 
 /*
- * Copies bytes [from, to) of an object as the store has them: swizzled slots become surrogates.
- * P3L_MISUSE: a slot points to what is no persistent object of this store; the message names type
- * and field.
+ * Copies bytes [from, to) of an object, whole words, as the store has them: swizzled slots become
+ * surrogates. P3L_MISUSE: a slot points to what is no persistent object of this store; the message
+ * names type and field.
  */
 p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8_t *bytes,
                        p3l_error *error);

@@ -5,15 +5,41 @@
 
 #include <stdlib.h>
 
+/* ---- memory for changes ---- */
+
+/*
+ * The next transaction finds the memory of the last one, up to this much of each kind: freed, it goes
+ * back to the kernel and comes again by page faults, one in two OO1 Inserts.
+ */
+enum { SPARE_CHUNKS = 4, SPARE_ENTRIES = 1024 };
+
+static void list_free(p3l_place_list *list) {
+  free(list->places);
+  *list = (p3l_place_list){0};
+}
+
+static void list_empty(p3l_place_list *list) {
+  list->count = 0;
+  if (list->capacity > SPARE_ENTRIES) list_free(list);
+}
+
+static void table_empty(p3l_table *table) {
+  if (table->capacity > SPARE_ENTRIES)
+    p3l_table_free(table);
+  else
+    p3l_table_clear(table);
+}
+
 static void changes_free(p3l_changes *changes) {
+  if (changes == NULL) return;
   for (size_t i = 0; i < changes->chunk_count; i++) free(changes->chunks[i]);
   free(changes->chunks);
   p3l_table_free(&changes->kept);
   free(changes->new_cards);
-  free(changes->made.places);
-  free(changes->deleted.places);
+  list_free(&changes->made);
+  list_free(&changes->deleted);
   p3l_table_free(&changes->deleted_at);
-  free(changes->upgraded.places);
+  list_free(&changes->upgraded);
   free(changes->moved);
   p3l_table_free(&changes->upgraded_at);
   free(changes->written);
@@ -21,17 +47,55 @@ static void changes_free(p3l_changes *changes) {
   free(changes);
 }
 
+/* Nothing is in it any more; what is large is given back. */
+static void changes_empty(p3l_changes *changes) {
+  while (changes->chunk_count > SPARE_CHUNKS) free(changes->chunks[--changes->chunk_count]);
+  changes->card_count = 0;
+  table_empty(&changes->kept);
+  changes->new_count = 0;
+  if (changes->new_capacity > SPARE_ENTRIES) {
+    free(changes->new_cards);
+    changes->new_cards = NULL;
+    changes->new_capacity = 0;
+  }
+  list_empty(&changes->made);
+  list_empty(&changes->deleted);
+  table_empty(&changes->deleted_at);
+  changes->neighbour = NULL;
+  list_empty(&changes->upgraded);
+  free(changes->moved);
+  changes->moved = NULL;
+  table_empty(&changes->upgraded_at);
+  changes->written_count = 0;
+  if (changes->written_capacity > SPARE_ENTRIES) {
+    free(changes->written);
+    changes->written = NULL;
+    changes->written_capacity = 0;
+  }
+  table_empty(&changes->written_at);
+  changes->last_page = NULL;
+}
+
+void p3l_changes_close(p3l_store *store) {
+  changes_free(store->spare_changes);
+  store->spare_changes = NULL;
+}
+
+/* ---- begin, abort ---- */
+
 p3l_code p3l_begin(p3l_store *store, p3l_error *error) {
   /* Before the locks: a thread that did not come along when the process forked may hold one. */
   p3l_code code = p3l_pager_inherited(store->pager, error);
   if (code == P3L_OK) code = p3l_scope_begin_writing(store, error);
   if (code != P3L_OK) return code;
-  p3l_changes *changes = calloc(1, sizeof(*changes));
+  p3l_changes *changes =
+      store->spare_changes != NULL ? store->spare_changes : calloc(1, sizeof(*changes));
+  store->spare_changes = NULL;
   code = changes == NULL
              ? p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a transaction", store->path)
              : p3l_pager_begin(store->pager, &changes->pager, error);
   if (code != P3L_OK) {
-    free(changes);
+    store->spare_changes = changes;
     p3l_scope_end_writing(store);
     return code;
   }
@@ -50,7 +114,8 @@ static void end(p3l_store *store, bool committed) {
   store->statistics.commits += committed;
   store->statistics.bytes_logged = p3l_pager_bytes_logged(store->pager);
   pthread_mutex_unlock(&store->slow);
-  changes_free(changes);
+  changes_empty(changes);
+  store->spare_changes = changes;
   store->changes = NULL;
 }
 

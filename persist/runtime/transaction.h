@@ -85,6 +85,10 @@ static inline p3l_kept_card *p3l_kept_card_at(const p3l_changes *changes, size_t
   return &changes->chunks[index / P3L_CHUNK_CARDS][index % P3L_CHUNK_CARDS];
 }
 
+/* transaction.c */
+/* The store closes: what it keeps for the next transaction goes. */
+void p3l_changes_close(p3l_store *store);
+
 /* Under the slow-path lock: an object that is not the transaction's came to lie at `memory`. */
 void p3l_changes_arrived(p3l_store *store, const uint8_t *memory, uint64_t bytes);
 

@@ -1,6 +1,7 @@
 #include "transaction_table.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Keys are card numbers and addresses, in runs: a multiplication spreads them. */
 static size_t place_of(const p3l_table *table, uint64_t key) {
@@ -38,6 +39,11 @@ bool p3l_table_reserve(p3l_table *table, size_t more) {
   free(table->entries);
   *table = larger;
   return true;
+}
+
+void p3l_table_clear(p3l_table *table) {
+  if (table->count > 0) memset(table->entries, 0, table->capacity * sizeof(*table->entries));
+  table->count = 0;
 }
 
 void p3l_table_free(p3l_table *table) {

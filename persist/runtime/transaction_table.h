@@ -25,6 +25,8 @@ bool p3l_table_reserve(p3l_table *table, size_t more);
 /* There is room. The key was not there. */
 void p3l_table_add(p3l_table *table, uint64_t key, size_t index);
 bool p3l_table_find(const p3l_table *table, uint64_t key, size_t *index);
+/* Empties it; the room stays. */
+void p3l_table_clear(p3l_table *table);
 void p3l_table_free(p3l_table *table);
 
 #endif
