@@ -30,7 +30,7 @@ class Site:
         run([HARDMETER, "--quiet", "auction", "start", *words])
         self.apache = self._state("web/web.json")["apache"]["pid"]
         database = self._state("database/state.json")
-        self.mariadb, self._socket = database["process"]["pid"], f"{database['socket_folder']}/mariadb.sock"
+        self.mariadb, self.socket = database["process"]["pid"], f"{database['socket_folder']}/mariadb.sock"
         self.port = self._state("web/web.json")["port"]
 
     def _state(self, name: str) -> dict:
@@ -53,7 +53,7 @@ class Site:
 
     def _sql(self, statement: str) -> None:
         if self._client is None:
-            words = ["mariadb", "--no-defaults", "-N", "-B", "-n", "-u", "root", "-S", self._socket]
+            words = ["mariadb", "--no-defaults", "-N", "-B", "-n", "-u", "root", "-S", self.socket]
             self._client = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
             )
