@@ -7,11 +7,14 @@
 
 use hardmeter_samples::model::Pid;
 use hardmeter_samples::perf_data::abi::record_type;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The processes of a target: some to begin with, and whatever they fork.
 pub struct Members {
     known: HashMap<i32, bool>,
+    /// Neither in a fork read so far nor in the system any more. Samples come in bursts, and asking the system takes
+    /// longer than all else that is done for a record.
+    gone: HashSet<i32>,
     roots: Vec<Pid>,
 }
 
@@ -19,7 +22,7 @@ impl Members {
     /// A target of these processes.
     pub fn new(roots: impl IntoIterator<Item = Pid>) -> Members {
         let roots: Vec<Pid> = roots.into_iter().collect();
-        Members { known: roots.iter().map(|pid| (pid.0, true)).collect(), roots }
+        Members { known: roots.iter().map(|pid| (pid.0, true)).collect(), gone: HashSet::new(), roots }
     }
 
     /// Whether a record is the target's; `None` of a process that has ended before its fork was read: another ring may
@@ -37,6 +40,7 @@ impl Members {
                     // A number may come back for a process that is not the target's.
                     let member = self.is_member(parent).unwrap_or(false);
                     self.known.insert(child, member);
+                    self.gone.remove(&child);
                 }
                 half(8)
             }
@@ -52,8 +56,14 @@ impl Members {
         if let Some(member) = self.known.get(&pid) {
             return Some(*member);
         }
+        if self.gone.contains(&pid) {
+            return None;
+        }
         // Its fork may wait in another CPU's ring: the system knows its parent now, if it still runs.
-        let parent = crate::target::parent(Pid(pid))?;
+        let Some(parent) = crate::target::parent(Pid(pid)) else {
+            self.gone.insert(pid);
+            return None;
+        };
         let member = self.known.get(&parent.0) == Some(&true);
         self.known.insert(pid, member);
         Some(member)
@@ -131,6 +141,19 @@ mod tests {
         assert_eq!(members.accept(&sample(stranger)), Some(true));
         assert!(members.have_ended());
     }
+
+    #[test]
+    fn a_process_that_has_ended_is_asked_for_once_and_may_be_told_of_later() {
+        let (root, child) = (1 << 28, (1 << 28) + 1);
+        let mut members = Members::new([Pid(root)]);
+        assert_eq!(members.accept(&sample(child)), None);
+        assert_eq!(members.gone.len(), 1);
+        assert_eq!(members.accept(&sample(child)), None);
+        assert_eq!(members.accept(&record(record_type::FORK, &[child, root, 0, 0])), Some(true));
+        assert_eq!(members.accept(&sample(child)), Some(true));
+        assert!(members.gone.is_empty());
+    }
+
     #[test]
     fn only_the_samples_of_probes_are_looked_at() {
         let (root, child, stranger) = (1 << 28, (1 << 28) + 1, (1 << 28) + 3);

@@ -331,9 +331,12 @@ impl RecordSource for KernelSource {
 
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
         let mut bytes = 0;
-        let (filters, members) = (&self.filters, &mut self.members);
-        let mut accept =
-            |record: &[u8]| members.as_mut().map_or(Some(true), |members| members.accept(record));
+        let (filters, members, probe_members) = (&self.filters, &mut self.members, &mut self.probe_members);
+        let mut accept = |record: &[u8]| match (&mut *members, &mut *probe_members) {
+            (Some(members), _) => members.accept(record),
+            (None, Some(probe_members)) => probe_members.accept(record),
+            (None, None) => Some(true),
+        };
         let mut undecided: Vec<Vec<u8>> = Vec::new();
         for ring in &mut self.rings {
             bytes += ring.ring.drain(|record| match accept(record) {
