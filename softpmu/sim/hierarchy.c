@@ -99,6 +99,7 @@ INLINE void access_l1(struct hm_access *access, const struct first_level *level,
     /* A copy out of date is filled again where it is. */
     if (unlikely((access->line_found & HM_IN_L1) != 0)) hm_miss_l1(access, level, set, line);
   } else {
+    hm_expect_miss(line);
     begin_epoch(level, set);
     hm_miss_l1(access, level, set, line);
   }
@@ -118,6 +119,7 @@ static const struct first_level code_level = {
 INLINE void fill_l1(struct hm_access *access, const struct first_level *level, uint32_t set,
                     uint32_t line) {
   uint32_t ways = level->cache->ways;
+  hm_expect_miss(line);
   hm_put_in_front(level->cache->tags + (uint64_t)set * ways, ways - 1, line);
   begin_epoch(level, set);
   hm_miss_l1(access, level, set, line);

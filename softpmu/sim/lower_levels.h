@@ -17,6 +17,14 @@ INLINE int is_recent(const struct hm_cache *cache, int place) {
   return place >= 0 && place < (int)((cache->ways + 1) / 2);
 }
 
+/* A first level does not hold the line: what its second level needs will be in the host's caches
+ * by the time it is asked. */
+INLINE void hm_expect_miss(uint32_t line) {
+  if (hm_sim.l2.sets == 0) return;
+  __builtin_prefetch(hm_sim.l2.tags + (uint64_t)hm_cache_set(&hm_sim.l2, line) * hm_sim.l2.ways);
+  if (causes_wanted(HM_L2_MISS)) __builtin_prefetch(hm_shadow_bucket(&hm_sim.l2_shadow, line));
+}
+
 /* The line is on its way into the first level already. */
 void hm_miss_l1(struct hm_access *access, const struct first_level *level, uint32_t set,
                 uint32_t line);

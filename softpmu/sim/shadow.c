@@ -24,10 +24,6 @@ void hm_shadow_view(struct hm_shadow *shadow, uint32_t lines, void *memory) {
   shadow->buckets = (uint32_t *)(shadow->nodes + lines + 1);
 }
 
-static inline uint32_t *bucket_of(struct hm_shadow *shadow, uint32_t line) {
-  return &shadow->buckets[(line * 2654435761u >> 7) & shadow->bucket_mask];
-}
-
 static inline void unlink_node(struct hm_shadow_node *nodes, uint32_t node) {
   nodes[nodes[node].newer].older = nodes[node].older;
   nodes[nodes[node].older].newer = nodes[node].newer;
@@ -42,7 +38,7 @@ static inline void push_front(struct hm_shadow_node *nodes, uint32_t node) {
 }
 
 static void remove_from_bucket(struct hm_shadow *shadow, uint32_t node) {
-  uint32_t *link = bucket_of(shadow, shadow->nodes[node].line);
+  uint32_t *link = hm_shadow_bucket(shadow, shadow->nodes[node].line);
   while (*link != node) link = &shadow->nodes[*link].next_in_bucket;
   *link = shadow->nodes[node].next_in_bucket;
 }
@@ -70,7 +66,7 @@ static uint32_t victim(struct hm_shadow *shadow, const struct hm_cache *real) {
 
 int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line) {
   struct hm_shadow_node *nodes = shadow->nodes;
-  uint32_t *bucket = bucket_of(shadow, line);
+  uint32_t *bucket = hm_shadow_bucket(shadow, line);
   for (uint32_t node = *bucket; node != 0; node = nodes[node].next_in_bucket) {
     if (nodes[node].line != line) continue;
     if (nodes[0].older != node) {

@@ -40,6 +40,10 @@ struct hm_shadow {
 uint64_t hm_shadow_size(uint32_t lines);
 void hm_shadow_view(struct hm_shadow *shadow, uint32_t lines, void *memory);
 
+static inline uint32_t *hm_shadow_bucket(const struct hm_shadow *shadow, uint32_t line) {
+  return &shadow->buckets[(line * 2654435761u >> 7) & shadow->bucket_mask];
+}
+
 /* Records an access; 1 if the fully associative cache held the line.  `real`
  * is the cache shadowed, asked for its recently used lines. */
 int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line);
