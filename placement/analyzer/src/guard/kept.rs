@@ -74,7 +74,7 @@ impl Kept {
 }
 
 impl Guard {
-    pub(super) fn step_kept(&mut self, mut kept: Kept, now: u64, counts: &Counts) {
+    pub(super) fn step_kept(&mut self, mut kept: Box<Kept>, now: u64, counts: &Counts) {
         if let Some((mut running, before)) = kept.checking.take() {
             let Some(off) = running.step(now, counts) else {
                 kept.checking = Some((running, before));
@@ -104,7 +104,7 @@ impl Guard {
     }
 
     /// A check's two epochs are there.
-    fn checked(&mut self, mut kept: Kept, now: u64, on: &Epoch, off: &Epoch) {
+    fn checked(&mut self, mut kept: Box<Kept>, now: u64, on: &Epoch, off: &Epoch) {
         let comparison = compare(on, off);
         let bad = comparison.as_ref().is_some_and(Comparison::looks_worse);
         if let Some(comparison) = comparison {
@@ -134,7 +134,7 @@ impl Guard {
             let kinds: Vec<KindRef> = self.series.kinds().collect();
             let suspects: BTreeSet<KindRef> =
                 placed(&self.in_force).filter(|&kind| self.series.kind_is_worse(kind).is_some()).collect();
-            kept.look = self.rules.next(&self.plan, &kinds, &suspects, now).map(Look::at);
+            kept.look = self.rules.next(&self.whole, &kinds, &suspects, now).map(Look::at);
         }
         if let Some(look) = &mut kept.look {
             let with = self.coin.toss();

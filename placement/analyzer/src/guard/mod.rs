@@ -77,7 +77,7 @@ pub struct Guard {
     coin: Coin,
     phase: Phase,
     /// In force, or tried, or refused last: as the policy wanted it ...
-    plan: Plan,
+    whole: Plan,
     /// ... and without the rules that are off.
     in_force: Plan,
     rules: Rules,
@@ -94,7 +94,7 @@ enum Phase {
     /// Nothing to place.
     Idle,
     Trial(Trial),
-    Kept(Kept),
+    Kept(Box<Kept>),
     Refused {
         until: u64,
     },
@@ -134,7 +134,7 @@ impl Guard {
             rules: Rules::default(),
             coin: Coin(seed),
             phase: Phase::Idle,
-            plan: Plan::default(),
+            whole: Plan::default(),
             offered: Offered::default(),
             series: Series::default(),
             epochs: [0, 0],
@@ -166,7 +166,7 @@ impl Guard {
     /// Whether kinds are placed now.
     pub fn placement_on(&self) -> bool {
         if !self.active {
-            return has_effect(&self.plan);
+            return has_effect(&self.whole);
         }
         match &self.phase {
             Phase::Idle | Phase::Refused { .. } => false,
@@ -192,7 +192,7 @@ impl Guard {
     /// The policy's latest wish.
     pub fn offer(&mut self, now: u64, plan: &Plan) {
         if !self.active {
-            self.plan = plan.clone();
+            self.whole = plan.clone();
             self.in_force = plan.clone();
             return;
         }
@@ -208,14 +208,14 @@ impl Guard {
             Phase::Refused { until } if effect && times >= STEADY && now >= *until => {
                 self.try_plan(now, "again")
             }
-            Phase::Idle => self.plan = plan.clone(),
+            Phase::Idle => self.whole = plan.clone(),
             Phase::Refused { .. } => {}
             Phase::Trial(_) | Phase::Kept(_) if !effect && times >= CHANGED => {
                 self.rest("the policy wants nothing placed any more");
             }
             // What is tried is judged as it began: a policy that cannot make up its mind would be in trial for ever.
             Phase::Trial(_) => {}
-            Phase::Kept(_) if !effect || same(&self.plan, plan) => {}
+            Phase::Kept(_) if !effect || same(&self.whole, plan) => {}
             Phase::Kept(kept)
                 if now.saturating_sub(kept.since) >= STANDS / self.hurry && times >= CHANGED =>
             {
@@ -246,7 +246,7 @@ impl Guard {
                 None => {}
             }
         }
-        let in_force = without(&self.plan, &off);
+        let in_force = without(&self.whole, &off);
         if in_force != self.in_force {
             self.in_force = in_force;
         }
@@ -294,14 +294,14 @@ impl Guard {
     }
 
     fn try_plan(&mut self, now: u64, what: &str) {
-        if !same(&self.plan, &self.offered.plan) {
+        if !same(&self.whole, &self.offered.plan) {
             self.rules.of_another_plan();
         }
-        self.plan = self.offered.plan.clone();
+        self.whole = self.offered.plan.clone();
         self.take_rules_away();
-        let (all, left) = (placed(&self.plan).count(), placed(&self.in_force).count());
+        let (all, left) = (placed(&self.whole).count(), placed(&self.in_force).count());
         let off = if left < all { format!(" but {} whose rules are off", all - left) } else { String::new() };
-        self.news.push(format!("trial of {what}: {all} kinds placed{off}, policy {}", self.plan.policy));
+        self.news.push(format!("trial of {what}: {all} kinds placed{off}, policy {}", self.whole.policy));
         self.begin_trial(now);
     }
 
@@ -404,7 +404,7 @@ impl Guard {
     fn keep(&mut self, now: u64, why: &str, reference: Epoch) {
         self.reason = why.into();
         self.news.push(format!("placement kept: {why}"));
-        self.phase = Phase::Kept(Kept::new(now, reference, self.hurry));
+        self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.hurry)));
     }
 }
 

@@ -97,7 +97,7 @@ impl Judged {
     }
 
     fn said(&self, what: &str) -> String {
-        format!("{what} {:+.1} % ({} pairs of epochs)", self.percent(), self.n)
+        format!("{what} {:+.1} % ({})", self.percent(), pairs(self.n))
     }
 }
 
@@ -188,7 +188,7 @@ impl Series {
         let Some(cost) = self.cost() else { return "nothing could be compared".into() };
         let told = effect(COST.into(), &cost);
         let [change, low, high] = [told.change, told.low, told.high].map(|share| share * 100.0);
-        format!("{COST} {change:+.1} % ({low:+.1} to {high:+.1} %, {} pairs of epochs)", cost.n)
+        format!("{COST} {change:+.1} % ({low:+.1} to {high:+.1} %, {})", pairs(cost.n))
     }
 
     /// The kinds of the latest comparison, those that take most time first.
@@ -258,6 +258,10 @@ impl Series {
         }
         effects
     }
+}
+
+fn pairs(n: usize) -> String {
+    format!("{n} {} of epochs", if n == 1 { "pair" } else { "pairs" })
 }
 
 fn effect(measure: String, judged: &Judged) -> Effect {
