@@ -74,7 +74,7 @@ static void adapt(p3l_cluster *cluster) {
 static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   p3l_pool *pool = store->pool;
   p3l_cluster *cluster = &pool->cluster;
-  adapt(cluster);
+  if (!p3l_adopts_all(store)) adapt(cluster); /* else nobody counts what was used */
   uint64_t size = cluster->pages, begin = number & ~(size - 1), end = begin + size;
   uint64_t buddy = begin ^ size; /* what a cluster twice as long would also have */
   cluster->reads++;
@@ -87,14 +87,22 @@ static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   return (uint32_t)(last + 1 - *first);
 }
 
-/* Neighbours that are no pages of objects, or wrong, are left: nobody asked for them. */
+/* Pages of a small store that somebody came for, until what is read beside them is adopted, too. */
+#define ADOPTED_ENOUGH 16u
+
+/* Neighbours that are no pages of objects, or wrong, are left: nobody asked for them. What will be
+ * adopted is adopted while the processor's cache has it. */
 static void keep_neighbour(p3l_store *store, p3l_frame_run run, uint32_t index, uint64_t number) {
   const p3l_page *page = (const p3l_page *)p3l_frame_page(run, index);
   if (p3l_page_use_of(page) != P3L_USE_OBJECTS || p3l_data_page_fault(page) != NULL) return;
   p3l_page_state *state = p3l_page_state_of(store, (p3l_page_number){number});
   if (state == NULL) return;
-  p3l_frame_put(run, index, (p3l_page_number){number}, state, true);
-  store->pool->cluster.brought++;
+  bool adopted = p3l_adopts_all(store) && store->statistics.pages_adopted >= ADOPTED_ENOUGH;
+  p3l_frame_put(run, index, (p3l_page_number){number}, state, !adopted);
+  if (!adopted)
+    store->pool->cluster.brought++;
+  else
+    p3l_adopt(store, state);
 }
 
 static p3l_code read_frames(p3l_store *store, uint64_t first, p3l_frame_run run, p3l_error *error) {

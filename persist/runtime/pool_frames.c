@@ -14,16 +14,13 @@
  * copied from it. */
 #define DEFAULT_FRAMES 65536u
 #define LEAST_FRAMES 16u
-/* Stores of up to 32 MB, which are used in place (residency_policy.c), are read by long clusters from
- * the first: 200,000 parts without locality from a disk in 850 requests instead of 1900. */
-#define SMALL_PAGES 8192u
 /* Of a memory limit, the part that is the pool's. */
 #define LIMIT_PART 8
 
-/* Of a small store most pages will be used; of a large one, or one that does not stay in memory,
- * nobody knows. */
-static uint32_t first_cluster(uint64_t store_pages, uint64_t capacity) {
-  return store_pages <= SMALL_PAGES && store_pages <= capacity ? P3L_LONGEST_CLUSTER : 1;
+/* Of a small store most pages will be used: 200,000 parts without locality from a disk in 850
+ * requests instead of 1900. Of a large one, or one that does not stay in memory, nobody knows. */
+static uint32_t first_cluster(const p3l_store *store) {
+  return p3l_adopts_all(store) ? P3L_LONGEST_CLUSTER : 1;
 }
 
 static uint64_t capacity_of(const p3l_store *store) {
@@ -40,8 +37,8 @@ p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
   if (pool == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
   pool->capacity = capacity_of(store);
   pool->store_pages = p3l_pager_page_count(store->pager);
-  pool->cluster.pages = first_cluster(pool->store_pages, pool->capacity);
   store->pool = pool;
+  pool->cluster.pages = first_cluster(store);
   return P3L_OK;
 }
 
@@ -69,6 +66,7 @@ static void empty(p3l_frame_info *info) {
     /* Nobody is within: an adopted frame is only emptied by a commit or a sweep. */
     for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, 0);
     state->adopted = false;
+    state->found = 0;
   }
   if (state != NULL) state->frame = NULL;
   *info = (p3l_frame_info){0};

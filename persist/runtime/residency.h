@@ -52,6 +52,7 @@ typedef struct p3l_page_state {
   bool adopted;
   bool asked;   /* in the pool: somebody came for an object since the clock passed */
   bool brought; /* in the pool: read as a neighbour, and nobody came for it yet */
+  uint8_t found; /* adopted: slow paths that led here, as far as they are counted; atomic */
   /* second line */
   uint64_t copied[4]; /* by granule: an object begins there, and is in an arena */
   uint64_t starts[4]; /* by granule: a piece begins there; in the pool only */

@@ -7,6 +7,9 @@
 
 #include "residency.h"
 
+/* Bits 63..56 of every surrogate. */
+#define P3L_SURROGATE_BYTE 0x80u
+
 static inline bool p3l_bit(const uint64_t *words, uint32_t index) {
   return words[index / 64] >> index % 64 & 1;
 }
@@ -96,13 +99,17 @@ struct p3l_page_states {
   p3l_state_group *near[P3L_NEAR_GROUPS];
 };
 
+/* Of a page in one of the near groups. */
+static inline p3l_page_state *p3l_page_state_near(const p3l_page_states *states, uint64_t number) {
+  p3l_state_group *near =
+      __atomic_load_n(&states->near[number >> P3L_GROUP_SHIFT], __ATOMIC_ACQUIRE);
+  return near == NULL ? NULL : &near->states[number & (P3L_GROUP_STATES - 1)];
+}
+
 /* As p3l_page_state_known(), by any thread that may use the store, without the lock. */
 static inline p3l_page_state *p3l_page_state_find(const p3l_page_states *states, uint64_t number) {
-  if (number < P3L_NEAR_GROUPS * (uint64_t)P3L_GROUP_STATES) {
-    p3l_state_group *near =
-        __atomic_load_n(&states->near[number >> P3L_GROUP_SHIFT], __ATOMIC_ACQUIRE);
-    return near == NULL ? NULL : &near->states[number & (P3L_GROUP_STATES - 1)];
-  }
+  if (number < P3L_NEAR_GROUPS * (uint64_t)P3L_GROUP_STATES)
+    return p3l_page_state_near(states, number);
   const p3l_state_top *top = __atomic_load_n(&states->top, __ATOMIC_ACQUIRE);
   uint64_t index = number >> P3L_TOP_SHIFT;
   if (top == NULL || index >= top->count) return NULL;
@@ -159,4 +166,16 @@ p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, u
 /* Whether the page in the pool is adopted for an object that has just been asked for; if so,
  * `in_place` is filled. */
 bool p3l_adopt(p3l_store *store, p3l_page_state *state);
+/* Whether all pages of the store are used in place: a small store, which stays in memory. */
+bool p3l_adopts_all(const p3l_store *store);
+
+/* In 32 huge pages, which frames are: about what a processor's nearest translation buffer has. */
+#define P3L_SMALL_STORE_PAGES ((UINT64_C(64) << 20) / P3L_PAGE_SIZE)
+
+/* ---- swizzle_page.c ---- */
+
+/* `found` of a page that was swizzled whole, or is not to be. */
+#define P3L_FOUND_ENOUGH UINT8_MAX
+/* A slow path has led to an object of the adopted page once more, without the lock. */
+void p3l_page_found(p3l_store *store, p3l_page_state *state);
 #endif

@@ -5,7 +5,9 @@
  * what is used of it. Copied costs a copy, lies in the order of discovery, and keeps only what is
  * used: the processor's translation buffers and caches reach more of it. So:
  *
- *   - a store that they reach wherever its objects lie is used in place from the first;
+ *   - a small store, which they reach wherever its objects lie, is used in place from the first; and
+ *     once some of its pages were, all are adopted as they are read, while the processor's cache has
+ *     them (pool.c);
  *   - else objects are copied, until a third of a page has been asked for: then the frame is
  *     adopted for the rest (research/persist.md 4.1);
  *   - a store that does not fit into its memory limit is always copied: a frame in place keeps 4 KB
@@ -16,12 +18,15 @@
 #include "residency_pages.h"
 #include "store.h"
 
-/* In huge pages, which frames are, a few entries of its translation buffer. */
-#define SMALL_BYTES (UINT64_C(32) << 20)
 #define DENSE_PART 3 /* a third */
 
-static bool fits_limit(const p3l_store *store, uint64_t bytes) {
-  return store->options.memory_bytes == 0 || bytes <= store->options.memory_bytes / 2;
+static bool fits_limit(const p3l_store *store) {
+  uint64_t limit = store->options.memory_bytes;
+  return limit == 0 || p3l_pool_store_pages(store) * P3L_PAGE_SIZE <= limit / 2;
+}
+
+bool p3l_adopts_all(const p3l_store *store) {
+  return p3l_pool_store_pages(store) <= P3L_SMALL_STORE_PAGES && fits_limit(store);
 }
 
 /* Whether all objects of the page have the program's layout. */
@@ -57,10 +62,9 @@ static void fill_in_place(p3l_page_state *state) {
 }
 
 bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
-  uint64_t store_bytes = p3l_pool_store_pages(store) * P3L_PAGE_SIZE;
-  if (!fits_limit(store, store_bytes)) return false;
+  if (!fits_limit(store)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
-  if ((!dense && store_bytes > SMALL_BYTES) || !is_current(store, state->frame)) return false;
+  if ((!dense && !p3l_adopts_all(store)) || !is_current(store, state->frame)) return false;
   p3l_pool_adopted(store, state);
   state->adopted = true;
   fill_in_place(state);

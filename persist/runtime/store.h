@@ -20,6 +20,8 @@ struct p3l_pool;    /* pool.h */
 
 #define P3L_TYPE_CACHE 16 /* a power of two */
 
+#define P3L_FOLLOWED_TYPES 256
+
 struct p3l_store {
   char *path;
   p3l_pager *pager;
@@ -44,6 +46,10 @@ struct p3l_store {
   p3l_segment *filling;           /* the arena that grows */
   uint64_t births;
   p3l_statistics statistics;
+
+  /* swizzle_page.c: heuristics, atomic */
+  uint64_t followed[P3L_FOLLOWED_TYPES]; /* [type id, wrapped]: kinds of slots that are followed */
+  uint64_t passes;                       /* pages that were swizzled whole */
 
   /* transaction.c, scope.c, evict.c */
   pthread_rwlock_t scopes;

@@ -5,9 +5,6 @@
 #include "residency_pages.h"
 #include "store.h"
 
-/* Bits 63..56 of every surrogate. */
-#define SURROGATE_BYTE 0x80u
-
 /* Per thread: the store for slots outside of persistent memory. */
 static _Thread_local p3l_store *used;
 /* An upgrade function copies surrogates, and may do so through a door that checks its loads. */
@@ -56,7 +53,8 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
   /* No surrogate: an address, something negative that the program means otherwise ((void *)-1), or
    * what reads as page 0 (-0.0, INT64_MIN), for plugins check words that may be no pointers. */
   if (__builtin_expect(
-          value >> P3L_ADDRESS_BITS != SURROGATE_BYTE || address < P3L_PAGE_SIZE || upgrading, 0))
+          value >> P3L_ADDRESS_BITS != P3L_SURROGATE_BYTE || address < P3L_PAGE_SIZE || upgrading,
+          0))
     return (void *)(uintptr_t)surrogate;
 
   p3l_segment *segment = p3l_segment_of(slot);
@@ -68,10 +66,10 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
   /* In place is found without the lock: half of the way of an uncontended one, and readers of a
    * store that is in memory do not wait for each other. */
   uint64_t offset = address % P3L_PAGE_SIZE;
-  const p3l_page_state *state = p3l_page_state_find(store->pages, address / P3L_PAGE_SIZE);
-  void *memory = state != NULL && p3l_is_in_place(state, (uint32_t)(offset / P3L_GRANULE))
-                     ? (uint8_t *)state->frame + offset
-                     : resolve(store, (p3l_address){address});
+  p3l_page_state *state = p3l_page_state_find(store->pages, address / P3L_PAGE_SIZE);
+  bool in_place = state != NULL && p3l_is_in_place(state, (uint32_t)(offset / P3L_GRANULE));
+  void *memory =
+      in_place ? (uint8_t *)state->frame + offset : resolve(store, (p3l_address){address});
 
   /*
    * Heals the slot, if it still holds what was loaded. Load, compare, store is enough: a slot is
@@ -82,6 +80,8 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
   if (segment != NULL && ((uintptr_t)slot & (sizeof(void *) - 1)) == 0 &&
       __atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED) == (uintptr_t)surrogate)
     __atomic_store_n((uintptr_t *)slot, (uintptr_t)memory, __ATOMIC_RELEASE);
+  if (in_place && __atomic_load_n(&state->found, __ATOMIC_RELAXED) != P3L_FOUND_ENOUGH)
+    p3l_page_found(store, state);
   return memory;
 }
 

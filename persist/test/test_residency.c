@@ -20,6 +20,8 @@ P3L_PLAIN_TYPE(
 
 /* The least limit. A store of more than half of it is always copied. */
 #define LIMIT (UINT64_C(4) << 20)
+/* Without a limit, a store of this size is no small one. */
+#define BEYOND_SMALL (P3L_SMALL_STORE_PAGES * P3L_PAGE_SIZE)
 
 /* `count` parts, number i leads to i + steps[0], i + steps[1] ...; closed. The store is larger by
  * `ballast_bytes`. */
@@ -95,7 +97,7 @@ static void beyond_memory_objects_lie_in_the_order_of_discovery(void **state) {
 /* A large store without a limit: its pages are copied from, until a third of one is known. */
 static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   (void)state;
-  fixture f = parts(1000, 33 << 20);
+  fixture f = parts(1000, BEYOND_SMALL);
   fixture_open(&f);
   part *zero = p3l_root(f.store, "first");
   uint8_t *surrogate = p3l_surrogate(zero);
@@ -170,7 +172,7 @@ static void all_policies_give_the_same_graph(void **state) {
   fixture_open(&f);
   assert_int_equal(walk(f.store, STEPS), expected);
   fixture_drop(&f);
-  f = parts(COUNT, 33 << 20);
+  f = parts(COUNT, BEYOND_SMALL);
   fixture_open(&f);
   assert_int_equal(walk(f.store, STEPS), expected); /* first copied, then adopted */
   assert_true(f.store->statistics.objects_copied > 0 && f.store->statistics.pages_adopted > 0);
@@ -269,7 +271,7 @@ static void what_was_forgotten_is_read_again(void **state) {
 
 static void an_evicted_copy_of_an_adopted_page_is_not_taken_from_its_frame(void **state) {
   (void)state;
-  fixture f = parts(1000, 33 << 20);
+  fixture f = parts(1000, BEYOND_SMALL);
   fixture_open(&f);
   part *zero = p3l_root(f.store, "first");
   p3l_address address = address_of(zero);

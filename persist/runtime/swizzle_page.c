@@ -1,0 +1,189 @@
+/*
+ * A page to which slow paths lead again and again is swizzled whole.
+ *
+ * A pointer is swizzled when it is read: that is what makes a store cheap of which little is used.
+ * Of a page of which much is used, nearly every slot takes the slow path once, and what that costs is
+ * less its instructions than that the processor cannot foresee the branch: 20 ns, where a slot of a
+ * page that is passed over from front to back takes 3. So when an eighth of a page's objects have
+ * been asked for, those of its slots become addresses whose targets are in place already, and which
+ * are of a kind that the program is known to follow. All others stay surrogates, and nothing is read
+ * for them.
+ *
+ * Invariants:
+ *   1. A slot is changed from a surrogate to the address that p3l_swizzle() would have written there,
+ *      and in the same way: so it may be done at any time, by several threads, beside readers.
+ *   2. Not while a transaction is under way, whose allocations may have changed the page's head.
+ */
+#include "residency_pages.h"
+#include "slots.h"
+#include "store.h"
+
+#define DENSE_PART 8  /* an eighth */
+#define LEAST_FOUND 8 /* where there are few objects, a pass saves nothing */
+/* Types with more slots that are followed are arrays of pointers, of which nobody follows all. */
+#define MOST_SLOTS 16
+/* One in so many passes looks for kinds of slots that the program has begun to follow. */
+#define LEARNING 16u
+
+#define CACHE_LINE 64u
+
+/* The slots of a type that are followed. */
+typedef struct plan {
+  p3l_type_id type; /* P3L_HOLE: the entry is free */
+  uint16_t count;
+  uint32_t bytes; /* of an instance */
+  uint32_t offsets[MOST_SLOTS];
+} plan;
+
+/* Enough for the types of a page; those that share an entry take turns. */
+#define PLANS 8u
+
+/* ---- which slots are followed ---- */
+
+static uint64_t *followed(p3l_store *store, p3l_type_id type) {
+  return &store->followed[type % P3L_FOLLOWED_TYPES];
+}
+
+/* Slots of a kind are at the same offset in objects of the same type; far apart, they may share a bit. */
+static uint64_t kind_bit(uint64_t offset) { return UINT64_C(1) << offset / sizeof(void *) % 64; }
+
+typedef struct lesson {
+  const uint8_t *object;
+  const p3l_stored_type *type;
+  uint64_t kinds;
+} lesson;
+
+/* What is an address was followed: by the program, or in another page for it was followed there. */
+static void learn_slot(void *state, uint64_t offset) {
+  lesson *lesson = state;
+  uint64_t value =
+      __atomic_load_n((const uint64_t *)(const void *)(lesson->object + offset), __ATOMIC_RELAXED);
+  if (value != 0 && (value & P3L_SURROGATE_BIT) == 0)
+    lesson->kinds |= kind_bit(offset % lesson->type->bytes);
+}
+
+static void learn(p3l_store *store, const p3l_page_state *state) {
+  const p3l_object_page *page = state->frame;
+  for (p3l_piece piece = {0}; p3l_piece_next(page, &piece);) {
+    const p3l_stored_type *type = p3l_types_of(store, piece.type);
+    if (type == NULL || !p3l_is_in_place(state, piece.offset / P3L_GRANULE)) continue;
+    lesson lesson = {(const uint8_t *)page + piece.offset, type, 0};
+    p3l_type_slots(type, 0, piece.bytes, learn_slot, &lesson);
+    uint64_t *kinds = followed(store, piece.type);
+    uint64_t known = __atomic_load_n(kinds, __ATOMIC_RELAXED);
+    __atomic_store_n(kinds, known | lesson.kinds, __ATOMIC_RELAXED);
+  }
+}
+
+static void make_plan(p3l_store *store, p3l_type_id id, plan *plan) {
+  const p3l_stored_type *type = p3l_types_of(store, id);
+  plan->type = id;
+  plan->count = 0;
+  if (type == NULL) return;
+  uint64_t kinds = __atomic_load_n(followed(store, id), __ATOMIC_RELAXED);
+  plan->bytes = type->bytes;
+  for (uint32_t f = 0; f < type->field_count; f++)
+    for (uint32_t i = 0; i < type->fields[f].count; i++) {
+      uint32_t offset = type->fields[f].offset + i * (uint32_t)sizeof(void *);
+      if ((kinds & kind_bit(offset)) == 0) continue;
+      if (plan->count == MOST_SLOTS) {
+        plan->count = 0;
+        return;
+      }
+      plan->offsets[plan->count++] = offset;
+    }
+}
+
+/* ---- the pass ---- */
+
+/* Of targets beyond the near groups of states, nothing is known here: they are left. */
+#define NEAR_BYTES (P3L_NEAR_GROUPS * (uint64_t)P3L_GROUP_STATES * P3L_PAGE_SIZE)
+#define BATCH 128u
+
+/* Slots that wait for what is known of their targets' pages: that is all over memory, and is fetched
+ * for many at a time. */
+typedef struct batch {
+  const p3l_page_states *states;
+  uint64_t healed;
+  uint32_t count;
+  uint64_t *slots[BATCH];
+  uint64_t addresses[BATCH];
+} batch;
+
+static void heal_batch(batch *batch) {
+  for (uint32_t i = 0; i < batch->count; i++) {
+    uint64_t address = batch->addresses[i];
+    const p3l_page_state *target = p3l_page_state_near(batch->states, address / P3L_PAGE_SIZE);
+    uint32_t inside = address % P3L_PAGE_SIZE;
+    if (!p3l_is_in_place(target, inside / P3L_GRANULE)) continue;
+    __atomic_store_n(batch->slots[i], (uint64_t)(uintptr_t)target->frame + inside,
+                     __ATOMIC_RELEASE);
+    batch->healed++;
+  }
+  batch->count = 0;
+}
+
+static inline void add_slot(batch *batch, uint8_t *place) {
+  uint64_t *slot = (uint64_t *)(void *)place;
+  /* NULL, addresses and what is no surrogate are beyond, too; nothing is in place in page 0. */
+  uint64_t address = __atomic_load_n(slot, __ATOMIC_RELAXED) - P3L_SURROGATE_BIT;
+  if (address >= NEAR_BYTES) return;
+  const p3l_page_state *target = p3l_page_state_near(batch->states, address / P3L_PAGE_SIZE);
+  if (target == NULL) return;
+  __builtin_prefetch(target);
+  batch->slots[batch->count] = slot;
+  batch->addresses[batch->count] = address;
+  if (++batch->count == BATCH) heal_batch(batch);
+}
+
+static inline void add_object(batch *batch, const plan *plan, uint8_t *object, uint32_t extent) {
+  for (uint32_t end = plan->bytes; end <= extent; end += plan->bytes, object += plan->bytes)
+    for (uint32_t i = 0; i < plan->count; i++) add_slot(batch, object + plan->offsets[i]);
+}
+
+static uint64_t heal_page(p3l_store *store, const p3l_page_state *state) {
+  p3l_object_page *page = state->frame;
+  const p3l_type_id *type = (const p3l_type_id *)(const void *)(page + 1);
+  plan plans[PLANS];
+  batch batch;
+  for (uint32_t at = 0; at < PLANS; at++) plans[at].type = P3L_HOLE;
+  batch.states = store->pages;
+  batch.count = 0;
+  batch.healed = 0;
+  for (uint32_t word = 0; word < 4; word++) {
+    uint64_t starts = page->starts[word];
+    while (starts != 0) {
+      uint32_t granule = word * 64 + (uint32_t)__builtin_ctzll(starts);
+      starts &= starts - 1;
+      plan *plan = &plans[*--type % PLANS];
+      if (plan->type != *type) make_plan(store, *type, plan);
+      if (plan->count == 0 || !p3l_is_in_place(state, granule)) continue;
+      uint32_t next = starts != 0 ? word * 64 + (uint32_t)__builtin_ctzll(starts)
+                                  : p3l_bit_behind(page->starts, granule, page->end / P3L_GRANULE);
+      add_object(&batch, plan, (uint8_t *)page + granule * P3L_GRANULE,
+                 (next - granule) * P3L_GRANULE);
+    }
+  }
+  heal_batch(&batch);
+  return batch.healed;
+}
+
+static void swizzle_page(p3l_store *store, const p3l_page_state *state) {
+  uint64_t *passes = &store->passes, pass = __atomic_load_n(passes, __ATOMIC_RELAXED);
+  __atomic_store_n(passes, pass + 1, __ATOMIC_RELAXED);
+  if (pass < LEARNING || pass % LEARNING == 0) learn(store, state);
+  uint64_t *count = &store->statistics.swizzled, healed = heal_page(store, state);
+  __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + healed, __ATOMIC_RELAXED);
+}
+
+void p3l_page_found(p3l_store *store, p3l_page_state *state) {
+  /* A count that threads may lose steps of. */
+  uint8_t found = (uint8_t)(__atomic_load_n(&state->found, __ATOMIC_RELAXED) + 1);
+  bool dense = found >= LEAST_FOUND && (uint32_t)found * DENSE_PART >= state->pieces;
+  if (dense && store->changes != NULL) return;
+  /* Its lines are fetched a few at a time until then: all at once, they would be waited for. */
+  const uint8_t *ahead = (const uint8_t *)state->frame + (found - 1u) % 8 * (P3L_PAGE_SIZE / 8);
+  for (uint32_t at = 0; at < P3L_PAGE_SIZE / 8; at += CACHE_LINE) __builtin_prefetch(ahead + at, 1);
+  __atomic_store_n(&state->found, dense ? P3L_FOUND_ENOUGH : found, __ATOMIC_RELAXED);
+  if (dense) swizzle_page(store, state);
+}
