@@ -50,8 +50,8 @@ typedef struct p3l_page_state {
   uint8_t use;            /* p3l_page_use, if known */
   bool known;             /* the page was read, or made by the transaction under way */
   bool adopted;
-  bool asked;   /* in the pool: somebody came for an object since the clock passed */
-  bool brought; /* in the pool: read as a neighbour, and nobody came for it yet */
+  bool asked;    /* in the pool: somebody came for an object since the clock passed */
+  bool brought;  /* in the pool: read as a neighbour, and nobody came for it yet */
   uint8_t found; /* adopted: slow paths that led here, as far as they are counted; atomic */
   /* second line */
   uint64_t copied[4]; /* by granule: an object begins there, and is in an arena */
