@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A trial is pairs of an epoch on and an epoch off, in an order that a coin decides. What it may lose is bounded: the first pairs last
-//! a quarter of a second, a bad first impression ends it, and so does a loss of [`LOSS_SECONDS`] as far as the pairs can tell. With
+//! a quarter of a second, two bad impressions in a row end it, and so does a loss of [`LOSS_SECONDS`] as far as the pairs can tell. With
 //! the worst that was measured for the paper's placement (35 % less work), a trial costs at most 0.3 s of work; the next one comes
 //! two minutes later and is put on for a third of its time only, then four: together well below the 1 % that a mix may lose. Where the
 //! plan is refused and kinds were worse by themselves, their rules are off, and the next trial is of the rest.

@@ -42,6 +42,8 @@ const FEWEST_PAIRS: usize = 3;
 const WORTH: f64 = 0.01;
 /// A first impression so bad ends the trial.
 const ALARMING: f64 = 0.05;
+/// Of fewer pairs one that met somebody else's load says too much.
+const FEW_PAIRS: usize = 4;
 /// After so many pairs a trial ends that can hardly come out better any more.
 const HOPELESS_PAIRS: usize = 8;
 /// Kinds reported one by one.
@@ -76,10 +78,19 @@ impl Judged {
         (self.ln.exp() - 1.0) * 100.0
     }
 
-    /// Worse beyond reasonable doubt; or, at first, so bad that it is not worth finding out.
+    /// Worse beyond reasonable doubt; or, at first, so bad that it is not worth finding out. One pair alone may have met anything.
     fn is_worse(&self) -> bool {
-        let surely = self.n >= 2 && self.ln > WORTH / 2.0 && self.interval(GIVE_UP).0 > 0.0;
-        surely || (self.ln > ALARMING && self.ln > 3.0 * self.error)
+        let surely = self.ln > WORTH / 2.0 && self.interval(GIVE_UP).0 > 0.0;
+        self.n >= 2 && (surely || (self.ln > ALARMING && self.ln > 3.0 * self.error))
+    }
+
+    /// What it is at least, as far as few pairs agree; of more, what it is on average.
+    fn at_least(&self) -> f64 {
+        if self.n < FEW_PAIRS {
+            self.ln - self.error
+        } else {
+            self.ln
+        }
     }
 
     fn is_better(&self) -> bool {
@@ -130,8 +141,11 @@ impl Series {
 
     /// How much is lost while it is on, as far as is known: the worse of cost and work, never negative.
     pub fn loss(&self) -> f64 {
-        let cost = self.cost().map_or(0.0, |judged| judged.ln);
-        let work = self.work().map_or(0.0, |judged| -judged.ln);
+        if self.len() < 2 {
+            return 0.0;
+        }
+        let cost = self.cost().map_or(0.0, |judged| judged.at_least());
+        let work = self.work().map_or(0.0, |judged| judged.negated().at_least());
         cost.max(work).max(0.0)
     }
 

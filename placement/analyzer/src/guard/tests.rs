@@ -142,3 +142,14 @@ fn without_a_guard_a_plan_is_in_force_at_once() {
     assert!(guard.placement_on());
     assert_eq!(guard.due_ns(), u64::MAX);
 }
+
+/// Somebody else's load falls on the first epoch on, from 1.35 s to 1.7 s: half the work. It wins all the same, once enough pairs outweigh
+/// that one.
+#[test]
+fn one_bad_pair_is_no_verdict() {
+    for seed in SEEDS {
+        let mut world = World::new(5000.0, 0.03, seed, |at| if at < 1.75 { (0.5, 2.0) } else { (1.25, 0.8) });
+        world.run_until(60.0, &plan(true));
+        assert_eq!(phase(&world), "kept", "{seed}: {:?}", world.news);
+    }
+}
