@@ -66,7 +66,7 @@ impl Populated {
         if style == Style::Procedures {
             install(target, &Stop::new()).unwrap();
         }
-        backends(style, target.clone()).open(connections, Clock::start()).unwrap()
+        backends(style, None, target.clone()).open(connections, Clock::start()).unwrap()
     }
 }
 

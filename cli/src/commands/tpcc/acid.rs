@@ -16,7 +16,7 @@ use hardmeter_tpcc::audit::Verdict;
 use hardmeter_tpcc::backend::{Backends, Style};
 use hardmeter_tpcc::load::Mark;
 use hardmeter_tpcc::schema::Table;
-use hardmeter_tpcc::transactions::{install, ClientSql, Procedures};
+use hardmeter_tpcc::transactions::{backends, install};
 use hardmeter_tpcc::wire::PostgresBackends;
 use hardmeter_tpcc::TpccError;
 use serde_json::json;
@@ -182,10 +182,7 @@ impl Trying<'_> {
     }
 
     fn backends(&self) -> PostgresBackends {
-        match self.acid.style() {
-            Style::Procedures => PostgresBackends::new(self.target.clone(), Procedures::new(None)),
-            Style::Client => PostgresBackends::new(self.target.clone(), ClientSql::new(None)),
-        }
+        backends(self.acid.style(), None, self.target.clone())
     }
 
     fn consistency(&self) -> Result<Tried, TpccError> {

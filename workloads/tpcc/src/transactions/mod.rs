@@ -66,8 +66,8 @@ pub fn scripts(style: Style, origin: Option<Origin>) -> Box<dyn Scripts> {
 }
 
 /// A server by a style.
-pub fn backends(style: Style, target: Target) -> PostgresBackends {
-    PostgresBackends::new(target, scripts(style, None))
+pub fn backends(style: Style, origin: Option<Origin>, target: Target) -> PostgresBackends {
+    PostgresBackends::new(target, scripts(style, origin))
 }
 
 /// What each session sets: every access of the mix is by a key, and a plan made once is the best for all. Small tables would

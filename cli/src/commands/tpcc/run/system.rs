@@ -16,8 +16,7 @@ use hardmeter_tpcc::measure::Condition;
 use hardmeter_tpcc::observe::{Postgres, Server};
 use hardmeter_tpcc::origin::Origin;
 use hardmeter_tpcc::stub::Stub;
-use hardmeter_tpcc::transactions::{install, ClientSql, Procedures};
-use hardmeter_tpcc::wire::PostgresBackends;
+use hardmeter_tpcc::transactions::{backends, install};
 use hardmeter_tpcc::TpccError;
 
 /// What is under test.
@@ -77,15 +76,12 @@ impl System {
     ) -> Result<Box<dyn Backends>, CommandError> {
         Ok(match self {
             System::Stub(stub) => Box::new(*stub),
-            System::Postgres(target) => match style {
-                Style::Procedures => {
+            System::Postgres(target) => {
+                if style == Style::Procedures {
                     install(target, stop).map_err(not_installed)?;
-                    Box::new(PostgresBackends::new(Target::clone(target), Procedures::new(origin)))
                 }
-                Style::Client => {
-                    Box::new(PostgresBackends::new(Target::clone(target), ClientSql::new(origin)))
-                }
-            },
+                Box::new(backends(style, origin, Target::clone(target)))
+            }
             System::Mariadb(target) => Box::new(Mariadb::new(target, style, stop)?.signed(origin)),
         })
     }
