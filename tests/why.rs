@@ -156,28 +156,32 @@ fn a_first_touch_is_cold() {
     }
 }
 
-/// A word per page on 128 pages, twice the STLB: every access walks, and is told so.
+/// A word per page on 128 pages, twice the STLB, 50 times: each of the 6,400 accesses misses L1 and walks, and is told
+/// so. What else the event holds is the C library's start and end, which grows with the environment (507 misses of L1
+/// with 20 variables, hundreds more with many): hence counts, and no share of all.
 #[test]
 fn a_word_per_page_walks_the_page_table() {
     if !can_simulate() {
         return;
     }
+    const ACCESSES: u64 = 128 * 50;
     let folder = tempfile::tempdir().expect("a folder");
     let walk = program(folder.path(), "walk", &["-static", "-no-pie"]);
     let command = [walk.to_str().expect("UTF-8"), "load", "4160", "128", "0", "50"];
     let why = why(folder.path(), "small", "l1d-miss,dtlb-miss", &command, &[]);
-    let dtlb = event(&why, "dtlb-miss");
-    let places = dtlb["places"].as_array().expect("places");
-    let main = places.iter().find(|place| place["routine"] == "main").expect("in main");
-    assert!(main["count"].as_u64().is_some_and(|count| count >= 128 * 50), "{main}");
-    assert!(dtlb["pages"]["pages"].as_u64().is_some_and(|pages| pages >= 128), "{}", dtlb["pages"]);
-    let walked = |event: &Value| event["walked"]["fraction"].as_f64().expect("a fraction");
-    assert!(
-        walked(dtlb) > 0.9 && walked(event(&why, "l1d-miss")) > 0.9,
-        "{} {}",
-        walked(dtlb),
-        dtlb["walked"]
-    );
+    for name in ["dtlb-miss", "l1d-miss"] {
+        let event = event(&why, name);
+        let places = event["places"].as_array().expect("places");
+        let main = places.iter().find(|place| place["routine"] == "main").expect("in main");
+        assert!(main["count"].as_u64().is_some_and(|count| count >= ACCESSES), "{name}: {main}");
+        let walked = &event["walked"];
+        let (count, of) = (walked["count"].as_u64().expect("a count"), walked["of"].as_u64().expect("a count"));
+        assert!((ACCESSES..=of).contains(&count), "{name}: {walked}");
+        // A static program that does nothing else touches few pages, whatever its environment.
+        assert!(count - ACCESSES < ACCESSES / 10, "{name}: {walked}");
+    }
+    let pages = &event(&why, "dtlb-miss")["pages"];
+    assert!(pages["pages"].as_u64().is_some_and(|pages| pages >= 128), "{pages}");
 }
 
 /// Two writers of one line in turn: truly shared if they write the same word, falsely if each has its own; processes
