@@ -73,6 +73,22 @@ server_init() {
   chmod 0700 "$work/data"
 }
 
+# Lets server_start run the server, each of its processes, under memcheck; what it finds, server_log_is_clean tells.
+server_use_valgrind() { # PG_CONFIG
+  local suppressions
+  suppressions=$("$1" --sharedir)/valgrind.supp
+  [[ -e $suppressions ]] ||
+    die "$1 belongs to no server that tells memcheck of its memory contexts" "that of planner/test/assert-server"
+  command -v valgrind >/dev/null || die 'there is no valgrind' 'apt-get install valgrind'
+  mkdir "$work/valgrind"
+  printf '#!/bin/sh\nexec valgrind --quiet --trace-children=yes --leak-check=no --log-file=%s/%%p.log \
+  --error-markers=MEMCHECK-BEGIN,MEMCHECK-END --suppressions=%s %s/postgres "$@"\n' \
+    "$work/valgrind" "$suppressions" "$bindir" >"$bindir/postgres-valgrind"
+  chmod 0755 "$bindir/postgres-valgrind"
+  if ((EUID == 0)); then chown postgres:postgres "$work/valgrind"; fi
+  server_program=$bindir/postgres-valgrind
+}
+
 server_start() {
   local setting
   if [[ ! -e $work/data/PG_VERSION ]]; then
@@ -87,7 +103,8 @@ server_start() {
     for setting in "$@"; do printf "%s = '%s'\n" "${setting%%=*}" "${setting#*=}"; done
   } | run_as tee "$work/data/postgresql.auto.conf" >/dev/null
   ulimit -c unlimited # for the backtrace of a crash
-  run_as "$bindir/pg_ctl" --pgdata="$work/data" --log="$server_log" --silent --wait start ||
+  run_as "$bindir/pg_ctl" --pgdata="$work/data" --log="$server_log" --silent --wait --timeout=300 \
+    -p "${server_program:-$bindir/postgres}" start ||
     { tail -n 20 "$server_log" >&2; die 'the server does not start'; }
 }
 
@@ -109,6 +126,11 @@ server_clean() {
 # What a server of C code must never have said, whatever the tests said: crashes, failed assertions, leaks of resources.
 server_log_is_clean() {
   local bad
+  if [[ -d $work/valgrind ]] && grep -qh MEMCHECK-BEGIN "$work"/valgrind/*.log; then
+    printf 'memcheck complained %s times:\n' "$(cat "$work"/valgrind/*.log | grep -c MEMCHECK-BEGIN)" >&2
+    cat "$work"/valgrind/*.log | grep -A 25 MEMCHECK-BEGIN | head -n 120 >&2
+    return 1
+  fi
   bad=$(grep -E -n 'PANIC|TRAP:|terminated by signal|refcount leak|reference leak|snapshot reference|resource was not closed|problem in alloc set|detected write past chunk|Failed process was running' "$server_log") ||
     return 0
   printf 'the server complained:\n%s\n' "$bad" >&2
