@@ -33,6 +33,34 @@ size_t comment_make(const char *id, size_t length, char comment[COMMENT_MOST]) {
   return (size_t)(end - comment);
 }
 
+void comment_turns_begin(struct comment_turns *turns) {
+  turns->left = COMMENT_FIRST;
+  turns->passed = 0;
+}
+
+/* Between two that get it, 0 to 2 * (COMMENT_EVERY - 1) go without: as many as any other number. */
+static uint32_t pass_over(struct comment_turns *turns) {
+  uint32_t x = turns->random ? turns->random : 1; /* xorshift */
+  x ^= x << 13;
+  x ^= x >> 17;
+  x ^= x << 5;
+  turns->random = x;
+  return (uint32_t)((uint64_t)x * (2 * COMMENT_EVERY - 1) >> 32);
+}
+
+bool comment_turn(struct comment_turns *turns) {
+  if (turns->left > 0) {
+    if (--turns->left == 0) turns->passed = pass_over(turns);
+    return true;
+  }
+  if (turns->passed > 0) {
+    turns->passed--;
+    return false;
+  }
+  turns->passed = pass_over(turns);
+  return true;
+}
+
 static bool ends_a_statement(char c) {
   return c == ';' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }

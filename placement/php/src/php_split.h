@@ -8,7 +8,12 @@
 
 #define PHP_SPLIT_VERSION "0.1.0"
 
-/* The statement with the comment that names the request of this thread; NULL: it goes as it is. */
-PHPAPI zend_string *php_split_commented(const char *statement, size_t length);
+/* What is done with a statement's text: executed now, or kept to be executed any number of times. */
+enum php_split_use { PHP_SPLIT_ONCE, PHP_SPLIT_KEPT };
+
+/* The statement with the comment that names the request of this thread; NULL: it goes as it is. Of those that are executed once, some
+ * do (comment.h). */
+PHPAPI zend_string *php_split_commented(const char *statement, size_t length,
+                                        enum php_split_use use);
 
 #endif

@@ -35,6 +35,7 @@ bool in_request, has_section, knows_comment;
 char id[SPLIT_ORIGIN_LENGTH];
 char comment[COMMENT_MOST];
 size_t comment_length;
+struct comment_turns turns; /* the random number is the process's */
 split_section section;
 ZEND_END_MODULE_GLOBALS(split)
 
@@ -90,12 +91,14 @@ static void know_comment(void) {
   SPLIT_G(comment_length) = comment_make(SPLIT_G(id), length, SPLIT_G(comment));
 }
 
-PHPAPI zend_string *php_split_commented(const char *statement, size_t length) {
+PHPAPI zend_string *php_split_commented(const char *statement, size_t length,
+                                        enum php_split_use use) {
   size_t place;
   if (!SPLIT_G(in_request)) return NULL;
   if (!SPLIT_G(knows_comment)) know_comment();
   size_t added = SPLIT_G(comment_length);
-  if (added == 0 || !comment_place(statement, length, &place)) return NULL;
+  if (added == 0 || (use == PHP_SPLIT_ONCE && !comment_turn(&SPLIT_G(turns)))) return NULL;
+  if (!comment_place(statement, length, &place)) return NULL;
   zend_string *commented = zend_string_alloc(length + added, 0);
   char *text = ZSTR_VAL(commented);
   memcpy(text, statement, place);
@@ -114,6 +117,7 @@ static PHP_RINIT_FUNCTION(split) {
   SPLIT_G(in_request) = SPLIT_G(engine);
   SPLIT_G(knows_comment) = SPLIT_G(has_section) = false;
   SPLIT_G(id)[0] = '\0';
+  comment_turns_begin(&SPLIT_G(turns));
   const char *script = SG(request_info).path_translated;
   if (has_sections && script) {
     char origin[SPLIT_ORIGIN_LENGTH];

@@ -19,7 +19,7 @@ static func_mysqlnd_stmt__prepare original_prepare;
 /* Text protocol: mysqli_query, PDO::query and exec, PDO's emulated statements, transactions. */
 static enum_func_status send_query(MYSQLND_CONN_DATA *connection, const char *const query,
                                    const size_t length, zval *read_callback, zval *error_callback) {
-  zend_string *commented = php_split_commented(query, length);
+  zend_string *commented = php_split_commented(query, length, PHP_SPLIT_ONCE);
   if (!commented)
     return original_send_query(connection, query, length, read_callback, error_callback);
   enum_func_status status = original_send_query(connection, ZSTR_VAL(commented),
@@ -31,7 +31,7 @@ static enum_func_status send_query(MYSQLND_CONN_DATA *connection, const char *co
 /* Binary protocol. The statement keeps this text as long as it lives, whoever executes it. */
 static enum_func_status prepare(MYSQLND_STMT *const statement, const char *const query,
                                 const size_t length) {
-  zend_string *commented = php_split_commented(query, length);
+  zend_string *commented = php_split_commented(query, length, PHP_SPLIT_KEPT);
   if (!commented) return original_prepare(statement, query, length);
   enum_func_status status = original_prepare(statement, ZSTR_VAL(commented), ZSTR_LEN(commented));
   zend_string_release(commented);

@@ -21,7 +21,8 @@ static void comment_argument(zend_execute_data *execute_data, uint32_t index) {
   zval *statement = ZEND_CALL_ARG(execute_data, index);
   ZVAL_DEREF(statement);
   if (Z_TYPE_P(statement) != IS_STRING) return;
-  zend_string *commented = php_split_commented(Z_STRVAL_P(statement), Z_STRLEN_P(statement));
+  zend_string *commented =
+      php_split_commented(Z_STRVAL_P(statement), Z_STRLEN_P(statement), PHP_SPLIT_KEPT);
   if (!commented) return;
   zval *argument = ZEND_CALL_ARG(execute_data, index);
   zval_ptr_dtor(argument);

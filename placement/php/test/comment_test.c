@@ -79,9 +79,23 @@ static void some_statements_go_as_they_are(void **unused) {
   free(long_one);
 }
 
+/* All of the first, then one in so many, wherever in a loop of the page it stands. */
+static void pages_of_many_statements_say_it_now_and_then(void **unused) {
+  (void)unused;
+  struct comment_turns turns = {.random = 1};
+  unsigned chosen[3] = {0};
+  comment_turns_begin(&turns);
+  for (int i = 0; i < COMMENT_FIRST; i++) assert_true(comment_turn(&turns));
+  for (int i = 0; i < 300000; i++) chosen[i % 3] += comment_turn(&turns);
+  for (int i = 0; i < 3; i++) assert_in_range(chosen[i], 2900, 3350); /* 100,000 / 32 = 3,125 */
+  comment_turns_begin(&turns);
+  assert_true(comment_turn(&turns));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ids_become_comments), cmocka_unit_test(whatever_is_no_id_stays_out),
-      cmocka_unit_test(comments_go_to_the_end), cmocka_unit_test(some_statements_go_as_they_are)};
+      cmocka_unit_test(comments_go_to_the_end), cmocka_unit_test(some_statements_go_as_they_are),
+      cmocka_unit_test(pages_of_many_statements_say_it_now_and_then)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
