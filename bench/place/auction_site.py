@@ -2,13 +2,12 @@
 
 import contextlib
 import json
-import shutil
 import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Iterator, List, Optional
+from typing import Iterator, List
 
 from processes import Trouble, children, run
 from servers import HARDMETER, REPOSITORY, Playground, undisturbed
@@ -24,7 +23,6 @@ class Site:
     def __init__(self, playground: Playground, name: str, split: str, data: float, workers: int = 16):
         self.folder = playground.folder / f"auction-{name}"
         self.segments = self.folder / "split"
-        self._client: Optional[subprocess.Popen] = None
         playground.adopt(self)
         words = ["--dir", self.folder, "--split", split, "--split-build", MODULES, "--data", str(data), "--workers", str(workers)]
         run([HARDMETER, "--quiet", "auction", "start", *words])
@@ -46,27 +44,10 @@ class Site:
         return sum(process_seconds(pid) for pid in (self.apache, *children(self.apache), self.mariadb))
 
     def switch(self, on: bool) -> None:
-        """Has the running servers collect or not, as an operator does: Apache and PHP by `hardmeter split off`, MariaDB by its
-        own switch, since without that the plugin still reads statements."""
-        self._sql(f"SET GLOBAL split_engine = {int(on)}")
+        """Has the running servers collect or not, as an operator does."""
         run([HARDMETER, "split", "off", "--directory", self.segments, *(["--on"] if on else [])])
 
-    def _sql(self, statement: str) -> None:
-        if self._client is None:
-            words = ["mariadb", "--no-defaults", "-N", "-B", "-n", "-u", "root", "-S", self.socket]
-            self._client = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
-            )
-        self._client.stdin.write(f"{statement}; SELECT 'done';\n")
-        self._client.stdin.flush()
-        if self._client.stdout.readline() != "done\n":
-            raise Trouble(f"MariaDB did not carry out {statement}")
-
     def remove(self) -> None:
-        if self._client is not None:
-            self._client.stdin.close()
-            self._client.wait(timeout=20)
-            self._client.stdout.close()
         if (self.folder / "site.json").exists():
             run([HARDMETER, "--quiet", "auction", "stop", "--dir", self.folder])
 
@@ -158,11 +139,9 @@ class Visitor:
 
 
 def need_modules() -> None:
-    """The modules, and what switches MariaDB's."""
+    """The modules."""
     if not (MODULES / "apache/mod_split.so").exists():
         raise Trouble(f"there are no modules in {MODULES}\n  remedy: make build-placement")
-    if shutil.which("mariadb") is None:
-        raise Trouble("there is no mariadb (client)\n  remedy: apt-get install mariadb-client")
 
 
 def spread(values: List[float]) -> float:

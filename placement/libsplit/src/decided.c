@@ -7,6 +7,11 @@ split_code_id split_kind_of(const void *key, size_t length) {
   return mapping ? split_kind_of_key(mapping, key, length) : SPLIT_CODE_NONE;
 }
 
+bool split_collecting(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  return mapping && atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
+}
+
 bool split_placing(uint64_t now_ns) {
   struct split_mapping *mapping = split_mapping_in_use();
   return mapping && split_fresh(mapping, now_ns);

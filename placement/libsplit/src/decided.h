@@ -1,6 +1,6 @@
 /*
- * What the rest of the library offers to the class queues: a kind's decision, whether placement goes on, and a thread's affinity. With
- * the library off, there are no kinds, and nothing is placed.
+ * What the rest of the library offers to the class queues and to modules of servers: a kind's decision, whether sections are measured and
+ * placement goes on, and a thread's affinity. With the library off, there are no kinds, and nothing is placed.
  */
 #ifndef SPLIT_DECIDED_H
 #define SPLIT_DECIDED_H
@@ -10,6 +10,13 @@
 
 /* The code id that split_begin would find or make for this key; no section begins. */
 split_code_id split_kind_of(const void *key, size_t length);
+
+/* Sections are measured: nobody has switched that off, neither the application nor `hardmeter split off`. */
+bool split_collecting(void);
+
+/* The same as split_begin, of a text key whose hash is known already (hash.h: split_hash_text of at most SPLIT_KEY_LENGTH bytes). */
+split_code_id split_begin_hashed(split_section *section, uint64_t hash, const void *key,
+                                 size_t length);
 
 /* The application wants to be placed, the analyzer lives, and has placement on. */
 bool split_placing(uint64_t now_ns);

@@ -43,6 +43,12 @@ static inline bool split_key_of(const struct split_mapping *mapping, const void 
   return true;
 }
 
+static inline bool split_hash_at_home(const struct split_mapping *mapping, uint64_t hash,
+                                      uint32_t *code) {
+  *code = 2 + split_kind_home(mapping, hash);
+  return atomic_load_explicit(&mapping->known[*code], memory_order_relaxed) == hash;
+}
+
 /* The same as split_kind_of_key, but without a call: false where that has more to do than one look. */
 static inline bool split_kind_at_home(const struct split_mapping *mapping, const void *bytes,
                                       size_t length, uint32_t *code) {
@@ -50,8 +56,7 @@ static inline bool split_kind_at_home(const struct split_mapping *mapping, const
   *code = SPLIT_CODE_NONE;
   if (!bytes) return true;
   if (!split_key_of(mapping, bytes, length, &key)) return true;
-  *code = 2 + split_kind_home(mapping, key.hash);
-  return atomic_load_explicit(&mapping->known[*code], memory_order_relaxed) == key.hash;
+  return split_hash_at_home(mapping, key.hash, code);
 }
 
 /* The code id of a key of `length` bytes; NULL: none. */

@@ -1,4 +1,5 @@
 /* Sections: begin and end. What every section does is here; what only some need is in sample.c and affinity.c. */
+#include "decided.h"
 #include "process.h"
 #include "record.h"
 
@@ -389,6 +390,18 @@ split_code_id split_begin(split_section *section, split_code_id related, const v
     return begin_unusual(handle, related, key, length);
   }
   return begin_handle(handle, self, code, related);
+}
+
+split_code_id split_begin_hashed(split_section *section, uint64_t hash, const void *key,
+                                 size_t length) {
+  struct split_handle *handle = (struct split_handle *)section->private_;
+  handle->magic = 0;
+  struct split_mapping *mapping = split_mapping_in_use();
+  struct split_self *self = split_self_here;
+  uint32_t code;
+  if (__builtin_expect(!ready(mapping, self) || !split_hash_at_home(mapping, hash, &code), 0))
+    return begin_unusual(handle, 0, key, length);
+  return begin_handle(handle, self, code, 0);
 }
 
 /* The handle's open section, if it is this thread's and still open: its position; else -1. */

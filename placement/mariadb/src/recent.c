@@ -182,6 +182,7 @@ void recent_keep(const char *text, size_t length, enum sql_verb verb, const char
   place->known.verb = verb;
   place->known.key_length = (uint16_t)key_length;
   place->known.origin_length = (uint16_t)origin_length;
+  place->known.hash = split_hash_text(key, key_length);
   memcpy(place->known.key, key, key_length);
   if (origin_length > 0) memcpy(place->known.origin, origin, origin_length);
   place->length = (uint16_t)length;

@@ -20,6 +20,7 @@ struct recent {
   enum sql_verb verb;
   uint16_t key_length;
   uint16_t origin_length; /* 0: none */
+  uint64_t hash;          /* of the key, as the library has it */
   char key[RECENT_KEY];
   char origin[SQL_ORIGIN_LENGTH];
 };

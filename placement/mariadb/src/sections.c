@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "decided.h"
 #include "fingerprint.h"
 #include "groups.h"
 #include "origin.h"
@@ -68,6 +69,11 @@ static _Atomic unsigned long long *place_of(MYSQL_THD thd) {
 }
 
 void sections_switch(bool on) { atomic_store_explicit(&switched_on, on, memory_order_relaxed); }
+
+/* Neither split_engine nor `hardmeter split off` says otherwise: off, no statement is read. */
+static bool is_on(void) {
+  return atomic_load_explicit(&switched_on, memory_order_relaxed) && split_collecting();
+}
 
 uint64_t sections_abandoned(void) { return atomic_load_explicit(&abandoned, memory_order_relaxed); }
 
@@ -165,7 +171,7 @@ static void begin(MYSQL_THD thd, unsigned long long query_id, enum sql_verb verb
     return;
   }
   if (known != NULL) {
-    know_code(split_begin(&own.section, 0, known->key, known->key_length));
+    know_code(split_begin_hashed(&own.section, known->hash, known->key, known->key_length));
     note_origin(known->origin, known->origin_length);
     return;
   }
@@ -252,9 +258,12 @@ static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
     return;
   }
   forget();
-  enum sql_verb verb = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length);
+  const char *text = event->general_query;
+  size_t length = event->general_query_length;
+  const struct recent *known = recent_find(text, length);
+  enum sql_verb verb = known != NULL ? known->verb : sql_verb(SQL_MARIADB, text, length);
   if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
-  begin(thd, event->query_id, verb, event->general_query, event->general_query_length, NULL);
+  begin(thd, event->query_id, verb, text, length, known);
 }
 
 static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {
@@ -298,12 +307,12 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
     split_cancel(&own.section);
     own.phase = IDLE;
   }
-  if (rest > 0 && atomic_load_explicit(&switched_on, memory_order_relaxed)) go_on(rest - 1);
+  if (rest > 0 && is_on()) go_on(rest - 1);
 }
 
 void sections_event(MYSQL_THD thd, unsigned event_class, const void *event) {
   if (thd == NULL) return;
-  if (!atomic_load_explicit(&switched_on, memory_order_relaxed) && own.phase != OPEN) return;
+  if (own.phase != OPEN && !is_on()) return;
   if (event_class == MYSQL_AUDIT_GENERAL_CLASS) {
     const struct mysql_event_general *general = event;
     if (general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS) {

@@ -215,6 +215,21 @@ static void switched_off_nothing_is_counted(void **state) {
   sections_switch(true);
 }
 
+/* `hardmeter split off`: the segment says so, the server's variable does not. What began a section would have left one here. */
+static void switched_off_from_outside_nothing_is_read(void **state) {
+  (void)state;
+  const int64_t off = 0, on = 1;
+  uint64_t before = sections_abandoned();
+  split_set(SPLIT_COLLECT, &off);
+  log_query(1, 70, "select 1 from outside");
+  log_query(1, 71, "select 1 from outside");
+  split_set(SPLIT_COLLECT, &on);
+  log_query(1, 72, "select 1 from outside");
+  status(1, 72, "Query", "select 1 from outside");
+  assert_int_equal(count("select ? from outside"), 1);
+  assert_int_equal(sections_abandoned(), before);
+}
+
 /* Events in any order, with any text: nothing to count, but nothing may break. */
 static void nonsense_does_no_harm(void **state) {
   static const char *const texts[] = {
@@ -261,6 +276,7 @@ int main(void) {
       cmocka_unit_test(each_statement_of_a_packet_counts),
       cmocka_unit_test(a_commit_that_another_thread_finishes_is_dropped),
       cmocka_unit_test(switched_off_nothing_is_counted),
+      cmocka_unit_test(switched_off_from_outside_nothing_is_read),
       cmocka_unit_test(nonsense_does_no_harm),
   };
   return cmocka_run_group_tests(tests, open_library, close_library);
