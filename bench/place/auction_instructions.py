@@ -10,6 +10,7 @@ short loops over text, which take fewer cycles an instruction than a server's ow
 """
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -106,9 +107,16 @@ def counted(site: Site, servers: List[Server], scenario: str, lists: int) -> Dic
     finally:
         with undisturbed():
             for process in reversed(running):
-                process.terminate()
-                process.wait()
+                _end(process)
     return {server.name: _total(folder / f"{server.name}.{scenario}.{lists}") for server in servers}
+
+
+def _end(process: subprocess.Popen) -> None:
+    """Asks it to end, again if need be: Apache's one process goes on accepting if it was about to when it was asked."""
+    while process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
 
 
 def _total(file: Path) -> int:
