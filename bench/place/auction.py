@@ -77,12 +77,13 @@ class Auction:
         """Equation (2): what equation (1) expected beside what came, for each kind with executions enough."""
         figures = []
         for application, kinds in self.errors("observe", quick).items():
-            means, typical, largest = (
-                [100 * abs(one) for one in ones] for ones in zip(*((kind.mean, kind.typical, kind.largest) for kind in kinds))
+            means, totals, typical, largest = (
+                [100 * abs(one) for one in ones] for ones in zip(*((kind.mean, kind.total, kind.typical, kind.largest) for kind in kinds))
             )
             what = f"equation (2) over executions after the first {EXECUTIONS}, by kind; the paper: {FORETOLD[application]} %"
             figures += [
                 Figure.of_blocks(f"prediction, {application}: mean error", means, "%", what, ERROR),
+                Figure.of_blocks(f"prediction, {application}: error of the sum", totals, "%", "all that was foretold over all that came, by kind"),
                 Figure.of_blocks(f"prediction, {application}: typical error", typical, "%", "of a single execution, by kind"),
                 Figure.of_blocks(f"prediction, {application}: largest error", largest, "%", "of a single execution, by kind"),
             ]
