@@ -120,6 +120,21 @@ static p3l_code read_frames(p3l_store *store, uint64_t first, p3l_frame_run run,
   return code;
 }
 
+/* A small store is adopted whole, which takes frames; under a limit, what is mapped would not count. */
+static const p3l_page *find_mapped(p3l_store *store, p3l_page_number number) {
+  bool may = store->options.read_only && store->options.memory_bytes == 0 && !p3l_adopts_all(store);
+  return may ? p3l_pager_mapped(store->pager, number) : NULL;
+}
+
+static p3l_code use_mapped(p3l_store *store, p3l_page_number number, p3l_page_state *state,
+                           const p3l_page *page, p3l_error *error) {
+  p3l_code code = look(store, number, state, page, error);
+  store->statistics.pages_read++;
+  if (code == P3L_OK && p3l_page_use_of(page) == P3L_USE_OBJECTS)
+    p3l_state_pooled(state, (p3l_object_page *)(uintptr_t)page, false);
+  return code;
+}
+
 p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state *state,
                        p3l_error *error) {
   p3l_pool *pool = store->pool;
@@ -129,6 +144,8 @@ p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state 
                     "%s: a pointer leads to page %llu, behind the last page of the store; p3l gc "
                     "--dry-run lists all such pointers",
                     store->path, (unsigned long long)number.n);
+  const p3l_page *mapped = find_mapped(store, number);
+  if (mapped != NULL) return use_mapped(store, number, state, mapped, error);
   uint64_t first;
   uint32_t count = plan(store, number.n, &first);
   p3l_frame_run run;

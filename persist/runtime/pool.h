@@ -9,7 +9,9 @@
  *
  * Invariants:
  *   1. Frames that are pooled or empty are at most `capacity`; fresh ones cost no memory.
- *   2. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16 around it that is
+ *   2. Of a large store that is open for reading, a page which the page cache has is used there, in no
+ *      frame at all (mapping.h): it is pooled, and stays. Nobody writes to it.
+ *   3. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16 around it that is
  *      not yet in memory, as long as that pays: what a neighbour costs against how often one is
  *      used, both measured as the program runs.
  *
@@ -36,6 +38,9 @@ p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number, p3l_page_state *
                       const p3l_page *page, p3l_error *error);
 /* Somebody came for an object of a page in the pool. */
 void p3l_pool_asked(p3l_store *store, p3l_page_state *state);
+/* The page is in a frame of ours, which can be adopted; copied there if it was in the page cache alone.
+ * False: no memory. */
+bool p3l_pool_own(p3l_store *store, p3l_page_state *state);
 /* The page's frame is no longer the pool's. */
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);
 /* The page of a pooled or adopted frame is forgotten; the frame is empty. */

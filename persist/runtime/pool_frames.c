@@ -54,6 +54,9 @@ uint64_t p3l_pool_store_pages(const p3l_store *store) { return store->pool->stor
 
 /* ---- frames ---- */
 
+/* Its page lies in the page cache, in no frame of ours. */
+static bool is_mapped(const p3l_page_state *state) { return p3l_segment_of(state->frame) == NULL; }
+
 static p3l_frame_info *info_of(const p3l_page_state *state) {
   p3l_segment *segment = p3l_segment_of(state->frame);
   uint64_t offset = (uint64_t)((const uint8_t *)state->frame - segment->memory);
@@ -73,6 +76,10 @@ static void empty(p3l_frame_info *info) {
 }
 
 void p3l_pool_drop(p3l_store *store, p3l_page_state *state) {
+  if (is_mapped(state)) {
+    state->frame = NULL;
+    return;
+  }
   p3l_frame_info *info = info_of(state);
   if (info->use == P3L_FRAME_ADOPTED) {
     p3l_segment_of(state->frame)->frames.adopted--;
@@ -191,11 +198,7 @@ static p3l_type_id type_of_all(const p3l_object_page *page) {
   return other == 0 && first != P3L_FORWARD ? first : P3L_HOLE;
 }
 
-void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state,
-                   bool brought) {
-  p3l_object_page *page = p3l_frame_page(run, index);
-  run.segment->frames.frame[run.first + index] =
-      (p3l_frame_info){.page = number.n, .state = state, .use = P3L_FRAME_POOLED};
+void p3l_state_pooled(p3l_page_state *state, p3l_object_page *page, bool brought) {
   state->frame = page;
   state->known = true;
   state->use = P3L_USE_OBJECTS;
@@ -205,4 +208,22 @@ void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3
   state->asked = false;
   state->brought = brought;
   memcpy(state->starts, page->starts, sizeof(state->starts));
+}
+
+void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state,
+                   bool brought) {
+  run.segment->frames.frame[run.first + index] =
+      (p3l_frame_info){.page = number.n, .state = state, .use = P3L_FRAME_POOLED};
+  p3l_state_pooled(state, p3l_frame_page(run, index), brought);
+}
+
+bool p3l_pool_own(p3l_store *store, p3l_page_state *state) {
+  if (!is_mapped(state)) return true;
+  const p3l_object_page *mapped = state->frame;
+  p3l_page_number number = {((const p3l_page *)(const void *)mapped)->number};
+  p3l_frame_run run;
+  if (p3l_frames_find(store, 1, &run, NULL) != P3L_OK) return false;
+  memcpy(p3l_frame_page(run, 0), mapped, P3L_PAGE_SIZE);
+  p3l_frame_put(run, 0, number, state, false);
+  return true;
 }

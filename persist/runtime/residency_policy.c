@@ -65,6 +65,7 @@ bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
   if (!fits_limit(store)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
   if ((!dense && !p3l_adopts_all(store)) || !is_current(store, state->frame)) return false;
+  if (!p3l_pool_own(store, state)) return false;
   p3l_pool_adopted(store, state);
   state->adopted = true;
   fill_in_place(state);

@@ -58,7 +58,9 @@ struct p3l_pager_transaction {
 struct p3l_pager {
   char *path, *log_path; /* for messages */
   p3l_device *file;
-  struct p3l_readers *many; /* read_many.c: rings and buffers kept for the next call */
+  struct p3l_readers *many;    /* read_many.c: rings and buffers kept for the next call */
+  struct p3l_mapping *mapping; /* made when first asked for */
+  bool unmapped;               /* it was asked for, and cannot be */
   bool read_only;
   unsigned forks; /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;

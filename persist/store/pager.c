@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "images.h"
+#include "mapping.h"
 #include "read_many.h"
 
 #define DEFAULT_CHECKPOINT_BYTES (UINT64_C(16) << 20)
@@ -227,6 +228,7 @@ static void pager_free(p3l_pager *pager) {
   p3l_frames_free(&pager->frames);
   /* Threads stay in the parent, and the ring is its, too: left. */
   if (!p3l_pager_is_inherited(pager)) p3l_read_many_end(pager);
+  p3l_mapping_close(pager->mapping);
   if (pager->file != NULL) pager->file->close(pager->file);
   if (pager->log.device != NULL) pager->log.device->close(pager->log.device);
   pthread_mutex_destroy(&pager->writer);

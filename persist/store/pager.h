@@ -99,6 +99,13 @@ typedef p3l_code (*p3l_page_visitor)(void *state, size_t index, const p3l_page *
 p3l_code p3l_pager_read_many(p3l_pager *pager, const p3l_page_number *numbers, size_t count,
                              p3l_page_visitor visit, void *state, p3l_error *error);
 
+/*
+ * The page as it lies in the page cache, checked, without a copy: valid until the pager is closed, to be
+ * read only. NULL: p3l_pager_read() it; it is not there, or is wrong, or the store is open for writing.
+ * By one thread at a time.
+ */
+const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number);
+
 /* ---- writing: one transaction at a time; begin waits for the other ---- */
 
 typedef struct p3l_pager_transaction p3l_pager_transaction;

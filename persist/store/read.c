@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "images.h"
+#include "mapping.h"
 
 static p3l_file_offset place_of(p3l_page_number number) {
   return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
@@ -103,6 +104,18 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
     if (code != P3L_OK) return code;
   }
   return P3L_OK;
+}
+
+const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
+  if (!pager->read_only || pager->unmapped) return NULL;
+  if (pager->mapping == NULL) {
+    /* Nothing changes while it is open for reading: neither its length, nor what recovery found. */
+    if (!any_images(pager)) pager->mapping = p3l_mapping_open(pager->file, pager->page_count);
+    pager->unmapped = pager->mapping == NULL;
+    if (pager->unmapped) return NULL;
+  }
+  const p3l_page *page = p3l_mapping_page(pager->mapping, number);
+  return page == NULL || p3l_page_fault(page, number) != NULL ? NULL : page;
 }
 
 uint64_t p3l_pager_page_count(p3l_pager *pager) {

@@ -1,0 +1,75 @@
+#include "mapping.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14; an older kernel refuses it, and pages are read */
+#endif
+
+#define CACHE_LINE 64u
+#define WINDOW 16u /* pages: what the kernel maps with one fault */
+
+struct p3l_mapping {
+  uint8_t *memory;
+  uint64_t pages;
+  uint8_t mapped[]; /* [window] */
+};
+
+/* To others than the owner, mincore() says that everything is in memory. */
+static bool kernel_would_say(int descriptor, uint64_t bytes) {
+  struct stat status;
+  return fstat(descriptor, &status) == 0 && (uint64_t)status.st_size >= bytes &&
+         (geteuid() == 0 || status.st_uid == geteuid());
+}
+
+p3l_mapping *p3l_mapping_open(p3l_device *file, uint64_t pages) {
+  int descriptor = p3l_file_descriptor(file);
+  uint64_t bytes = pages * P3L_PAGE_SIZE;
+  if (descriptor < 0 || sysconf(_SC_PAGESIZE) != P3L_PAGE_SIZE ||
+      !kernel_would_say(descriptor, bytes))
+    return NULL;
+  p3l_mapping *mapping = calloc(1, sizeof(*mapping) + (pages + WINDOW - 1) / WINDOW);
+  if (mapping == NULL) return NULL;
+  mapping->pages = pages;
+  mapping->memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (mapping->memory == MAP_FAILED) {
+    free(mapping);
+    return NULL;
+  }
+  /* What was dropped is read again page by page, not with megabytes around it. */
+  madvise(mapping->memory, bytes, MADV_RANDOM);
+  return mapping;
+}
+
+void p3l_mapping_close(p3l_mapping *mapping) {
+  if (mapping == NULL) return;
+  munmap(mapping->memory, mapping->pages * P3L_PAGE_SIZE);
+  free(mapping);
+}
+
+/* Whether all of a window is in memory, and now in the mapping. */
+static bool map_window(p3l_mapping *mapping, uint64_t window) {
+  uint64_t first = window * WINDOW, left = mapping->pages - first;
+  uint64_t count = left < WINDOW ? left : WINDOW;
+  uint8_t *memory = mapping->memory + first * P3L_PAGE_SIZE;
+  unsigned char resident[WINDOW];
+  if (mincore(memory, count * P3L_PAGE_SIZE, resident) != 0) return false;
+  for (uint64_t at = 0; at < count; at++)
+    if ((resident[at] & 1) == 0) return false;
+  return madvise(memory, count * P3L_PAGE_SIZE, MADV_POPULATE_READ) == 0;
+}
+
+const p3l_page *p3l_mapping_page(p3l_mapping *mapping, p3l_page_number number) {
+  if (number.n >= mapping->pages) return NULL;
+  uint8_t *mapped = &mapping->mapped[number.n / WINDOW];
+  if (*mapped == 0) *mapped = map_window(mapping, number.n / WINDOW);
+  if (*mapped == 0) return NULL;
+  const uint8_t *page = mapping->memory + number.n * P3L_PAGE_SIZE;
+  /* All of it is going to be checked, and it is not in the processor's cache: many lines at a time. */
+  for (uint32_t at = 0; at < P3L_PAGE_SIZE; at += CACHE_LINE) __builtin_prefetch(page + at);
+  return (const p3l_page *)page;
+}
