@@ -53,7 +53,7 @@ bool split_preempt_works(void) {
   nanosleep(&wait, NULL);
   split_preempt_look(&preempt);
   preempt.area->announced = before;
-  return preempt.interruptions == 1;
+  return preempt.seen.interruptions == 1;
 }
 #else
 void split_preempt_open(struct split_preempt *preempt) { preempt->area = 0; }

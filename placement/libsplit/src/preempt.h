@@ -10,8 +10,10 @@
 #define SPLIT_PREEMPT_H
 
 #include <sched.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #if __has_include(<sys/rseq.h>)
 #define SPLIT_HAS_RSEQ 1
@@ -29,11 +31,23 @@ struct split_announcement {
   uint64_t start_ip, post_commit_offset, abort_ip;
 } __attribute__((aligned(32)));
 
-struct split_preempt {
-  struct split_rseq *area; /* NULL: glibc registered none; then nothing is seen */
-  uint32_t interruptions;
+/* How often something was seen so far. In one word, since each section copies and compares it. */
+struct split_preempt_seen {
+  alignas(uint64_t) uint32_t interruptions;
   uint32_t unknown;
 };
+struct split_preempt {
+  struct split_rseq *area; /* NULL: glibc registered none; then nothing is seen */
+  struct split_preempt_seen seen;
+};
+
+static inline bool split_preempt_same(const struct split_preempt_seen *one,
+                                      const struct split_preempt_seen *other) {
+  uint64_t a, b;
+  memcpy(&a, one, sizeof a);
+  memcpy(&b, other, sizeof b);
+  return a == b;
+}
 
 /* For this thread. */
 void split_preempt_open(struct split_preempt *preempt);
@@ -59,9 +73,9 @@ static inline void split_preempt_look(struct split_preempt *preempt) {
   uint64_t announced = preempt->area->announced;
   if (announced == (uint64_t)(uintptr_t)&split_preempt_announcement) return;
   if (announced == 0)
-    preempt->interruptions++;
+    preempt->seen.interruptions++;
   else
-    preempt->unknown++;
+    preempt->seen.unknown++;
 }
 
 /* Nothing happened since it was armed, and the thread is on this CPU still: as looking and asking would tell. */

@@ -40,7 +40,7 @@ struct split_open {
   uint64_t previous;           /* what ran on the CPU before; split_last.who */
   uint32_t code, cpu;
   uint32_t related_app, related_code;
-  uint32_t interruptions, unknown; /* of the thread when it began */
+  struct split_preempt_seen seen; /* of the thread when it began */
   uint32_t flags;
   uint32_t turn;             /* of the probe */
   struct split_probe *probe; /* whose lines were loaded */

@@ -36,12 +36,19 @@ static inline double split_average_next(double average, uint64_t n, double value
                             : average * how->weight + value * (1.0 - how->weight);
 }
 
+/* Octave and quarter are the exponent and the first two digits of the number as a double. */
+static inline uint32_t split_bucket_of(double cycles) {
+  const int64_t first = SPLIT_BUCKETS_PER_OCTAVE * (1023 + SPLIT_FIRST_OCTAVE) - 1;
+  uint64_t bits;
+  memcpy(&bits, &cycles, sizeof bits);
+  int64_t bucket = (int64_t)(bits >> 50) - first;
+  if (bucket < 0) bucket = 0;
+  return bucket < SPLIT_BUCKETS ? (uint32_t)bucket : SPLIT_BUCKETS - 1;
+}
+
+/* More than 2^63 are negative here, and look like very many. */
 static inline uint32_t split_bucket(uint64_t cycles) {
-  if (cycles < (UINT64_C(1) << SPLIT_FIRST_OCTAVE)) return 0;
-  uint32_t octave = 63 - (uint32_t)__builtin_clzll(cycles);
-  uint32_t quarter = (uint32_t)(cycles >> (octave - 2)) & 3;
-  uint32_t bucket = 1 + SPLIT_BUCKETS_PER_OCTAVE * (octave - SPLIT_FIRST_OCTAVE) + quarter;
-  return bucket < SPLIT_BUCKETS ? bucket : SPLIT_BUCKETS - 1;
+  return split_bucket_of((double)(int64_t)cycles);
 }
 
 /* Welford 1962; `count` is that with the new value. What is left of the difference: before * (n - 1) / n. */

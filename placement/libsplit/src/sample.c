@@ -156,15 +156,15 @@ static void end_probe(struct split_self *self, struct split_open *open,
                       struct split_sample *sample) {
   /* Lines that are published no more, or that others' sections may have pushed out: not counted. */
   if (sample->preempted || sample->migrated || open->probe != atomic_load(&probes.in_use)) return;
-  if (self->preempt.area && self->preempt.unknown != open->unknown) return;
+  if (self->preempt.area && self->preempt.seen.unknown != open->seen.unknown) return;
   uint64_t before = split_cycles();
   uint32_t lines = 0;
   split_preempt_arm(&self->preempt);
-  uint32_t interruptions = self->preempt.interruptions;
+  uint32_t interruptions = self->preempt.seen.interruptions;
   uint32_t gone = split_probe_count(open->probe, open->turn, &lines);
   split_preempt_look(&self->preempt);
   uint64_t took = split_cycles() - before;
-  sample->probed = lines > 0 && gone <= lines && self->preempt.interruptions == interruptions;
+  sample->probed = lines > 0 && gone <= lines && self->preempt.seen.interruptions == interruptions;
   if (sample->probed) sample->displaced = (double)gone / (double)lines;
   charge(self, open->cpu, split_probe_cost_cycles(open->probe), took);
 }

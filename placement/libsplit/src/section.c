@@ -15,12 +15,16 @@ struct split_handle { /* what lies in split_section.private_ */
 #define HANDLE_MAGIC UINT64_C(0x6e6f697463657331)
 _Static_assert(sizeof(struct split_handle) <= sizeof(split_section), "a handle has room");
 
+/* Has the compiler keep an address in a register rather than make it anew of its index at each use. */
+#define SPLIT_KEEP(address) __asm__("" : "+r"(address))
+
 static bool collecting(const struct split_mapping *mapping) {
   return atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
 }
 
-static uint64_t app_part(const struct split_mapping *mapping) {
-  return (uint64_t)mapping->app_id << 32;
+/* split_last.who, without a class. */
+static inline uint64_t who_is(const struct split_mapping *mapping, uint32_t code) {
+  return (uint64_t)mapping->app_id << 32 | code;
 }
 
 static void count_one(_Atomic uint64_t *counter) {
@@ -78,9 +82,9 @@ static void drop_oldest_handle(struct split_self *self) {
 
 /* Whether sections of this kind need more than a time stamp. */
 static inline bool plain(const struct split_self *self, const struct split_decision *decision) {
-  uint32_t special = atomic_load_explicit(&decision->actuation, memory_order_relaxed) |
-                     atomic_load_explicit(&decision->wants_probes, memory_order_relaxed) |
-                     atomic_load_explicit(&decision->uses_cpu_clock, memory_order_relaxed);
+  /* Three bytes and the class, in one word. */
+  const uint32_t special =
+      atomic_load_explicit(&decision->wishes, memory_order_relaxed) & SPLIT_WISHES_SPECIAL;
   return special == 0 && !self->lazy && !self->pmu && self->preempt.area;
 }
 
@@ -104,6 +108,7 @@ static inline struct split_open *take_open(struct split_self *self, uint32_t cod
   self->free_slots &= self->free_slots - 1;
   self->order[self->count++] = slot;
   struct split_open *open = &self->open[slot];
+  SPLIT_KEEP(open);
   open->code = code;
   open->flags = flags;
   open->excluded = 0;
@@ -121,14 +126,16 @@ static inline struct split_open *take_open(struct split_self *self, uint32_t cod
 static inline void begin_open(struct split_self *self, struct split_open *open) {
   const struct split_mapping *mapping = self->mapping;
   split_preempt_arm(&self->preempt);
-  open->interruptions = self->preempt.interruptions;
-  open->unknown = self->preempt.unknown;
-  uint32_t cpu = split_preempt_cpu(&self->preempt);
+  open->seen = self->preempt.seen;
+  const uint32_t cpu = split_preempt_cpu(&self->preempt);
   open->cpu = cpu;
-  open->previous = cpu < mapping->cpu_count
-                       ? atomic_load_explicit(&mapping->last[cpu].who, memory_order_relaxed)
-                       : 0;
-  split_open_of_kind(mapping, open, open->code);
+  if (__builtin_expect(cpu < mapping->cpu_count, 1)) {
+    open->previous = atomic_load_explicit(&mapping->last[cpu].who, memory_order_relaxed);
+    open->record = split_record_of(mapping, cpu, open->code);
+  } else {
+    open->previous = 0;
+    open->record = NULL;
+  }
   open->started = split_cycles();
 }
 
@@ -151,10 +158,11 @@ static inline uint32_t begin(struct split_self *self, struct split_open *open, u
   return code;
 }
 
-static uint32_t after_of(const struct split_mapping *mapping, uint64_t previous, uint32_t code) {
+/* `who`: as split_last has it, without a class. */
+static inline uint32_t after_of(uint64_t previous, uint64_t who) {
   if (previous == 0) return SPLIT_AFTERS;
   uint32_t class = (uint32_t)(previous >> 24) & 0xff;
-  if ((previous & ~(UINT64_C(0xff) << 24)) == (app_part(mapping) | code)) return SPLIT_AFTER_SAME;
+  if ((previous & ~(UINT64_C(0xff) << 24)) == who) return SPLIT_AFTER_SAME;
   return class < SPLIT_CLASSES ? class : SPLIT_AFTERS;
 }
 
@@ -188,12 +196,11 @@ static inline bool traces_next(const struct split_mapping *mapping, uint32_t cpu
 
 /* It is the latest on its CPU. */
 static inline void note_last(const struct split_mapping *mapping, uint32_t cpu,
-                             const struct split_open *open, uint64_t now) {
+                             const struct split_open *open, uint64_t who, uint64_t now) {
   struct split_last *last = &mapping->last[cpu];
   const uint64_t class =
       atomic_load_explicit(&mapping->decisions[open->code].class_, memory_order_relaxed);
-  atomic_store_explicit(&last->who, app_part(mapping) | class << 24 | open->code,
-                        memory_order_relaxed);
+  atomic_store_explicit(&last->who, who | class << 24, memory_order_relaxed);
   atomic_store_explicit(&last->ended_tsc, now, memory_order_relaxed);
   atomic_store_explicit(&mapping->cpus[cpu].sections, sections_on(mapping, cpu) + 1,
                         memory_order_relaxed);
@@ -217,14 +224,15 @@ __attribute__((noinline)) static void end_special(struct split_self *self, uint3
   struct split_sample sample = {
       .elapsed = elapsed_of(open, now),
       .nested = open->nested,
-      .preempted = self->preempt.interruptions != open->interruptions,
+      .preempted = self->preempt.seen.interruptions != open->seen.interruptions,
       .migrated = cpu != open->cpu,
   };
   sample.cycles = sample.elapsed;
-  sample.exact = self->preempt.area && self->preempt.unknown == open->unknown &&
+  sample.exact = self->preempt.area && self->preempt.seen.unknown == open->seen.unknown &&
                  !sample.preempted && !sample.migrated;
   if (open->flags & SPLIT_OPEN_SPECIAL) split_sample_end(self, open, &sample);
-  sample.after = sample.migrated ? SPLIT_AFTERS : after_of(mapping, open->previous, open->code);
+  const uint64_t who = who_is(mapping, open->code);
+  sample.after = sample.migrated ? SPLIT_AFTERS : after_of(open->previous, who);
   if (position > 0) self->open[self->order[position - 1]].nested += sample.elapsed;
   if (cpu < mapping->cpu_count && collecting(mapping)) {
     struct split_record *record = lock_record(self, cpu, open->code);
@@ -234,7 +242,7 @@ __attribute__((noinline)) static void end_special(struct split_self *self, uint3
       count_one(&mapping->header->contended);
     if (traces_next(mapping, cpu))
       split_trace_write(mapping, cpu, open, &sample, now, position > 0);
-    note_last(mapping, cpu, open, now);
+    note_last(mapping, cpu, open, who, now);
   }
   if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
   remove_open(self, position);
@@ -248,13 +256,13 @@ __attribute__((always_inline)) static inline void end_section(struct split_self 
                                                               uint32_t handle) {
   struct split_mapping *mapping = self->mapping;
   const uint32_t slot = self->order[position];
-  const struct split_open *open = &self->open[slot];
+  struct split_open *open = &self->open[slot];
+  SPLIT_KEEP(open);
   const uint32_t cpu = open->cpu;
   struct split_record *record = open->record;
   if (__builtin_expect(position != self->count - 1 || !record ||
                            (open->flags & (SPLIT_OPEN_SPECIAL | SPLIT_OPEN_PLACED)) != 0 ||
-                           self->preempt.interruptions != open->interruptions ||
-                           self->preempt.unknown != open->unknown ||
+                           !split_preempt_same(&self->preempt.seen, &open->seen) ||
                            !split_preempt_undisturbed(&self->preempt, cpu) ||
                            !collecting(mapping) || traces_next(mapping, cpu),
                        0)) {
@@ -265,16 +273,16 @@ __attribute__((always_inline)) static inline void end_section(struct split_self 
     end_special(self, position, now);
     return;
   }
-  const uint64_t elapsed = elapsed_of(open, now);
+  const uint64_t elapsed = elapsed_of(open, now), who = who_is(mapping, open->code);
   const struct split_sample sample = {
       .elapsed = elapsed,
       .cycles = elapsed,
       .nested = open->nested,
       .exact = true,
-      .after = after_of(mapping, open->previous, open->code),
+      .after = after_of(open->previous, who),
   };
   write_record(mapping, record, &sample);
-  note_last(mapping, cpu, open, now);
+  note_last(mapping, cpu, open, who, now);
   self->count = position;
   if (position > 0) self->open[self->order[position - 1]].nested += elapsed;
   close_open(self, slot, handle);
@@ -307,12 +315,13 @@ __attribute__((noinline)) static split_code_id start_unusual(split_code_id relat
 /* What most sections need, and no call: registers need not be saved for it. */
 __attribute__((always_inline)) static inline split_code_id start(struct split_mapping *mapping,
                                                                  split_code_id related,
-                                                                 const void *key, size_t length) {
+                                                                 const void *key, size_t length,
+                                                                 uint64_t hash) {
   struct split_self *self = split_self_here;
-  uint32_t code;
+  uint32_t code = SPLIT_CODE_NONE;
   if (__builtin_expect(!ready(mapping, self) || self->unopened != 0 ||
                            self->stacked == SPLIT_DEPTH ||
-                           !split_kind_at_home(mapping, key, length, &code),
+                           (key && !split_hash_at_home(mapping, hash, &code)),
                        0)) {
     return start_unusual(related, key, length);
   }
@@ -321,14 +330,17 @@ __attribute__((always_inline)) static inline split_code_id start(struct split_ma
 
 __attribute__((noinline)) static split_code_id start_text(split_code_id related, const char *key) {
   size_t length = strnlen(key, SPLIT_KEY_LENGTH);
-  return start(split_mapping_in_use(), related, key, length);
+  return start(split_mapping_in_use(), related, key, length, split_hash_text(key, length));
 }
 
 split_code_id split_start(split_code_id related, const void *key) {
   struct split_mapping *mapping = split_mapping_in_use();
   if (__builtin_expect(!mapping, 0)) return SPLIT_CODE_NONE;
-  if (key && mapping->key_type != SPLIT_KEY_NUMBER) return start_text(related, key);
-  return start(mapping, related, key, sizeof(uint64_t));
+  if (!key) return start(mapping, related, NULL, 0, 0);
+  if (mapping->key_type != SPLIT_KEY_NUMBER) return start_text(related, key);
+  uint64_t number;
+  memcpy(&number, key, sizeof number);
+  return start(mapping, related, key, sizeof number, split_hash_number(number));
 }
 
 /* Handles may lie over the latest that was started. */

@@ -158,16 +158,25 @@ struct split_kind {
 /* What the analyzer decided. A seqlock: odd while it is written. */
 struct split_decision {
   alignas(SPLIT_LINE) _Atomic uint32_t sequence;
-  _Atomic uint8_t class_;       /* enum split_class */
-  _Atomic uint8_t actuation;    /* enum split_actuation */
-  _Atomic uint8_t wants_probes; /* 0: none, else 2^(n-1) - 1 of 2^(n-1) sections are passed over */
-  _Atomic uint8_t
-      uses_cpu_clock; /* so long that it is often preempted: its cycles come from the thread's CPU clock */
+  union {
+    struct {
+      _Atomic uint8_t class_;    /* enum split_class */
+      _Atomic uint8_t actuation; /* enum split_actuation */
+      _Atomic uint8_t
+          wants_probes; /* 0: none, else 2^(n-1) - 1 of 2^(n-1) sections are passed over */
+      _Atomic uint8_t
+          uses_cpu_clock; /* so long that it is often preempted: its cycles come from the thread's CPU clock */
+    };
+    _Atomic uint32_t
+        wishes; /* the four of them, for whoever only asks whether there is anything special */
+  };
   _Atomic uint64_t expected_cycles;
   _Atomic uint32_t queue; /* of split_queue.h */
   uint32_t reserved;
   _Atomic uint64_t cpu_mask[SPLIT_CPUS_MAX / 64];
 };
+
+#define SPLIT_WISHES_SPECIAL UINT32_C(0xffffff00) /* all but the class */
 
 /* A thread with narrowed affinity. `tid` 0: free, taken by compare and swap; original_mask is written before `narrowed` is. Who
  * gives the affinity back turns `narrowed` to 0 first (compare and swap, from the number it read before it read the mask). */
