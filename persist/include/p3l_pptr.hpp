@@ -82,7 +82,7 @@ class pptr {
   pptr &operator=(std::nullptr_t) { return *this = static_cast<T *>(nullptr); }
   /* From slot to slot of one store a surrogate is copied as it is: what it leads to need not come. */
   pptr &operator=(const pptr &other) {
-    T *pointer = __atomic_load_n(&other.slot_, P3L_LOAD_ORDER);
+    T *pointer = P3L_SLOT_VALUE(&other.slot_);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0) && !other.in_store_of(&slot_))
       pointer = other.get();
     return *this = pointer;
@@ -93,7 +93,7 @@ class pptr {
   }
 
   T *get() const {
-    T *pointer = __atomic_load_n(&slot_, P3L_LOAD_ORDER);
+    T *pointer = P3L_SLOT_VALUE(&slot_);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0))
       pointer = static_cast<T *>(
           p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot_)), pointer));
@@ -132,7 +132,7 @@ static_assert(sizeof(pptr<int>) == 8 && std::is_standard_layout<pptr<int>>::valu
 /* For structures that C programs use, too, whose slots are plain pointers: P3L_LD and P3L_SET. */
 template <class T>
 T *load(T *const &slot) {
-  T *pointer = __atomic_load_n(&slot, P3L_LOAD_ORDER);
+  T *pointer = P3L_SLOT_VALUE(&slot);
   if (__builtin_expect(p3l_is_surrogate(pointer), 0))
     pointer = static_cast<T *>(
         p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot)), pointer));
