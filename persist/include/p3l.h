@@ -105,6 +105,9 @@ typedef struct p3l_options {
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that makes a checkpoint; 0: 16 MB */
+  bool discovery_order;      /* objects are copied in the order in which the program comes to them,
+                              * from small stores, too: pointers are faster to follow later, and slower
+                              * the first time (docs/persist.md) */
 } p3l_options;
 
 /* Opens a store, recovers it if need be, checks its types against those registered. One process may

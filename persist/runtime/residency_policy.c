@@ -10,6 +10,7 @@
  *     them (pool.c);
  *   - else objects are copied, until a third of a page has been asked for: then the frame is
  *     adopted for the rest (research/persist.md 4.1);
+ *   - with p3l_options.discovery_order, all are copied;
  *   - a store that does not fit into its memory limit is always copied: a frame in place keeps 4 KB
  *     for one object that is hot (4.4: 73 against 21 ms a traversal).
  */
@@ -26,7 +27,8 @@ static bool fits_limit(const p3l_store *store) {
 }
 
 bool p3l_adopts_all(const p3l_store *store) {
-  return p3l_pool_store_pages(store) <= P3L_SMALL_STORE_PAGES && fits_limit(store);
+  return !store->options.discovery_order && p3l_pool_store_pages(store) <= P3L_SMALL_STORE_PAGES &&
+         fits_limit(store);
 }
 
 /* Whether all objects of the page have the program's layout. */
@@ -62,6 +64,7 @@ static void fill_in_place(p3l_page_state *state) {
 }
 
 bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
+  if (store->options.discovery_order) return false;
   if (!fits_limit(store)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
   if ((!dense && !p3l_adopts_all(store)) || !is_current(store, state->frame)) return false;

@@ -94,6 +94,42 @@ static void beyond_memory_objects_lie_in_the_order_of_discovery(void **state) {
   fixture_drop(&f);
 }
 
+static void a_small_store_is_copied_if_that_is_asked_for(void **state) {
+  (void)state;
+  fixture f = parts(1000, 0);
+  f.options.discovery_order = true;
+  fixture_open(&f);
+  part *zero = p3l_root(f.store, "first");
+  part *four = P3L_LD(zero->to[3]);
+  part *two = P3L_LD(zero->to[1]);
+  part *nine = P3L_LD(four->to[0]);
+  assert_int_equal(four->id, 4);
+  assert_int_equal(two->id, 2);
+  assert_int_equal(nine->id, 9);
+  assert_ptr_equal(four, zero + 1);
+  assert_ptr_equal(two, zero + 2);
+  assert_ptr_equal(nine, zero + 3);
+  /* More of the page than would have it adopted. */
+  for (uint32_t i = 0; i < 60; i++) {
+    part *at = p3l_swizzle(NULL, (uint8_t *)p3l_surrogate(zero) + i * 64);
+    assert_int_equal(at->id, i);
+  }
+  assert_int_equal(f.store->statistics.objects_copied, 60);
+  assert_int_equal(f.store->statistics.pages_adopted, 0);
+  /* They are the store's objects, wherever they lie. */
+  begin(&f);
+  P3L_SET(nine->rest[0], 77);
+  commit(&f);
+  f.options.discovery_order = false;
+  fixture_reopen(&f);
+  zero = p3l_root(f.store, "first");
+  four = P3L_LD(zero->to[3]);
+  nine = P3L_LD(four->to[0]);
+  assert_int_equal(nine->rest[0], 77);
+  assert_int_equal(f.store->statistics.objects_copied, 0);
+  fixture_drop(&f);
+}
+
 /* A large store without a limit: its pages are copied from, until a third of one is known. */
 static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   (void)state;
@@ -357,6 +393,7 @@ static void a_corrupt_neighbour_does_not_harm(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_store_is_used_in_place),
+      cmocka_unit_test(a_small_store_is_copied_if_that_is_asked_for),
       cmocka_unit_test(beyond_memory_objects_lie_in_the_order_of_discovery),
       cmocka_unit_test(a_page_is_adopted_when_a_third_of_it_is_known),
       cmocka_unit_test(all_policies_give_the_same_graph),

@@ -43,6 +43,7 @@ enum {
   DROP,
   PREFETCH,
   LIMIT,
+  IN_ORDER,
   GRAPH,
   DIGEST
 };
@@ -62,6 +63,7 @@ static const struct argp_option run_options[] = {
     {"drop-cache", DROP, 0, 0, "begin with none of the store in the page cache", 0},
     {"prefetch", PREFETCH, 0, 0, "P3L: p3l_prefetch at the beginning of the first unit", 0},
     {"memory-limit", LIMIT, "BYTES", 0, "P3L: of resident objects", 0},
+    {"discovery-order", IN_ORDER, 0, 0, "P3L: p3l_options.discovery_order", 0},
     {"graph", GRAPH, "GRAPH", 0, "refuse a store of another graph", 0},
     {"digest", DIGEST, "HEX", 0, "likewise, by the graph's digest", 0},
     {0}};
@@ -106,6 +108,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case HOT_SET: asked->run.sizes.hot_set = parse_size(state, "--hot-set", argument); break;
     case DROP: asked->run.drop_cache = true; break;
     case PREFETCH: asked->run.how.prefetch = true; break;
+    case IN_ORDER: asked->run.how.discovery_order = true; break;
     case LIMIT: asked->run.how.memory_limit = oo1_number(state, "--memory-limit", argument); break;
     case GRAPH: asked->graph = argument; break;
     case DIGEST: asked->digest = argument; break;
@@ -171,6 +174,9 @@ static void check(const request *asked, const oo1_description *description, cons
     oo1_die("layout %s has no way back\n  remedy: load with --layout oo1", description->layout);
   if (asked->run.how.prefetch && !(*mode)->can_prefetch)
     oo1_die("mode %s cannot prefetch\n  remedy: leave --prefetch out", OO1_MODE_NAME);
+  if (asked->run.how.discovery_order && !(*mode)->can_prefetch)
+    oo1_die("mode %s puts objects nowhere else\n  remedy: leave --discovery-order out",
+            OO1_MODE_NAME);
   if (asked->run.how.memory_limit != 0 && !(*mode)->can_limit)
     oo1_die("mode %s has no memory limit of its own\n  remedy: a control group has", OO1_MODE_NAME);
 }

@@ -16,6 +16,7 @@ typedef struct oo1_how {
   bool writable;         /* insert() will be called */
   bool prefetch;         /* traverse() may be told to */
   uint64_t memory_limit; /* 0: none */
+  bool discovery_order;  /* P3L: objects lie in memory in the order of their discovery */
 } oo1_how;
 
 /* What the mode knows better than the kernel; since open(). */
@@ -38,7 +39,7 @@ typedef struct oo1_mode {
   const char *compiler;
   bool keeps;        /* what insert() did is there after close() and open() */
   bool durable;      /* what insert() did survives a power failure when it returns */
-  bool can_prefetch; /* and takes a memory limit: P3L */
+  bool can_prefetch; /* and takes a memory limit, and discovery_order: P3L */
   bool can_limit;
   /* Into an empty folder. */
   void (*load)(const oo1_graph *graph, const char *folder);

@@ -117,6 +117,7 @@ void oo1_report_run(oo1_report *report, const oo1_mode *mode, const oo1_descript
   add_cache(object, request, result);
   cJSON_AddBoolToObject(object, "prefetch", request->how.prefetch);
   add_whole(object, "memory_limit", request->how.memory_limit);
+  cJSON_AddBoolToObject(object, "discovery_order", request->how.discovery_order);
   cJSON_AddNumberToObject(object, "load_seconds", description->load_seconds);
   add_whole(object, "open_ns", result->open_ns);
   add_whole(object, "store_bytes", result->store_bytes);

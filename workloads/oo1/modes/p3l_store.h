@@ -66,23 +66,21 @@ static void set_root(OO1_PTR(oo1_root) root) {
   the_root = root;
 }
 
-static void open_store(const char *folder, bool create, bool writable, uint64_t memory_limit,
-                       uint64_t checkpoint_bytes) {
+static void open_store(const char *folder, const p3l_options *options) {
   p3l_error error;
-  p3l_options options;
-  memset(&options, 0, sizeof options);
-  options.create = create;
-  options.read_only = !writable;
-  options.memory_bytes = memory_limit;
-  options.checkpoint_bytes = checkpoint_bytes;
   char *path = oo1_format("%s/parts.p3l", folder);
-  check(p3l_open(path, &options, &the_store, &error), &error);
+  check(p3l_open(path, options, &the_store, &error), &error);
   free(path);
 }
 
 static void mode_open(const char *folder, const oo1_how *how, uint32_t parts, uint32_t room) {
   (void)parts, (void)room;
-  open_store(folder, false, how->writable, how->memory_limit, 0);
+  p3l_options options;
+  memset(&options, 0, sizeof options);
+  options.read_only = !how->writable;
+  options.memory_bytes = how->memory_limit;
+  options.discovery_order = how->discovery_order;
+  open_store(folder, &options);
   p3l_enter(the_store);
   the_root = (OO1_PTR(oo1_root))p3l_root(the_store, "oo1");
   if (the_root == NULL) oo1_die("the store in %s has no root oo1", folder);
@@ -125,9 +123,13 @@ static void mode_statistics(oo1_add add, void *state) {
 static void oo1_fill(const oo1_graph *graph);
 static void mode_load(const oo1_graph *graph, const char *folder) {
   p3l_error error;
+  p3l_options options;
+  memset(&options, 0, sizeof options);
+  options.create = true;
   /* No checkpoint on the way: pages that are changed again after one are logged whole again, and all
    * are when the parts are linked. */
-  open_store(folder, true, true, 0, (UINT64_C(64) << 20) + graph->header.parts * UINT64_C(1024));
+  options.checkpoint_bytes = (UINT64_C(64) << 20) + graph->header.parts * UINT64_C(1024);
+  open_store(folder, &options);
   oo1_fill(graph);
   check(p3l_close(the_store, &error), &error);
 }

@@ -200,6 +200,9 @@ def main():
                     if mode.startswith("p3l"):
                         limited = json.loads(call(*words, "--memory-limit", 4 << 20, "--prefetch").stdout)
                         check(where + "checksum with prefetch and a limit", limited["checksum"], checksum)
+                        ordered = json.loads(call(*words, "--discovery-order").stdout)
+                        check(where + "checksum in the order of discovery", ordered["checksum"], checksum)
+                        check(where + "pages in place then", ordered["statistics"]["pages_adopted"], 0)
                 if measure == "insert":
                     check(where + "durable", ran["durable"], not mode.startswith("plain"))
                     check(where + "appends beside", len(ran["raw_wall_ns"]), 10)
