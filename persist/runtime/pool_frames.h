@@ -28,6 +28,7 @@ struct p3l_pool {
   uint64_t loose;       /* frames pooled or empty */
   uint64_t capacity;    /* of them */
   uint64_t store_pages; /* as of the last read */
+  uint32_t regions;     /* of a small store: those that the kernel was asked to fetch */
   p3l_cluster cluster;
 };
 

@@ -150,6 +150,7 @@ static uint32_t read_run(p3l_store *store, uint64_t first, uint32_t count) {
 /* The lock is given back between requests, for others that came for an object. */
 void p3l_prefetch_whole(p3l_store *store) {
   uint64_t pages = p3l_pager_page_count(store->pager);
+  p3l_pager_soon(store->pager, (p3l_page_number){0}, pages);
   for (uint64_t at = 1; at < pages;) {
     pthread_mutex_lock(&store->slow);
     while (at < pages && is_read(store, at)) at++;

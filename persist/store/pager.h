@@ -105,6 +105,8 @@ p3l_code p3l_pager_read_many(p3l_pager *pager, const p3l_page_number *numbers, s
  * By one thread at a time.
  */
 const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number);
+/* Pages that are read soon: the kernel may fetch them meanwhile. */
+void p3l_pager_soon(p3l_pager *pager, p3l_page_number first, uint64_t count);
 
 /* ---- writing: one transaction at a time; begin waits for the other ---- */
 

@@ -3,6 +3,7 @@
  * invariants.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,15 @@ const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
   }
   const p3l_page *page = p3l_mapping_page(pager->mapping, number);
   return page == NULL || p3l_page_fault(page, number) != NULL ? NULL : page;
+}
+
+void p3l_pager_soon(p3l_pager *pager, p3l_page_number first, uint64_t count) {
+  int descriptor = p3l_file_descriptor(pager->file);
+  if (descriptor < 0) return;
+  /* In requests of 256 KB: who comes for the first page is not to wait for the last. */
+  for (uint64_t at = 0; at < count; at += 64)
+    posix_fadvise(descriptor, (off_t)place_of((p3l_page_number){first.n + at}).byte,
+                  64 * P3L_PAGE_SIZE, POSIX_FADV_WILLNEED);
 }
 
 uint64_t p3l_pager_page_count(p3l_pager *pager) {
