@@ -196,7 +196,9 @@ static const uint64 inverse_of_five[] = {1, UINT64CONST(0xCCCCCCCCCCCCCCCD),
  *
  * The load may begin before the value and end behind it, by less than eight bytes. A value in a
  * tuple lies within its page, with the tuple's header before it; what is behind the last page of
- * the pool, or around an allocated value, is mapped, too.
+ * the pool, or around an allocated value, is mapped, too. Memcheck is told otherwise of a page that
+ * nobody has pinned: a server compiled for it (USE_VALGRIND) loads what belongs to the value, no
+ * more, so that a value read after its page was given back is still found.
  */
 typedef struct DigitLanes {
   uint64 mask;
@@ -210,7 +212,7 @@ typedef struct DigitLanes {
 static DigitLanes digit_lanes[3][LANE_WEIGHTS * LANE_SIZES];
 static bool digit_lanes_made = false;
 
-/* A value's first four bytes, little end first: its size with the mark of a one-byte header, and the
+/* A value's first three bytes, little end first: its size with the mark of a one-byte header, and the
  * numeric's header. */
 /* The size is 3, 5 .. 11: twice it, and the mark; so bits 2 to 4 are 1 + digits. */
 #define FIRST_FIXED_BITS 0xE3
@@ -235,17 +237,33 @@ static void make_digit_lanes(void) {
   digit_lanes_made = true;
 }
 
+/* A value's first bytes; the fourth, which the smallest has not, is not asked for. */
+static inline uint32 first_bytes(const char *value) {
+  uint32 first = 0;
+#ifdef USE_VALGRIND
+  memcpy(&first, value, 3);
+#else
+  memcpy(&first, value, sizeof(first));
+#endif
+  return first;
+}
+
 /* The number that four lanes of digits make, most significant first. */
 static inline uint64 number_of_lanes(const char *digits, uint64 mask) {
   uint64 pairs;
-#ifdef __SSE2__
+#if defined(__SSE2__) && !defined(USE_VALGRIND)
   const __m128i weights = _mm_set1_epi32(1 << 16 | DIGIT_BASE);
   __m128i lanes = _mm_and_si128(_mm_loadl_epi64((const __m128i *)digits), _mm_cvtsi64_si128(mask));
   pairs = _mm_cvtsi128_si64(_mm_madd_epi16(lanes, weights));
 #else
-  uint64 lanes;
+  uint64 lanes = 0;
+#ifdef USE_VALGRIND
+  for (int shift = 0; shift < 64; shift += 8, digits++)
+    if (mask >> shift & 0xFF) lanes |= (uint64)(unsigned char)*digits << shift;
+#else
   memcpy(&lanes, digits, sizeof(lanes));
   lanes &= mask;
+#endif
   pairs = (lanes & UINT64CONST(0x0000FFFF0000FFFF)) * DIGIT_BASE +
           (lanes >> 16 & UINT64CONST(0x0000FFFF0000FFFF));
 #endif
@@ -284,7 +302,7 @@ static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column
       number[row] = 0;
       continue;
     }
-    memcpy(&first, value, sizeof(first));
+    first = first_bytes(value);
     wrong |= (first & fixed_mask) ^ fixed;
     /* Weight and size, times the size of an entry. */
     lanes = (const DigitLanes *)(table + ((first >> 1 & (LANE_WEIGHTS - 1) << 7) |
