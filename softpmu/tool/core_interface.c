@@ -121,6 +121,27 @@ uint64_t hm_wall_nanoseconds(void) {
   return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
+void hm_collapse(Addr start, SizeT length) {
+  enum { COLLAPSE = 25 }; /* MADV_COLLAPSE of newer headers */
+  SYSCALL(__NR_madvise, start, length, COLLAPSE, 0);
+}
+
+static ULong of_meminfo(const HChar *text, const HChar *name) {
+  const HChar *line = VG_(strstr)(text, name);
+  return line == NULL ? 0 : (ULong)VG_(strtoll10)(line + VG_(strlen)(name), NULL);
+}
+
+Bool hm_memory_is_plenty(UInt part) {
+  HChar text[512];
+  SysRes file = VG_(open)("/proc/meminfo", VKI_O_RDONLY, 0);
+  if (sr_isError(file)) return False;
+  Int length = VG_(read)((Int)sr_Res(file), text, sizeof text - 1);
+  VG_(close)((Int)sr_Res(file));
+  if (length <= 0) return False;
+  text[length] = 0;
+  return of_meminfo(text, "MemAvailable:") > of_meminfo(text, "MemTotal:") / part;
+}
+
 int hm_state_readable(uint64_t address, uint64_t length) {
   return VG_(am_is_valid_for_client)(address, length, VKI_PROT_READ);
 }

@@ -63,10 +63,10 @@ static void follow_the_switch(void) {
 
 static void stop_client_code(ThreadId tid, ULong blocks_done) {
   (void)tid;
-  (void)blocks_done;
   /* Stopping to translate a block is no reason to give the core away. */
   if (hm_slice_is_over()) hm_leave_core();
   follow_the_switch();
+  hm_collapse_code(blocks_done);
 }
 
 /* --- Fork, threads, system calls ---------------------------------------------- */
@@ -87,6 +87,7 @@ static void parent_after_fork(ThreadId tid) {
 static void child_after_fork(ThreadId tid) {
   uint32_t pid = (uint32_t)VG_(getpid)();
   hm_is_forked = True;
+  hm_code_pages_forked();
   hm_child_forked(pid);
   place_thread(tid, hm_sim.first_cpu);
   hm_set_thread(tid);

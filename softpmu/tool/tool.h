@@ -22,6 +22,8 @@ Addr hm_landmark(void);               /* an address in this tool that a thread's
 void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);
 void hm_refuse_io_uring(void);
+void hm_collapse(Addr start, SizeT length); /* into huge pages, if the kernel can */
+Bool hm_memory_is_plenty(UInt part);        /* one part in so many is available */
 
 /* instrument.c */
 IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout,
@@ -55,6 +57,10 @@ void hm_log_translation(Addr address);
 void hm_warm_up(ThreadId tid);
 extern Bool hm_warming_up;
 extern Bool hm_is_forked; /* this process came from fork, not from exec */
+
+/* code_pages.c: huge pages for translated code. */
+void hm_code_pages_forked(void);
+void hm_collapse_code(ULong blocks_done);
 
 extern Bool hm_measuring; /* as the code now being translated sees it */
 
