@@ -12,6 +12,7 @@
  *     run     adaptive_join_exec.c    look up, decide, switch
  *             adaptive_lookup.c       rows by index
  *             adaptive_table.c        the hash table
+ *     print   adaptive_join_explain.c
  */
 #ifndef CCOPT_ADAPTIVE_JOIN_H
 #define CCOPT_ADAPTIVE_JOIN_H
@@ -43,7 +44,13 @@ typedef enum AdaptivePrivate {
   ADAPTIVE_LENGTH
 } AdaptivePrivate;
 
+static inline List *adaptive_private_list(const CustomScan *plan, AdaptivePrivate item) {
+  return (List *)list_nth(plan->custom_private, item);
+}
+
 extern Node *adaptive_join_create_state(CustomScan *plan);
+/* What of its plan core does not print. To be called before core explains the children. */
+extern void adaptive_explain_plan(CustomScanState *node, List *ancestors, ExplainState *es);
 
 /* ---- look-ups by index ---- */
 

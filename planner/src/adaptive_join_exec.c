@@ -10,10 +10,7 @@
 
 #include "executor/nodeHash.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "portability/instr_time.h"
-#include "utils/ruleutils.h"
 
 #include "costs.h"
 #include "stats.h"
@@ -73,10 +70,6 @@ static const CustomExecMethods exec_methods;
 
 /* ---- beginning ---- */
 
-static List *private_list(const CustomScan *plan, AdaptivePrivate item) {
-  return (List *)list_nth(plan->custom_private, item);
-}
-
 static int private_integer(const CustomScan *plan, AdaptivePrivate item) {
   return intVal(list_nth(plan->custom_private, item));
 }
@@ -92,9 +85,9 @@ Node *adaptive_join_create_state(CustomScan *plan) {
 }
 
 static void begin_keys(AdaptiveJoinState *state, const CustomScan *plan) {
-  List *outer = private_list(plan, ADAPTIVE_OUTER_KEYS);
-  List *inner = private_list(plan, ADAPTIVE_INNER_KEYS);
-  List *types = private_list(plan, ADAPTIVE_KEY_TYPES);
+  List *outer = adaptive_private_list(plan, ADAPTIVE_OUTER_KEYS);
+  List *inner = adaptive_private_list(plan, ADAPTIVE_INNER_KEYS);
+  List *types = adaptive_private_list(plan, ADAPTIVE_KEY_TYPES);
 
   state->nkeys = list_length(outer);
   for (int i = 0; i < state->nkeys; i++) {
@@ -115,9 +108,9 @@ static void begin_adaptive_join(CustomScanState *node, EState *estate, int eflag
 
   /* Before the children are there: expressions must not lean on the kind of their slots, for inner
    * rows come from the inner plan or from the hash table. */
-  state->join_qual = ExecInitQual(private_list(plan, ADAPTIVE_JOIN_QUAL), ps);
-  state->other_qual = ExecInitQual(private_list(plan, ADAPTIVE_OTHER_QUAL), ps);
-  state->hash_qual = ExecInitQual(private_list(plan, ADAPTIVE_HASH_QUAL), ps);
+  state->join_qual = ExecInitQual(adaptive_private_list(plan, ADAPTIVE_JOIN_QUAL), ps);
+  state->other_qual = ExecInitQual(adaptive_private_list(plan, ADAPTIVE_OTHER_QUAL), ps);
+  state->hash_qual = ExecInitQual(adaptive_private_list(plan, ADAPTIVE_HASH_QUAL), ps);
   state->projection = ExecBuildProjectionInfo(plan->custom_scan_tlist, ps->ps_ExprContext,
                                               node->ss.ss_ScanTupleSlot, ps, NULL);
 
@@ -135,7 +128,7 @@ static void begin_adaptive_join(CustomScanState *node, EState *estate, int eflag
   state->join_type = private_integer(plan, ADAPTIVE_JOIN_TYPE);
   state->single_match = private_integer(plan, ADAPTIVE_UNIQUE) || state->join_type == JOIN_SEMI;
   state->keeps_outer = state->join_type == JOIN_LEFT || state->join_type == JOIN_ANTI;
-  state->params = private_list(plan, ADAPTIVE_PARAMS);
+  state->params = adaptive_private_list(plan, ADAPTIVE_PARAMS);
   state->lookup = adaptive_lookup_create(inner);
   state->force = private_integer(plan, ADAPTIVE_FORCE);
   state->expected_rows = Max(private_float(plan, ADAPTIVE_OUTER_ROWS), 1);
@@ -422,51 +415,10 @@ static void end_adaptive_join(CustomScanState *node) {
 
 /* ---- EXPLAIN ---- */
 
-static void explain_qual(List *qual, const char *label, CustomScanState *node, List *ancestors,
-                         ExplainState *es) {
-  List *context;
-  if (qual == NIL) return;
-  context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-  ExplainPropertyText(
-      label, deparse_expression((Node *)make_ands_explicit(qual), context, true, false), es);
-}
-
-/*
- * What the inner plan's parameters are. There core prints $0: it looks for the meaning of parameters
- * in nodes that are nested loops, and in no others.
- */
-static void explain_parameters(CustomScanState *node, List *ancestors, ExplainState *es) {
-  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
-  List *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-  List *shown = NIL;
-  ListCell *cell;
-
-  foreach (cell, private_list(plan, ADAPTIVE_PARAMS)) {
-    const NestLoopParam *param = lfirst(cell);
-    char *passed = deparse_expression((Node *)param->paramval, context, true, false);
-    shown = lappend(shown, psprintf("$%d = %s", param->paramno, passed));
-  }
-  if (shown != NIL) ExplainPropertyList("Parameters", shown, es);
-}
-
-static const char *join_type_name(JoinType type) {
-  switch (type) {
-    case JOIN_LEFT: return "Left";
-    case JOIN_SEMI: return "Semi";
-    case JOIN_ANTI: return "Anti";
-    default: return "Inner";
-  }
-}
-
 static void explain_adaptive_join(CustomScanState *node, List *ancestors, ExplainState *es) {
   AdaptiveJoinState *state = (AdaptiveJoinState *)node;
-  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
 
-  ExplainPropertyText("Join Type", join_type_name(state->join_type), es);
-  explain_parameters(node, ancestors, es);
-  explain_qual(private_list(plan, ADAPTIVE_SHOWN_QUAL), "Hash Filter", node, ancestors, es);
-  explain_qual(private_list(plan, ADAPTIVE_JOIN_QUAL), "Join Filter", node, ancestors, es);
-  explain_qual(private_list(plan, ADAPTIVE_OTHER_QUAL), "Filter", node, ancestors, es);
+  adaptive_explain_plan(node, ancestors, es);
   if (!es->analyze) return;
   if (state->table) {
     ExplainPropertyUInteger("Looked Up Before Hashing", "rows", state->built_after, es);
