@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/buffile.h"
+#include "utils/memdebug.h"
 #include "utils/memutils.h"
 
 /* A file has a buffer of 8 KB: more parts at a time would take more than they save. */
@@ -55,6 +56,8 @@ struct JoinSpill {
 
 static void write_row(BufFile **file, JoinRow *row) {
   if (*file == NULL) *file = BufFileCreateTemp(false);
+  /* To memcheck: what lies between a row's parts is nothing, and nobody will read it. */
+  VALGRIND_MAKE_MEM_DEFINED(row, join_row_size(row));
   BufFileWrite(*file, row, join_row_size(row));
 }
 

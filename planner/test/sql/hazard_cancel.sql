@@ -86,6 +86,13 @@ SELECT dblink_connect('other', 'host=' || split_part(current_setting('unix_socke
   current_database() || ' user=' || current_user || ' port=' || current_setting('port') ||
   ' options=''-c search_path=hazard_cancel -c ccopt.force=on -c ccopt.buffer=force''');
 SELECT dblink_send_query('other', 'SELECT a.t, count(*), sum(b.v) FROM h a JOIN h b ON a.t = b.t GROUP BY a.t');
+DO $$
+BEGIN
+  FOR i IN 1..10000 LOOP -- until it has begun, or there is nothing to cancel
+    EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE relation = 'h'::regclass AND pid <> pg_backend_pid());
+    PERFORM pg_sleep(0.01);
+  END LOOP;
+END $$;
 SELECT pg_sleep(0.1);
 SELECT dblink_cancel_query('other');
 SELECT * FROM dblink_get_result('other', false) AS t(t text, n bigint, s numeric);

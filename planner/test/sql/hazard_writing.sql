@@ -67,18 +67,26 @@ SELECT count(*) FROM h;
 SELECT dblink_connect('other', 'host=' || split_part(current_setting('unix_socket_directories'), ',', 1) || ' dbname=' ||
   current_database() || ' user=' || current_user || ' port=' || current_setting('port') ||
   ' options=''-c search_path=hazard_writing -c ccopt.force=on -c ccopt.buffer=force''');
+-- until it stands at a row that is locked, or is through, however slow the machine is
+CREATE PROCEDURE other_waits() LANGUAGE plpgsql AS $$
+BEGIN
+  FOR i IN 1..10000 LOOP
+    EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE NOT granted) OR dblink_is_busy('other') = 0;
+    PERFORM pg_sleep(0.01);
+  END LOOP;
+END $$;
 BEGIN;
 UPDATE h SET v = 1000000 WHERE id = 100;
 UPDATE h SET k = 77 WHERE id = 101;
 SELECT dblink_send_query('other', 'SELECT h.id, h.k FROM h JOIN u ON u.k = h.k WHERE h.v < 5000 AND h.id BETWEEN 98 AND 103 ORDER BY h.id FOR UPDATE OF h');
-SELECT pg_sleep(0.3);
+CALL other_waits();
 COMMIT;
 SELECT * FROM dblink_get_result('other') AS t(id int, k int);
 SELECT * FROM dblink_get_result('other') AS t(id int, k int);
 BEGIN;
 UPDATE h SET v = 1 WHERE id = 100;
 SELECT dblink_send_query('other', 'UPDATE h SET v = h.v + 5 FROM (SELECT k, count(*) AS n FROM h GROUP BY k) s WHERE s.k = h.k AND h.id = 100 AND h.v < 10 RETURNING h.id, h.v');
-SELECT pg_sleep(0.3);
+CALL other_waits();
 COMMIT;
 SELECT * FROM dblink_get_result('other') AS t(id int, v numeric);
 SELECT * FROM dblink_get_result('other') AS t(id int, v numeric);
