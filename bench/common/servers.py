@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from postgres import Connection
 from processes import Trouble, children, cpu_seconds, run
@@ -49,7 +49,8 @@ class Playground:
         # Not below the repository: that may lie in a home folder which the servers' account may not enter.
         self.folder = Path(tempfile.mkdtemp(prefix="hardmeter-bench-", dir="/var/tmp"))
         self.folder.chmod(0o755)
-        self._servers: List["Server"] = []
+        self._servers: list = []
+        self._made: Dict[Tuple[str, int], "Server"] = {}
 
     def __enter__(self) -> "Playground":
         return self
@@ -65,16 +66,15 @@ class Playground:
 
     def server(self, kind: str, scale: int = 1, settings: Optional[Dict[str, str]] = None) -> "Server":
         """The server of a kind, with pgbench's tables; made when first asked for, and then stopped."""
-        for server in self._servers:
-            if (server.kind, server.scale) == (kind, scale):
-                return server
-        server = Server(kind, self.folder, scale, {**SETTINGS, **(settings or {})})
-        self.adopt(server)
-        server.make()
-        return server
+        if (kind, scale) not in self._made:
+            server = Server(kind, self.folder, scale, {**SETTINGS, **(settings or {})})
+            self._made[kind, scale] = server
+            self.adopt(server)
+            server.make()
+        return self._made[kind, scale]
 
-    def adopt(self, server: "Server") -> None:
-        """Has a server that somebody else makes removed with the others when the run ends."""
+    def adopt(self, server) -> None:
+        """Has a server, also one that somebody else makes, removed with the others when the run ends."""
         self._servers.append(server)
 
 

@@ -41,22 +41,22 @@ SETTINGS = [
 ]
 
 
-def count(
-    programs: Path, data: Path, account: str, query: str, statements: Sequence[str] = (), settings: Sequence[str] = ()
+def collect(
+    programs: Path, data: Path, account: str, database: str, lines: Sequence[str], settings: Sequence[str], within: str = ""
 ) -> int:
-    """Instructions of `query` within ExecutorRun, after `statements`, on the data folder of a stopped server."""
+    """Instructions of a `postgres --single` that is given these statements, all of it or within a function."""
     with tempfile.TemporaryDirectory(prefix="hardmeter-callgrind-", dir="/var/tmp") as folder:
         output = Path(folder) / "callgrind.out"
-        command = ["valgrind", "--tool=callgrind", "--toggle-collect=standard_ExecutorRun"]
-        command += [f"--callgrind-out-file={output}", str(programs / "postgres"), "--single", "-D", str(data)]
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}"]
+        command += [f"--toggle-collect={within}"] if within else []
+        command += [str(programs / "postgres"), "--single", "-D", str(data)]
         for setting in (*SETTINGS, *settings):
             command += ["-c", setting]
-        command.append(tpch.DATABASE)
+        command.append(database)
         if os.geteuid() == 0:
             shutil.chown(folder, account)
             command = ["runuser", "-u", account, "--", *command]
         # A line is a statement in this mode.
-        lines = [*statements, query]
         done = subprocess.run(
             command, input="\n".join(lines) + "\n", capture_output=True, text=True, errors="replace", cwd="/"
         )
@@ -64,10 +64,18 @@ def count(
         if done.returncode != 0 or "ERROR:" in said or "FATAL:" in said:
             tail = "\n".join(said.splitlines()[-12:])
             raise Trouble(f"{shlex.join(command)}: exit status {done.returncode}\n{tail}")
-        summary = re.search(r"^summary: (\d+)", output.read_text(errors="replace"), re.MULTILINE)
+        summary = re.search(r"^(?:summary|totals): (\d+)", output.read_text(errors="replace"), re.MULTILINE)
         if not summary or int(summary[1]) == 0:
-            raise Trouble("callgrind collected nothing: does this server's postgres export standard_ExecutorRun?")
+            raise Trouble(f"callgrind collected nothing{f': does this server export {within}?' if within else ''}")
         return int(summary[1])
+
+
+def count(
+    programs: Path, data: Path, account: str, query: str, statements: Sequence[str] = (), settings: Sequence[str] = ()
+) -> int:
+    """Instructions of `query` within ExecutorRun, after `statements`, on the data folder of a stopped server."""
+    lines = [*statements, query]
+    return collect(programs, data, account, tpch.DATABASE, lines, settings, "standard_ExecutorRun")
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
