@@ -124,6 +124,16 @@ class Server:
         """One of the programs that belong to the server."""
         return str(Path(self._description["programs"]) / name)
 
+    @property
+    def account(self) -> str:
+        """Whose processes the server's are."""
+        return self._description["account"]
+
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        return Path(self._description["data"])
+
     def processes(self) -> List[int]:
         """The server's processes: its first, and the children of that."""
         return [self.postmaster, *children(self.postmaster)]

@@ -5,12 +5,13 @@
 
 import json
 import os
+import random
 import statistics
 from pathlib import Path
 from typing import Callable, Dict, List
 
 import oo1
-from figure import Figure
+from figure import Figure, interleaved
 from processes import Trouble, run
 from servers import REPOSITORY, Playground
 
@@ -52,11 +53,13 @@ class Programs:
 
 
 def _ratios(rounds: int, ours: Callable[[int], float], theirs: Callable[[int], float]) -> List[float]:
+    chance = random.Random(1)
     ratios = []
     for seed in range(rounds):
-        first, rival = ours(seed), theirs(seed)
-        rival += theirs(seed)
-        ratios.append((first + ours(seed)) / rival)
+        took = {ours: 0.0, theirs: 0.0}
+        for one in interleaved([ours, theirs], chance):
+            took[one] += one(seed)
+        ratios.append(took[ours] / took[theirs])
     return ratios
 
 

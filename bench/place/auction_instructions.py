@@ -25,6 +25,7 @@ from typing import Dict, List
 sys.dont_write_bytecode = True  # the repository is not ours to write into
 sys.path.append(str(Path(__file__).resolve().parents[1] / "common"))
 
+import callgrind  # noqa: E402
 from auction_overhead import requests  # noqa: E402
 from auction_site import Site, Visitor, need_modules  # noqa: E402
 from processes import Trouble  # noqa: E402
@@ -120,10 +121,10 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def _total(file: Path) -> int:
-    found = re.search(r"^(?:summary|totals): (\d+)", file.read_text(), re.M)
-    if not found or int(found[1]) == 0:
+    counted = callgrind.total(file)
+    if counted is None:
         raise Trouble(f"callgrind counted nothing in {file}\n  remedy: the server's symbols may be other ones: see COUNTED")
-    return int(found[1])
+    return counted
 
 
 def measure(playground: Playground, scenarios: List[str]) -> dict:

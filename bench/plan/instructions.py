@@ -11,7 +11,6 @@ gives the same number to some 0.1 %.
 import argparse
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from typing import Callable, List, Sequence
 sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[1] / "common"))
 
+import callgrind  # noqa: E402
 import tpch  # noqa: E402
 from figure import Bar, Figure  # noqa: E402
 from processes import Trouble, run  # noqa: E402
@@ -64,10 +64,10 @@ def collect(
         if done.returncode != 0 or "ERROR:" in said or "FATAL:" in said:
             tail = "\n".join(said.splitlines()[-12:])
             raise Trouble(f"{shlex.join(command)}: exit status {done.returncode}\n{tail}")
-        summary = re.search(r"^(?:summary|totals): (\d+)", output.read_text(errors="replace"), re.MULTILINE)
-        if not summary or int(summary[1]) == 0:
+        counted = callgrind.total(output)
+        if counted is None:
             raise Trouble(f"callgrind collected nothing{f': does this server export {within}?' if within else ''}")
-        return int(summary[1])
+        return counted
 
 
 def count(

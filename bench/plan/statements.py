@@ -3,7 +3,6 @@
 The throughput of the same statements (transactions.py) differs from leg to leg by more than the bar on a shared machine.
 """
 
-import json
 import random
 from pathlib import Path
 from typing import Callable, Dict, List, Sequence
@@ -12,7 +11,7 @@ import tpch
 from figure import Bar, Figure
 from instructions import collect
 from processes import run
-from servers import HARDMETER, Playground
+from servers import Playground
 
 BAR = 0.99
 # All of a run with the larger number less all of one with the smaller: without the start, and without first times.
@@ -47,9 +46,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     del quick
     extension = tpch.Extension(playground)
     server = playground.server("native", settings=extension.server_settings())
-    with server.running():
-        pass  # made, and its folders are known
-    found = json.loads(run([HARDMETER, "server", "status", "--dir", server.folder, "--format", "json"]))
+    where = (Path(server.program("postgres")).parent, server.data, server.account, DATABASE)
     settings = [*LITTLE_LOG, *(f"{name}={value}" for name, value in extension.server_settings().items())]
     ways = {"stock": [], "loaded": extension.statements()}
     figures = []
@@ -64,7 +61,6 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
                 # Rows that died in the run before, or lie in another order, would be this one's work.
                 with server.running():
                     run([server.program("pgbench"), "--initialize", "--quiet"], env=server.environment())
-                where = (Path(found["programs"]), Path(found["data"]), found["account"], DATABASE)
                 counted.append(collect(*where, [*statements, *lines], settings))
             each[way] = (counted[1] - counted[0]) / (MANY - FEW)
         what = f"instructions of a transaction of pgbench {name} in postgres --single, by callgrind"

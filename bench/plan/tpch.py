@@ -150,14 +150,6 @@ class TpchServer(Server):
         command = [HARDMETER, "--quiet", "tpch", "run", "--server", self.folder, "--format", "json", *words]
         return json.loads(run(["sh", "-c", f'{shlex.join(map(str, command))} || [ $? = 1 ]']))
 
-    @property
-    def account(self) -> str:
-        return self._description["account"]
-
-    @property
-    def data(self) -> Path:
-        return Path(self._description["data"])
-
 
 _made: Dict[str, TpchServer] = {}
 

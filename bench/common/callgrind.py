@@ -1,0 +1,11 @@
+"""What callgrind counted."""
+
+import re
+from pathlib import Path
+from typing import Optional
+
+
+def total(file: Path) -> Optional[int]:
+    """The instructions of a file that callgrind wrote; None: it collected nothing."""
+    found = re.search(r"^(?:summary|totals): (\d+)", file.read_text(errors="replace"), re.MULTILINE)
+    return int(found[1]) if found and int(found[1]) else None
