@@ -35,8 +35,7 @@ static uint32_t words_of(const struct split_mapping *mapping) {
 bool split_fresh(struct split_mapping *mapping, uint64_t now_ns) {
   const memory_order relaxed = memory_order_relaxed;
   const struct split_header *header = mapping->header;
-  if (!atomic_load_explicit(&header->collect, relaxed) ||
-      !atomic_load_explicit(&header->place, relaxed) ||
+  if (!split_collects(mapping) || !atomic_load_explicit(&header->place, relaxed) ||
       !atomic_load_explicit(&header->placement_on, relaxed)) {
     return false;
   }
@@ -52,7 +51,7 @@ static bool fresh_here(struct split_self *self) {
   const struct split_header *header = self->mapping->header;
   uint64_t now = split_cycles();
   if (now < self->fresh_until)
-    return atomic_load_explicit(&header->collect, memory_order_relaxed) &&
+    return split_collects(self->mapping) &&
            atomic_load_explicit(&header->place, memory_order_relaxed) &&
            atomic_load_explicit(&header->placement_on, memory_order_relaxed);
   if (!split_fresh(self->mapping, 0)) return false;

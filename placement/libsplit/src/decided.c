@@ -9,7 +9,7 @@ split_code_id split_kind_of(const void *key, size_t length) {
 
 bool split_collecting(void) {
   struct split_mapping *mapping = split_mapping_in_use();
-  return mapping && atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
+  return mapping && split_collects(mapping);
 }
 
 bool split_placing(uint64_t now_ns) {

@@ -57,6 +57,11 @@ struct split_last *split_machine_open(const struct split_folder *folder, uint32_
 /* This boot, as the kernel names it. */
 void split_boot_id(char id[40]);
 
+/* Sections are measured: neither the application nor `hardmeter split off` has switched that off. */
+static inline bool split_collects(const struct split_mapping *mapping) {
+  return atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
+}
+
 static inline struct split_record *split_record_of(const struct split_mapping *mapping,
                                                    uint32_t cpu, uint32_t code) {
   return &mapping->records[(uint64_t)cpu * mapping->kind_count + code];

@@ -18,10 +18,6 @@ _Static_assert(sizeof(struct split_handle) <= sizeof(split_section), "a handle h
 /* Has the compiler keep an address in a register rather than make it anew of its index at each use. */
 #define SPLIT_KEEP(address) __asm__("" : "+r"(address))
 
-static bool collecting(const struct split_mapping *mapping) {
-  return atomic_load_explicit(&mapping->header->collect, memory_order_relaxed) != 0;
-}
-
 /* split_last.who, without a class. */
 static inline uint64_t who_is(const struct split_mapping *mapping, uint32_t code) {
   return (uint64_t)mapping->app_id << 32 | code;
@@ -234,7 +230,7 @@ __attribute__((noinline)) static void end_special(struct split_self *self, uint3
   const uint64_t who = who_is(mapping, open->code);
   sample.after = sample.migrated ? SPLIT_AFTERS : after_of(open->previous, who);
   if (position > 0) self->open[self->order[position - 1]].nested += sample.elapsed;
-  if (cpu < mapping->cpu_count && collecting(mapping)) {
+  if (cpu < mapping->cpu_count && split_collects(mapping)) {
     struct split_record *record = lock_record(self, cpu, open->code);
     if (record)
       write_record(mapping, record, &sample);
@@ -264,7 +260,7 @@ __attribute__((always_inline)) static inline void end_section(struct split_self 
                            (open->flags & (SPLIT_OPEN_SPECIAL | SPLIT_OPEN_PLACED)) != 0 ||
                            !split_preempt_same(&self->preempt.seen, &open->seen) ||
                            !split_preempt_undisturbed(&self->preempt, cpu) ||
-                           !collecting(mapping) || traces_next(mapping, cpu),
+                           !split_collects(mapping) || traces_next(mapping, cpu),
                        0)) {
     end_special(self, position, now);
     return;
@@ -290,7 +286,7 @@ __attribute__((always_inline)) static inline void end_section(struct split_self 
 
 /* Is everything ready for a section, as it is for all but the first of a thread? */
 static inline bool ready(const struct split_mapping *mapping, const struct split_self *self) {
-  return mapping && self && self->mapping == mapping && collecting(mapping) && has_room(self);
+  return mapping && self && self->mapping == mapping && split_collects(mapping) && has_room(self);
 }
 
 __attribute__((noinline)) static split_code_id start_unusual(split_code_id related, const void *key,
@@ -303,7 +299,7 @@ __attribute__((noinline)) static split_code_id start_unusual(split_code_id relat
     self->unopened++;
     return SPLIT_CODE_NONE;
   }
-  if (!collecting(mapping)) {
+  if (!split_collects(mapping)) {
     if (self->stacked) self->unopened++; /* else split_end finds nothing open anyway */
     return SPLIT_CODE_NONE;
   }
@@ -383,37 +379,41 @@ __attribute__((noinline)) static split_code_id begin_unusual(struct split_handle
                                                              split_code_id related, const void *key,
                                                              size_t length) {
   struct split_mapping *mapping = split_mapping_in_use();
-  if (!mapping || !collecting(mapping)) return SPLIT_CODE_NONE;
+  if (!mapping || !split_collects(mapping)) return SPLIT_CODE_NONE;
   struct split_self *self = split_self_ready(mapping);
   if (!self) return SPLIT_CODE_NONE;
   make_room(self);
   return begin_handle(handle, self, split_kind_of_key(mapping, key, length), related);
 }
 
-split_code_id split_begin(split_section *section, split_code_id related, const void *key,
-                          size_t length) {
+/* `hash`: the key's, or NULL if that is to be found out. Which of them, each caller says as a constant. */
+__attribute__((always_inline)) static inline split_code_id begin_of_key(split_section *section,
+                                                                        split_code_id related,
+                                                                        const uint64_t *hash,
+                                                                        const void *key,
+                                                                        size_t length) {
   struct split_handle *handle = (struct split_handle *)section->private_;
   handle->magic = 0;
   struct split_mapping *mapping = split_mapping_in_use();
   struct split_self *self = split_self_here;
   uint32_t code;
-  if (__builtin_expect(!ready(mapping, self) || !split_kind_at_home(mapping, key, length, &code),
-                       0)) {
+  if (__builtin_expect(
+          !ready(mapping, self) || !(hash ? split_hash_at_home(mapping, *hash, &code)
+                                          : split_kind_at_home(mapping, key, length, &code)),
+          0)) {
     return begin_unusual(handle, related, key, length);
   }
   return begin_handle(handle, self, code, related);
 }
 
+split_code_id split_begin(split_section *section, split_code_id related, const void *key,
+                          size_t length) {
+  return begin_of_key(section, related, NULL, key, length);
+}
+
 split_code_id split_begin_hashed(split_section *section, uint64_t hash, const void *key,
                                  size_t length) {
-  struct split_handle *handle = (struct split_handle *)section->private_;
-  handle->magic = 0;
-  struct split_mapping *mapping = split_mapping_in_use();
-  struct split_self *self = split_self_here;
-  uint32_t code;
-  if (__builtin_expect(!ready(mapping, self) || !split_hash_at_home(mapping, hash, &code), 0))
-    return begin_unusual(handle, 0, key, length);
-  return begin_handle(handle, self, code, 0);
+  return begin_of_key(section, 0, &hash, key, length);
 }
 
 /* The handle's open section, if it is this thread's and still open: its position; else -1. */
