@@ -254,7 +254,7 @@ fn locks_and_areas_have_the_servers_own_names() {
         let right = match class.as_str() {
             // What lies inside an area is told more exactly.
             "shared memory area" if name == "XLOG Ctl" => false,
-            "WAL buffer" => name == "XLOG Ctl",
+            "WAL" => name == "XLOG Ctl",
             "buffer condition variable" => name == "Buffer IO Condition Variables",
             "process header" => name == "Proc Header",
             "process array" => name == "PGPROC structures",

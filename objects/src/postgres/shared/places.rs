@@ -266,8 +266,8 @@ fn log_pages(server: &Server, area: &Area) -> Option<Pages> {
     let length = count.checked_mul(size).filter(|length| (1..area.size.0).contains(length))?;
     let start = (area.start.0 + area.size.0 - length - 1) / size * size;
     Some(Pages {
-        class: "WAL buffer",
-        name: "WAL".into(),
+        class: "WAL",
+        name: "buffers".into(),
         range: VirtualAddress(start)..VirtualAddress(start + length),
         size,
         numbers: None,
