@@ -7,6 +7,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -18,7 +19,15 @@ pub fn hardmeter() -> Command {
 }
 
 pub fn run(command: &mut Command) -> Output {
-    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    loop {
+        match command.output() {
+            // Another test forked while a copy of a program was being written, and holds it open until its exec.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            output => return output.unwrap_or_else(|error| panic!("{command:?}: {error}")),
+        }
+    }
 }
 
 pub fn succeeded(output: Output) -> Output {
