@@ -1,7 +1,8 @@
 //! `hardmeter annotate`: show one routine instruction by instruction.
 
+use super::output::Output;
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style, Progress};
+use crate::terminal::{style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
 use hardmeter_attribution::SourceOptions;
 use hardmeter_report::{Listing, ListingOptions, RoutineWanted};
@@ -32,21 +33,14 @@ pub struct Arguments {
     /// A folder that holds the program's source (may be given more than once).
     #[arg(long = "source-root", value_name = "DIR", help_heading = "Names")]
     source_roots: Vec<PathBuf>,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
     Att,
     Intel,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    Json,
 }
 
 /// Runs the command.
@@ -68,9 +62,6 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     drop(progress);
     let passing = listing.annotation.events.iter().map(|event| event.share.total).sum();
     require_samples(&listing.heading, passing)?;
-    match arguments.format {
-        Format::Text => print(&listing.render(style(globals), globals.quiet))?,
-        Format::Json => print(&format!("{:#}\n", listing.json()))?,
-    }
+    arguments.output.print(|| listing.render(style(globals), globals.quiet), || listing.json())?;
     Ok(outcome(&listing.unread, globals))
 }

@@ -1,6 +1,7 @@
 //! `hardmeter auction`: an auction site on Apache, PHP and MariaDB, visited; placement's workload.
 
-use super::workload::{remark, writable, Bar, Output};
+use super::output::Output;
+use super::workload::{remark, writable, Bar};
 use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_auction::{
     allow_connections, report, run as visit, Arrivals, AuctionError, Mix, Order, Population, RunResult,

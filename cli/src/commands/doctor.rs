@@ -1,9 +1,10 @@
 //! `hardmeter doctor`: tell which event sources this machine has, and what mends the others.
 
-use super::events::Format;
+use super::output::Output;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_capture::doctor::{self, Diagnosis, State};
+use serde_json::json;
 use std::fmt::Write;
 
 /// Tell which event sources this machine has, and what mends the others.
@@ -12,23 +13,16 @@ use std::fmt::Write;
     after_help = "Exit status: 0 when a source of memory events works, else 1.\n\nExample:\n  hardmeter doctor"
 )]
 pub struct Arguments {
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let diagnosis = doctor::examine();
-    let text = match arguments.format {
-        Format::Json => {
-            let value = serde_json::to_value(&diagnosis)
-                .map_err(|error| CommandError::new(format!("cannot print as JSON: {error}"), ""))?;
-            format!("{value:#}\n")
-        }
-        Format::Text => prescription(&diagnosis, terminal::style(globals).color),
-    };
-    terminal::print(&text)?;
+    arguments
+        .output
+        .print(|| prescription(&diagnosis, terminal::style(globals).color), || json!(diagnosis))?;
     // The timer alone shows no misses: that is not what hardmeter is for.
     match diagnosis.best_source() {
         Some(verdict) if verdict.source != "timer" => Ok(Outcome::Complete),

@@ -1,5 +1,6 @@
 //! `hardmeter events`: list the events, by the question they answer.
 
+use super::output::Output;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_capture::events::catalogue::{self, CatalogueEntry};
@@ -17,32 +18,18 @@ use std::fmt::Write;
                   watched addresses (mem:0x601040/8:w).\n\nExample:\n  hardmeter events"
 )]
 pub struct Arguments {
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-/// How a list is printed.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let processor = Processor::this_machine();
     let entries = catalogue::this_machine();
-    let text = match arguments.format {
-        Format::Json => {
-            let value = json!({ "processor": processor, "events": entries });
-            format!("{value:#}\n")
-        }
-        Format::Text => table(&processor, &entries, globals),
-    };
-    terminal::print(&text)?;
+    arguments.output.print(
+        || table(&processor, &entries, globals),
+        || json!({ "processor": processor, "events": entries }),
+    )?;
     Ok(Outcome::Complete)
 }
 

@@ -6,7 +6,8 @@ mod run;
 mod show;
 mod table;
 
-use super::workload::{remark, writable, Bar, Output};
+use super::output::Output;
+use super::workload::{remark, writable, Bar};
 use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_oo1::Oo1Error;
 use hardmeter_servers::cache_folder;

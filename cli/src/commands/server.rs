@@ -1,7 +1,7 @@
 //! `hardmeter server`: start, load and stop throwaway database servers.
 
+use super::output::Output;
 use super::{CommandError, Globals, Outcome};
-use crate::terminal;
 use hardmeter_servers::{
     build, default_server_folder, servers_folder, Cluster, Engine, Programs, ProgramsWanted, ServerError,
     ServerFolder, Setting, StartOptions, Status, StopOutcome,
@@ -56,19 +56,6 @@ enum Action {
 enum EngineName {
     Postgres,
     Mariadb,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    Json,
-}
-
-#[derive(clap::Args, Debug)]
-struct Output {
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
 }
 
 #[derive(clap::Args, Debug)]
@@ -182,8 +169,7 @@ fn run_stop(which: &Which, spinner: &Spinner) -> Result<Outcome, CommandError> {
         StopOutcome::Killed => ("killed", "killed, since it did not stop; the next start recovers"),
         StopOutcome::NotRunning => ("not-running", "was not running"),
     };
-    print(
-        &which.output,
+    which.output.print(
         || format!("{} in {} {sentence}\n", title(&cluster), shown(&folder)),
         || json!({ "folder": folder.path(), "outcome": word }),
     )?;
@@ -215,7 +201,7 @@ fn run_remove(which: &Which, spinner: &Spinner) -> Result<Outcome, CommandError>
     }
     Cluster::remove(&folder)?;
     spinner.done();
-    print(&which.output, || format!("{} is gone\n", shown(&folder)), || json!({ "removed": folder.path() }))?;
+    which.output.print(|| format!("{} is gone\n", shown(&folder)), || json!({ "removed": folder.path() }))?;
     Ok(Outcome::Complete)
 }
 
@@ -234,8 +220,7 @@ fn run_build(wanted: &Build, spinner: &Spinner) -> Result<Outcome, CommandError>
         wanted.version,
         if wanted.debug { " --debug" } else { "" }
     );
-    print(
-        &wanted.output,
+    wanted.output.print(
         || {
             format!(
                 "{} {} is in {}\n  start it: {start}\n",
@@ -279,7 +264,7 @@ fn run_list(output: &Output) -> Result<Outcome, CommandError> {
         }
         text
     };
-    print(output, text, || {
+    output.print(text, || {
         let programs = programs.iter().map(|found| {
             json!({ "engine": found.engine.name(), "version": found.version, "folder": found.folder })
         });
@@ -338,7 +323,7 @@ fn state_in_words(cluster: &Cluster) -> String {
 
 /// Prints a server: what it is, how to reach it, how to go on.
 fn show(cluster: &Cluster, output: &Output) -> Result<Outcome, CommandError> {
-    print(output, || describe_in_words(cluster), || describe(cluster))?;
+    output.print(|| describe_in_words(cluster), || describe(cluster))?;
     Ok(Outcome::Complete)
 }
 
@@ -410,17 +395,6 @@ fn describe(cluster: &Cluster) -> Value {
         "settings": settings.collect::<serde_json::Map<_, _>>(),
         "loaded": state.loaded.iter().map(|loaded| json!({ "workload": loaded.workload, "scale": loaded.scale })).collect::<Vec<_>>(),
     })
-}
-
-fn print(
-    output: &Output,
-    text: impl FnOnce() -> String,
-    value: impl FnOnce() -> Value,
-) -> Result<(), CommandError> {
-    match output.format {
-        Format::Text => terminal::print(&text()),
-        Format::Json => terminal::print(&format!("{:#}\n", value())),
-    }
 }
 
 /// Shows what is being done, once it has taken two seconds, on a terminal.

@@ -1,9 +1,8 @@
 //! `hardmeter stat`: count events without sampling.
 
-use super::events::Format;
+use super::output::Output;
 use super::record::{announce, command_complaint, command_error, signal_name, source_name, Measured};
 use super::{CommandError, Globals, Outcome};
-use crate::terminal;
 use hardmeter_capture::session::{self, Ending, RestartableServer, StatReport};
 use serde_json::json;
 use std::fmt::Write;
@@ -17,9 +16,8 @@ use std::fmt::Write;
 pub struct Arguments {
     #[command(flatten)]
     measured: Measured,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs the command.
@@ -29,20 +27,16 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let restartable = server.as_mut().map(|server| server as &mut dyn RestartableServer);
     let report = session::stat(&request, restartable, &mut |chosen| announce(chosen, globals))
         .map_err(|error| command_error(&error))?;
-    let text = match arguments.format {
-        Format::Text => table(&report, globals.quiet),
-        Format::Json => {
-            let value = json!({
-                "source": report.source,
-                "seconds": report.duration.as_secs_f64(),
-                "command_status": report.status.and_then(|status| status.code()),
-                "events": report.events,
-                "notes": report.notes,
-            });
-            format!("{value:#}\n")
-        }
+    let value = || {
+        json!({
+            "source": report.source,
+            "seconds": report.duration.as_secs_f64(),
+            "command_status": report.status.and_then(|status| status.code()),
+            "events": report.events,
+            "notes": report.notes,
+        })
     };
-    terminal::print(&text)?;
+    arguments.output.print(|| table(&report, globals.quiet), value)?;
     let mut outcome = Outcome::Complete;
     if let Some(complaint) = report.status.and_then(command_complaint) {
         eprintln!("hardmeter: the command {complaint}");

@@ -5,8 +5,9 @@ mod load;
 mod run;
 mod show;
 
+use super::output::Output;
 use super::place::Workload;
-use super::workload::{cancelled_by_signals, remark, writable, Bar, Output};
+use super::workload::{cancelled_by_signals, remark, writable, Bar};
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::TpchError;

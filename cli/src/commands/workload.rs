@@ -1,45 +1,10 @@
-//! What the commands of workloads (`tpch`, `oo1`) share: how they print, how far they are, where results may go.
+//! What the commands of workloads (`tpch`, `oo1`) share: how far they are, where results may go.
 
 use super::{interruption, CommandError, Globals};
-use crate::terminal;
 use hardmeter_session::{Progress, SessionError, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
-
-/// How to print.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
-    Json,
-}
-
-#[derive(clap::Args, Debug)]
-pub(super) struct Output {
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-impl Output {
-    /// Whether people are to read it.
-    pub(super) fn is_text(&self) -> bool {
-        self.format == Format::Text
-    }
-
-    /// Prints a result.
-    pub(super) fn print(
-        &self,
-        text: impl FnOnce() -> String,
-        value: impl FnOnce() -> Value,
-    ) -> Result<(), CommandError> {
-        match self.format {
-            Format::Text => terminal::print(&text()),
-            Format::Json => terminal::print(&format!("{:#}\n", value())),
-        }
-    }
-}
 
 /// A line on standard error that tells how far the work is; on a terminal only, and gone afterwards.
 pub(super) struct Bar(pub(super) ProgressBar);

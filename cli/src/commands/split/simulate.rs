@@ -1,6 +1,7 @@
 //! `hardmeter split simulate`.
 
-use crate::commands::workload::{remark, Output};
+use crate::commands::output::Output;
+use crate::commands::workload::remark;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_split::model::{Machine, Plan};
 use hardmeter_split::policy::{self, Policy};

@@ -1,7 +1,7 @@
 //! `hardmeter split status`.
 
 use super::Folder;
-use crate::commands::workload::Output;
+use crate::commands::output::Output;
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_split::machine;

@@ -1,7 +1,7 @@
 //! `hardmeter split top`.
 
 use super::{interruption, Folder};
-use crate::commands::workload::Output;
+use crate::commands::output::Output;
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_split::segment::monotonic_ns;

@@ -4,8 +4,9 @@ mod victim;
 mod words;
 
 use super::TPCC;
+use crate::commands::output::Output;
 use crate::commands::place::Place;
-use crate::commands::workload::{cancelled_by_signals, Bar, Output};
+use crate::commands::workload::{cancelled_by_signals, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::{Session, Stop, Target};
 use hardmeter_tpcc::acid::durability::{self, Durability, Order};

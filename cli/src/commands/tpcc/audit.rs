@@ -1,8 +1,9 @@
 //! `hardmeter tpcc audit`.
 
 use super::TPCC;
+use crate::commands::output::Output;
 use crate::commands::place_engines::{Data, EnginePlace};
-use crate::commands::workload::{cancelled_by_signals, Bar, Output};
+use crate::commands::workload::{cancelled_by_signals, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::audit::{audit, Audit as Audited, Condition, Finding, Tool, Verdict};
 use hardmeter_tpcc::mariadb;

@@ -1,6 +1,6 @@
 //! `hardmeter tpcc compare`.
 
-use crate::commands::workload::Output;
+use crate::commands::output::Output;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::measure::files::load;
 use hardmeter_tpcc::report::compare::{compare, render};

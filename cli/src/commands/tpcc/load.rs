@@ -1,9 +1,10 @@
 //! `hardmeter tpcc load`.
 
 use super::{load_mariadb, TPCC};
+use crate::commands::output::Output;
 use crate::commands::place::memory_mb;
 use crate::commands::place_engines::{mariadb_settings, Data, EnginePlace, Making};
-use crate::commands::workload::{cancelled_by_signals, Bar, Output};
+use crate::commands::workload::{cancelled_by_signals, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_servers::Engine;
 use hardmeter_session::{ensure_database, usual_jobs, Target};

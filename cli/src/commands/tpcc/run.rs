@@ -6,8 +6,9 @@ mod prepare;
 pub(super) mod system;
 mod times;
 
+use crate::commands::output::Output;
 use crate::commands::place_engines::EnginePlace;
-use crate::commands::workload::{cancelled_by_signals, remark, Bar, Output};
+use crate::commands::workload::{cancelled_by_signals, remark, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use files::{may_be_written, Files};
 use hardmeter_session::Stop;

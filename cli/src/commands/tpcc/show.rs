@@ -1,6 +1,7 @@
 //! `hardmeter tpcc show`.
 
-use crate::commands::workload::{writable, Output};
+use crate::commands::output::Output;
+use crate::commands::workload::writable;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::measure::files::{load, write_whole};
 use hardmeter_tpcc::report::html::{page, Extras};

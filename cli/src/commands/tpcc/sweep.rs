@@ -2,8 +2,9 @@
 
 use super::run::order::{Population, StyleName};
 use super::run::system::System;
+use crate::commands::output::Output;
 use crate::commands::place_engines::EnginePlace;
-use crate::commands::workload::{cancelled_by_signals, remark, writable, Bar, Output};
+use crate::commands::workload::{cancelled_by_signals, remark, writable, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::Stop;
 use hardmeter_tpcc::measure::files::write_whole;
