@@ -1,6 +1,7 @@
 """What every `bench/PART/run` does: arguments, the table, the verdict, the exit status.
 
-A part of the bench is a function of a playground, `quick` (few repetitions), and `say` (progress), that returns figures.
+A part of the bench is a function of a playground, `quick` (few repetitions), and `say` (progress), that returns figures; or yields
+them, so that what was measured is printed at once, and stays when what follows fails.
 """
 
 import argparse
@@ -9,14 +10,14 @@ import platform
 import signal
 import sys
 import time
-from typing import Callable, Dict, List
+from typing import Callable, Dict, Iterable, List
 
 import figure
 from figure import Figure
 from processes import Trouble
 from servers import HARDMETER, Playground
 
-Part = Callable[[Playground, bool, Callable[[str], None]], List[Figure]]
+Part = Callable[[Playground, bool, Callable[[str], None]], Iterable[Figure]]
 
 
 def run(name: str, documentation: str, parts: Dict[str, Part]) -> int:
@@ -48,15 +49,13 @@ def _measure(name: str, documentation: str, parts: Dict[str, Part]) -> int:
     with Playground() as playground:
         for part in arguments.only or parts:
             try:
-                measured = parts[part](playground, arguments.quick, say)
+                for one in parts[part](playground, arguments.quick, say):
+                    figures.append(one)
+                    if arguments.format == "text":
+                        print(one.as_line(), flush=True)
             except (Trouble, OSError) as error:
                 broken.append(part)
                 print(f"bench: {part} could not be measured: {error}", file=sys.stderr)
-                continue
-            figures += measured
-            if arguments.format == "text":
-                for one in measured:
-                    print(one.as_line(), flush=True)
     short = [one for one in figures if one.verdict == "short"]
     if arguments.format == "json":
         print(figure.as_json(name, figures, machine(), arguments.quick, broken))

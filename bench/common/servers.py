@@ -184,7 +184,7 @@ class Server:
                 try:
                     recorder.wait(timeout=90)
                 except subprocess.TimeoutExpired:
-                    recorder.send_signal(signal.SIGINT)
+                    recorder.terminate()
                     recorder.wait(timeout=90)
                 recorder.stdout.close()
         if recorder.returncode != 0:

@@ -8,7 +8,7 @@ times, which are told beside.
 import random
 import statistics
 from pathlib import Path
-from typing import Callable, Dict, List
+from typing import Callable, Dict, Iterator, List
 
 import auction_overhead
 from auction_prediction import EXECUTIONS, Foretold, foretold, table
@@ -26,12 +26,14 @@ FORETOLD = {"web": 11.2, "mariadb": 5.7}
 PAPER = {"accesses": "1.050 observing, 0.953 placing", "volume": "1.025 observing, 0.740 placing"}
 
 
-def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
+def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Overhead of collecting, prediction error, the scenarios by policy."""
     bench = Auction(playground, say, 0.1 if quick else 1.0)
-    figures = [figure for scenario in SCENARIOS for figure in bench.overhead(scenario, quick)]
-    figures += bench.prediction(quick)
-    return figures + [figure for scenario in SCENARIOS for figure in bench.by_policy(scenario, 2 if quick else 6)]
+    for scenario in SCENARIOS:
+        yield from bench.overhead(scenario, quick)
+    yield from bench.prediction(quick)
+    for scenario in SCENARIOS:
+        yield from bench.by_policy(scenario, 2 if quick else 6)
 
 
 class Auction:

@@ -63,7 +63,7 @@ class Site:
             self._require(process)
         finally:
             with undisturbed():
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # not SIGINT, which a bench started in the background has passed on as ignored
                 try:
                     process.wait(timeout=20)
                 except subprocess.TimeoutExpired:

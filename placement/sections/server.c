@@ -172,7 +172,8 @@ static void run_stage(struct server *server, unsigned number, uint64_t (*affinit
       (struct split_queue_counts){.put = after.put - before.put,
                                   .taken_at_home = after.taken_at_home - before.taken_at_home,
                                   .stolen = after.stolen - before.stolen,
-                                  .refused = after.refused - before.refused};
+                                  .refused = after.refused - before.refused,
+                                  .placed = after.placed - before.placed};
 }
 
 static void add_up(const struct worker *workers, const struct server_options *options,

@@ -102,11 +102,12 @@ static void print_json(const struct server_options *options,
            (unsigned long long)stage->requests,
            per((double)stage->worker_cpu_ns / 1000, stage->requests));
     printf(
-        "\"at_home\":%llu,\"stolen\":%llu,\"refused\":%llu,\"moves\":%llu,\"cpu_changes\":%llu,"
+        "\"at_home\":%llu,\"stolen\":%llu,\"placed\":%llu,\"refused\":%llu,\"moves\":%llu,"
+        "\"cpu_changes\":%llu,"
         "\"kinds\":[",
         (unsigned long long)stage->queue.taken_at_home, (unsigned long long)stage->queue.stolen,
-        (unsigned long long)stage->queue.refused, (unsigned long long)stage->affinity_moves,
-        (unsigned long long)stage->cpu_changes);
+        (unsigned long long)stage->queue.placed, (unsigned long long)stage->queue.refused,
+        (unsigned long long)stage->affinity_moves, (unsigned long long)stage->cpu_changes);
     for (unsigned k = 0; k < MIX_KINDS; k++) {
       const struct server_kind_result *kind = &stage->kind[k];
       printf("%s{\"key\":\"%s\",\"count\":%llu,\"cpu_us\":%.3f,\"p50_us\":%.3f,\"p99_us\":%.3f}",

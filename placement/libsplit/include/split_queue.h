@@ -49,8 +49,9 @@ SPLIT_API void *split_queue_take(split_queue *queue, unsigned worker);
 /* No more is put; takers get what is left, then NULL. */
 SPLIT_API void split_queue_shut(split_queue *queue);
 
+/* `placed`: how many were taken while the analyzer had the queue placed. */
 struct split_queue_counts {
-  uint64_t put, taken_at_home, stolen, refused;
+  uint64_t put, taken_at_home, stolen, refused, placed;
 };
 SPLIT_API void split_queue_counts(const split_queue *queue, struct split_queue_counts *counts);
 

@@ -210,6 +210,7 @@ static void *begin(split_queue *queue, unsigned number, unsigned group) {
   else
     queue->counts.stolen++;
   if (split_queue_placed(queue)) {
+    queue->counts.placed++;
     struct queue_scene *scene = &queue->scene[queue->domain_of[number]];
     const uint8_t before = split_queue_ran_before(queue, number);
     const struct queue_kind *kind = &queue->plan.kinds[taken.code % QUEUE_KINDS];

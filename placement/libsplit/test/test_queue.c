@@ -67,6 +67,7 @@ static void without_placement_it_is_first_come_first_served(void **state) {
   assert_int_equal(counts.put, 4);
   assert_int_equal(counts.taken_at_home, 4);
   assert_int_equal(counts.stolen, 0);
+  assert_int_equal(counts.placed, 0);
   assert_int_equal(counts.refused, 2);
   split_queue_close(queue);
 }
@@ -123,6 +124,7 @@ static void whoever_has_nothing_at_home_steals(void **state) {
   assert_int_equal(take(queue, 0), 30); /* waits first: the other worker might be on its way */
   assert_int_equal(take(queue, 0), 31);
   assert_int_equal(counts_of(queue).stolen, 2);
+  assert_int_equal(counts_of(queue).placed, 3);
   split_queue_shut(queue);
   assert_int_equal(take(queue, 0), 0);
   split_queue_close(queue);
