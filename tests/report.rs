@@ -2,6 +2,8 @@
 //! figures, on a capture made here whose figures are known by construction, and on a live one beside perf's own
 //! report.
 
+#[path = "report/arm_spe.rs"]
+mod arm_spe;
 #[path = "report/bench.rs"]
 mod bench;
 

@@ -59,7 +59,7 @@ int main(void) {
 ";
 
 /// Compiles the program; `None`, said so, where there is no C compiler.
-fn compiled(bench: &Bench) -> Option<String> {
+pub fn compiled(bench: &Bench) -> Option<String> {
     let (source, program) = (bench.path("program.c"), bench.path("program"));
     std::fs::write(&source, PROGRAM).unwrap();
     // No position-independent code: addresses in the file are those of the process, easy to follow by hand.
@@ -191,7 +191,7 @@ fn sample(id: u64, ip: u64, caller: u64, latency: u64, time: u64) -> Vec<u8> {
 }
 
 /// A symbol's address, by binutils.
-fn symbol(program: &str, name: &str) -> Option<u64> {
+pub fn symbol(program: &str, name: &str) -> Option<u64> {
     let output = match Command::new("nm").arg(program).output() {
         Ok(output) => String::from_utf8(output.stdout).unwrap(),
         Err(error) => {

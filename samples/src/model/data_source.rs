@@ -139,6 +139,16 @@ impl DataSource {
             _ => {}
         }
         let level = self.bits(LVL_SHIFT, 14);
+        let (hit, miss) = (level & 0x02 != 0, level & 0x04 != 0);
+        if miss && !hit {
+            // The level that was asked and did not have it (a store of Intel, an access of Arm without a data
+            // source). Who did is known only behind the last level.
+            return match level {
+                _ if level & 0xf00 != 0 => MemoryLevel::Remote,
+                _ if level & 0x40 != 0 => MemoryLevel::LocalDram,
+                _ => MemoryLevel::Unknown,
+            };
+        }
         if level & 0x08 != 0 {
             MemoryLevel::L1
         } else if level & 0x10 != 0 {
@@ -205,6 +215,16 @@ impl DataSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// PERF_MEM_LVL_HIT is 2, MISS 4, L1 8, L3 0x40, REM_CCE1 0x400, from bit 5 on.
+    #[test]
+    fn a_level_that_was_missed_did_not_serve() {
+        assert_eq!(DataSource((0x08 | 0x02) << 5).level(), MemoryLevel::L1);
+        assert_eq!(DataSource((0x08 | 0x04) << 5).level(), MemoryLevel::Unknown);
+        assert_eq!(DataSource((0x40 | 0x02) << 5).level(), MemoryLevel::L3);
+        assert_eq!(DataSource((0x40 | 0x04) << 5).level(), MemoryLevel::LocalDram);
+        assert_eq!(DataSource(0x400 << 5).level(), MemoryLevel::Remote);
+    }
 
     /// The six words of `perf.data.weight_struct`, with what `perf script` says of them.
     #[test]

@@ -156,10 +156,23 @@ pub mod misc {
     pub const USER: u16 = 2;
     pub const MMAP_DATA: u16 = 1 << 13;
     pub const COMM_EXEC: u16 = 1 << 13;
+    pub const SWITCH_OUT: u16 = 1 << 13;
     pub const EXACT_IP: u16 = 1 << 14;
     pub const MMAP_BUILD_ID: u16 = 1 << 14;
     pub const BUILD_ID_SIZE: u16 = 1 << 15;
 }
+
+/// Bits of the flag word of an `AUX` record: what happened to a piece of a trace.
+#[allow(missing_docs)] // PERF_AUX_FLAG_*
+pub mod aux_flag {
+    pub const TRUNCATED: u64 = 1;
+    pub const OVERWRITE: u64 = 2;
+    pub const PARTIAL: u64 = 4;
+    pub const COLLISION: u64 = 8;
+}
+
+/// `PERF_AUXTRACE_ARM_SPE`: an `AUXTRACE_INFO` record that announces traces of Arm SPE.
+pub const AUXTRACE_ARM_SPE: u32 = 4;
 
 /// `PERF_EVENT_UPDATE__NAME`: an `EVENT_UPDATE` record that names its event.
 pub const EVENT_UPDATE_NAME: u64 = 2;

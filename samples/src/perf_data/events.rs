@@ -81,6 +81,8 @@ pub(super) struct Trailer {
     time_at: Option<usize>,
     /// Where the CPU stands in them.
     cpu_at: Option<usize>,
+    /// Where process and thread stand in them.
+    thread_at: Option<usize>,
 }
 
 impl Trailer {
@@ -104,6 +106,7 @@ impl Trailer {
             match bit {
                 sample_type::TIME => trailer.time_at = Some(trailer.length),
                 sample_type::CPU => trailer.cpu_at = Some(trailer.length),
+                sample_type::TID => trailer.thread_at = Some(trailer.length),
                 _ => {}
             }
             trailer.length += 8;
@@ -119,6 +122,11 @@ impl Trailer {
     /// The record's time; `None` also for records that perf made up at the start, whose trailer is zero.
     pub(super) fn time(&self, body: &[u8]) -> Option<Timestamp> {
         self.word(body, self.time_at).filter(|time| *time != 0).map(Timestamp)
+    }
+
+    /// The process and thread that the record came about in.
+    pub(super) fn thread(&self, body: &[u8]) -> Option<(i32, i32)> {
+        self.word(body, self.thread_at).map(|word| (word as i32, (word >> 32) as i32))
     }
 
     /// The record's CPU.

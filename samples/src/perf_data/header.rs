@@ -23,6 +23,8 @@ pub(super) mod feature {
     pub const CMDLINE: u32 = 11;
     pub const EVENT_DESC: u32 = 12;
     pub const NUMA_TOPOLOGY: u32 = 14;
+    /// Where the `AUXTRACE` records are.
+    pub const AUXTRACE: u32 = 18;
     pub const CACHE: u32 = 20;
     pub const SAMPLE_TIME: u32 = 21;
     pub const MEM_TOPOLOGY: u32 = 22;

@@ -6,6 +6,7 @@
 //! ```text
 //! reader ─┬─ header                  features
 //!         └─ pass ─┬─ stream, input  bytes to raw records, in bounded memory
+//!                  ├─ traces         Arm SPE: bytes between the records to samples among them
 //!                  ├─ order          raw records in time order
 //!                  ├─ events         which event, which layout
 //!                  └─ sample, record raw record to model
@@ -37,13 +38,16 @@
 //! A pass holds a window of 1 MiB. If the file is compressed, it holds a second one and zstd's own, whose size is in
 //! the file (128 MiB at most). In time order the waiting records come on top: two rounds of a file that has rounds,
 //! 64 MiB of one that has none. Samples borrow from the window: nothing is allocated per sample, save for branch
-//! stacks and counter readings.
+//! stacks and counter readings. A trace of Arm SPE is read where it lies: 4 to 64 KiB for each buffer it came from,
+//! 64 MiB at most for all, and 40 bytes for each piece of it in the file.
 //!
 //! # Limits
 //! Big-endian captures are refused. Directories of `perf record --threads` are refused. Instruction traces (Intel PT,
-//! Arm SPE in its undecoded form) are passed over and counted.
+//! CoreSight) are passed over and counted. Arm SPE is decoded; in the order of the file its samples have no thread where
+//! neither the trace nor its record names one, for that takes the context switches before them.
 
 pub mod abi;
+mod auxtrace;
 mod bytes;
 mod encode;
 mod error;
@@ -57,6 +61,7 @@ mod record;
 mod sample;
 mod stream;
 mod summary;
+mod traces;
 mod writer;
 
 pub use encode::{finished_round, RecordBuilder, RecordEncoder};

@@ -1,12 +1,15 @@
 //! One pass over a capture: every raw record is put in order, decoded, counted and handed on.
 
-use super::abi::{record_type, sample_type};
+use super::abi::{aux_flag, record_type, sample_type};
+use super::auxtrace::Block;
+use super::bytes::Cursor;
 use super::events::{EventAttributes, EventTable};
 use super::order::TimeQueue;
 use super::stream::{RawRecord, RecordStream};
 use super::summary::ReadSummary;
+use super::traces::Traces;
 use super::{record, sample};
-use crate::model::Record;
+use crate::model::{LostRecords, Record, Timestamp};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -15,11 +18,16 @@ pub(super) struct Pass<'r> {
     table: EventTable,
     pub(super) summary: ReadSummary,
     receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
+    /// Samples that are no records of their own.
+    traces: Option<Traces<'r>>,
+    /// Why reading a trace ended the pass.
+    failure: Option<io::Error>,
 }
 
 impl<'r> Pass<'r> {
     pub(super) fn new(
         events: &[EventAttributes],
+        traces: Option<Traces<'r>>,
         receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
     ) -> Pass<'r> {
         let fields = events.iter().fold(0, |fields, event| fields | event.attr.sample_type);
@@ -28,13 +36,24 @@ impl<'r> Pass<'r> {
             unknown_fields: fields & !sample_type::KNOWN,
             ..ReadSummary::default()
         };
-        Pass { table: EventTable::new(events), summary, receiver }
+        Pass { table: EventTable::new(events), summary, receiver, traces, failure: None }
+    }
+
+    /// Looks for traces in the whole file, for the order of time.
+    pub(super) fn find_traces(&mut self, mut stream: RecordStream<'_>) -> io::Result<()> {
+        let Some(traces) = &mut self.traces else { return Ok(()) };
+        traces.find(&mut stream, &mut self.table)?;
+        traces.begin(&mut self.summary)
     }
 
     pub(super) fn in_file_order(&mut self, stream: &mut RecordStream<'_>) -> io::Result<ControlFlow<()>> {
         while stream.advance(&mut self.summary)? {
-            if self.deliver(stream.current()).is_break() {
-                return Ok(ControlFlow::Break(()));
+            let mut flow = self.deliver(stream.current());
+            if flow.is_continue() && self.traces.is_some() && stream.current().kind == record_type::AUXTRACE {
+                flow = self.deliver_in_place(stream)?;
+            }
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -43,12 +62,58 @@ impl<'r> Pass<'r> {
     pub(super) fn in_time_order(&mut self, stream: &mut RecordStream<'_>) -> io::Result<ControlFlow<()>> {
         let mut queue = TimeQueue::new();
         while stream.advance(&mut self.summary)? {
-            let flow = self.enqueue(&mut queue, stream.current());
+            let record = stream.current();
+            if let (Some(traces), record_type::AUXTRACE) = (&mut self.traces, record.kind) {
+                // It is read elsewhere; here is only told of what is not.
+                if let Some(block) = Block::decode(record, stream.payload()) {
+                    traces.admit(&block, &mut self.summary);
+                }
+            }
+            let flow = self.enqueue(&mut queue, record);
             if flow.is_break() {
-                return Ok(flow);
+                return self.ended(flow);
             }
         }
-        Ok(queue.flush_all(&mut |record| self.deliver(record)))
+        let mut flow = queue.flush_all(&mut |record| self.deliver(record));
+        if flow.is_continue() {
+            flow = self.deliver_traced(None);
+        }
+        self.ended(flow)
+    }
+
+    fn ended(&mut self, flow: ControlFlow<()>) -> io::Result<ControlFlow<()>> {
+        self.failure.take().map_or(Ok(flow), Err)
+    }
+
+    /// Hands on the samples of traces that are older than a record.
+    fn deliver_traced(&mut self, before: Option<u64>) -> ControlFlow<()> {
+        let Some(traces) = &mut self.traces else { return ControlFlow::Continue(()) };
+        loop {
+            match traces.due(before, &mut self.summary) {
+                Ok(Some(sample)) => {
+                    self.summary.samples[sample.event.0] += 1;
+                    (self.receiver)(Record::Sample(sample))?;
+                }
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(error) => {
+                    self.failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+    }
+
+    /// Hands on the samples of the trace that follows the current record.
+    fn deliver_in_place(&mut self, stream: &RecordStream<'_>) -> io::Result<ControlFlow<()>> {
+        let Some(traces) = &mut self.traces else { return Ok(ControlFlow::Continue(())) };
+        let receiver = &mut self.receiver;
+        let mut flow = ControlFlow::Continue(());
+        traces.in_place(stream.current(), stream.payload(), &mut self.summary, &mut |sample, summary| {
+            summary.samples[sample.event.0] += 1;
+            flow = (*receiver)(Record::Sample(sample));
+            flow.is_continue()
+        })?;
+        Ok(flow)
     }
 
     /// Records without a time (perf's own, and those made up at the start) go out at once, as in perf.
@@ -70,6 +135,11 @@ impl<'r> Pass<'r> {
 
     /// Decodes a record and hands it on.
     fn deliver(&mut self, raw: RawRecord<'_>) -> ControlFlow<()> {
+        if self.traces.is_some() && raw.kind < record_type::FIRST_USER {
+            if let Some(time) = self.table.time_of(raw.kind, raw.body) {
+                self.deliver_traced(Some(time))?;
+            }
+        }
         self.summary.records += 1;
         if raw.kind == record_type::SAMPLE {
             let decoded = self
@@ -93,7 +163,14 @@ impl<'r> Pass<'r> {
         let record = match raw.kind < record_type::FIRST_USER {
             true => {
                 let trailer = self.table.trailer_of(raw.kind, raw.body);
-                record::decode(raw.kind, raw.misc, raw.body, trailer)
+                if let Some(traces) = &mut self.traces {
+                    traces.observe(raw, trailer);
+                }
+                let decoded = self.traces.is_some();
+                match raw.kind {
+                    record_type::AUX if decoded => Some(self.piece_of_trace(raw, trailer.time(raw.body))),
+                    _ => record::decode(raw.kind, raw.misc, raw.body, trailer),
+                }
             }
             false => Some(Record::Other { record_type: raw.kind, body: raw.body }),
         };
@@ -101,6 +178,9 @@ impl<'r> Pass<'r> {
             self.summary.unparsable += 1;
             return ControlFlow::Continue(());
         };
+        if let Some(traces) = &mut self.traces {
+            traces.observe_decoded(&record);
+        }
         match &record {
             Record::Lost(lost) => {
                 let total = match lost.samples_only {
@@ -116,5 +196,19 @@ impl<'r> Pass<'r> {
             _ => {}
         }
         (self.receiver)(record)
+    }
+
+    /// The kernel's word on a piece of a trace that is decoded: a loss, if its buffer was full.
+    fn piece_of_trace<'a>(&mut self, raw: RawRecord<'a>, time: Option<Timestamp>) -> Record<'a> {
+        let mut fields = Cursor::new(raw.body);
+        let (_offset, _size) = (fields.u64(), fields.u64());
+        let flags = fields.u64().unwrap_or(0);
+        self.summary.collisions += u64::from(flags & aux_flag::COLLISION != 0);
+        if flags & (aux_flag::TRUNCATED | aux_flag::PARTIAL) == 0 {
+            return Record::Other { record_type: raw.kind, body: raw.body };
+        }
+        self.summary.traces_cut += 1;
+        // How many were lost nobody counted: one at least.
+        Record::Lost(LostRecords { count: 1, samples_only: true, time })
     }
 }

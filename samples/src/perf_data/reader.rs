@@ -1,6 +1,7 @@
 //! Opening a capture and passing over its records.
 
 use super::abi::{record_type, PerfEventAttr, ATTR_SIZE_MINIMUM, EVENT_UPDATE_NAME};
+use super::auxtrace::TraceHeader;
 use super::bytes::{text_until_zero, Cursor};
 use super::error::ReadError;
 use super::events::{default_name, EventAttributes};
@@ -9,6 +10,7 @@ use super::input::{Input, Section};
 use super::pass::Pass;
 use super::stream::{RawRecord, RecordStream};
 use super::summary::{ReadSummary, SkipReason};
+use super::traces::Traces;
 use crate::model::{ByteCount, EventDescription, Record};
 use crate::sidecar::{Sidecar, SidecarError};
 use std::fs::File;
@@ -33,6 +35,7 @@ pub struct CaptureReader {
     header: CaptureHeader,
     attributes: Vec<EventAttributes>,
     events: Vec<EventDescription>,
+    traces: TraceHeader,
     /// Where the records are, cut to what the file has.
     data: Range<u64>,
     /// Bytes that the header promises beyond the file's end.
@@ -48,7 +51,11 @@ const SECTION_LIMIT: u64 = 64 << 20;
 /// No recorder opens more events than this: each one costs a file descriptor per processor.
 const EVENT_LIMIT: usize = 1 << 14;
 
-/// Records in front of an unfinished file's samples in which names are looked for.
+/// The kernel numbers the PMUs that drivers register from here on (`PERF_TYPE_MAX`).
+const FIRST_DYNAMIC_PMU: u32 = 6;
+
+/// Records in front of an unfinished file's samples in which names are looked for, and of any file's in which the
+/// header of its traces is.
 const LEADING_RECORDS: usize = 4096;
 
 impl CaptureReader {
@@ -88,6 +95,7 @@ impl CaptureReader {
             header: CaptureHeader::default(),
             attributes: Vec::new(),
             events: Vec::new(),
+            traces: TraceHeader::default(),
             data: 0..0,
             missing: 0,
             position: AtomicU64::new(0),
@@ -141,9 +149,18 @@ impl CaptureReader {
         order: RecordOrder,
         receiver: &mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
     ) -> Result<ReadSummary, ReadError> {
-        let mut pass = Pass::new(&self.attributes, receiver);
+        let traces = Traces::new(&self.input, &self.traces, &self.header, &self.attributes);
+        let stream = || match &traces {
+            Some(_) => RecordStream::new(&self.input, self.data.clone(), true).leaving_traces(),
+            None => RecordStream::new(&self.input, self.data.clone(), true),
+        };
+        let (look_ahead, stream) = (stream(), stream());
+        let mut pass = Pass::new(&self.attributes, traces, receiver);
         pass.summary.skip(SkipReason::MissingData, self.missing);
-        let mut stream = RecordStream::new(&self.input, self.data.clone(), true).reporting_to(&self.position);
+        if order == RecordOrder::Time {
+            pass.find_traces(look_ahead).map_err(|source| self.io_error(source))?;
+        }
+        let mut stream = stream.reporting_to(&self.position);
         let flow = match order {
             RecordOrder::File => pass.in_file_order(&mut stream),
             RecordOrder::Time => pass.in_time_order(&mut stream),
@@ -215,8 +232,10 @@ impl CaptureReader {
         if !self.header.unfinished && self.missing == 0 && words[1] >= 104 {
             described = self.read_features(&words[9..13], end)?;
         }
-        if !described {
-            self.read_leading_names()?;
+        // PMUs beyond the kernel's fixed ones may write traces, whose own header is among the first records.
+        let may_trace = self.attributes.iter().any(|event| event.attr.event_type >= FIRST_DYNAMIC_PMU);
+        if !described || may_trace {
+            self.read_leading_records(!described)?;
         }
         Ok(())
     }
@@ -290,22 +309,27 @@ impl CaptureReader {
     fn read_pipe(&mut self, length: u64) -> Result<(), ReadError> {
         self.header.form = CaptureForm::Pipe;
         self.data = 16..length;
-        self.read_header_records(usize::MAX, false)
+        self.read_header_records(usize::MAX, false, true)
     }
 
     /// An unfinished file has no feature sections; our own writer names its events by records in front.
-    fn read_leading_names(&mut self) -> Result<(), ReadError> {
-        self.read_header_records(LEADING_RECORDS, true)
+    fn read_leading_records(&mut self, names: bool) -> Result<(), ReadError> {
+        self.read_header_records(LEADING_RECORDS, true, names)
     }
 
-    fn read_header_records(&mut self, limit: usize, inflate: bool) -> Result<(), ReadError> {
+    fn read_header_records(&mut self, limit: usize, inflate: bool, names: bool) -> Result<(), ReadError> {
         let input = std::mem::replace(&mut self.input, Input::Bytes(Vec::new()));
         let mut stream = RecordStream::new(&input, self.data.clone(), inflate);
         let mut unused = ReadSummary::default();
         let mut failure = None;
         for _ in 0..limit {
             match stream.advance(&mut unused) {
-                Ok(true) => self.take_header_record(stream.current()),
+                Ok(true) => {
+                    self.traces.take(stream.current());
+                    if names {
+                        self.take_header_record(stream.current());
+                    }
+                }
                 Ok(false) => break,
                 Err(error) => {
                     failure = Some(error);

@@ -134,9 +134,13 @@ pub(super) struct RecordStream<'a> {
     broken: bool,
     /// Whether to look into compressed records, or to hand them on as they are.
     inflate: bool,
+    /// Whether somebody else reads the payloads of traces, so that passing over them loses nothing.
+    traces_are_read: bool,
     /// Told where we are, for a progress bar.
     progress: Option<&'a AtomicU64>,
     current: (Side, Range<usize>),
+    /// Where in the file the bytes are that follow the current record without being one.
+    payload: Range<u64>,
 }
 
 impl<'a> RecordStream<'a> {
@@ -153,9 +157,16 @@ impl<'a> RecordStream<'a> {
             decoder: None,
             broken: false,
             inflate,
+            traces_are_read: false,
             progress: None,
             current: (Side::Outer, 0..0),
+            payload: 0..0,
         }
+    }
+
+    /// The same for a reader that takes the payloads of traces from [`RecordStream::payload`].
+    pub(super) fn leaving_traces(self) -> RecordStream<'a> {
+        RecordStream { traces_are_read: true, ..self }
     }
 
     /// Keeps `progress` at the position in the file.
@@ -165,6 +176,7 @@ impl<'a> RecordStream<'a> {
 
     /// Goes to the next record; `false` at the end. What cannot be read is entered in the summary.
     pub(super) fn advance(&mut self, summary: &mut ReadSummary) -> io::Result<bool> {
+        self.payload = 0..0;
         loop {
             match self.inner.take_record() {
                 Front::Record(range) => {
@@ -191,8 +203,8 @@ impl<'a> RecordStream<'a> {
                             continue;
                         }
                         record_type::AUXTRACE | record_type::HEADER_TRACING_DATA => {
-                            let size = payload_size(record);
-                            self.skip_payload(size, summary);
+                            let (size, kind) = (payload_size(record), record.kind);
+                            self.skip_payload(size, kind, summary);
                         }
                         _ => {}
                     }
@@ -224,6 +236,11 @@ impl<'a> RecordStream<'a> {
         RawRecord::new(&window.buffer[range.clone()])
     }
 
+    /// Where the bytes lie that follow the current record without being one, cut to what the file has.
+    pub(super) fn payload(&self) -> Range<u64> {
+        self.payload.clone()
+    }
+
     /// Reads more of the file; `false` if there is no more.
     fn fill(&mut self) -> io::Result<bool> {
         let left = self.end - self.position;
@@ -250,10 +267,12 @@ impl<'a> RecordStream<'a> {
     }
 
     /// Passes over bytes that follow a record without being one.
-    fn skip_payload(&mut self, size: u64, summary: &mut ReadSummary) {
+    fn skip_payload(&mut self, size: u64, kind: u32, summary: &mut ReadSummary) {
         let buffered = self.outer.length() as u64;
         let left = buffered + (self.end - self.position);
         let skipped = size.min(left);
+        let start = self.position - buffered;
+        self.payload = start..start + skipped;
         if skipped <= buffered {
             // The record itself stays where `current` points: `fill` runs only in the next `advance`.
             self.outer.start += skipped as usize;
@@ -261,8 +280,14 @@ impl<'a> RecordStream<'a> {
             self.position += skipped - buffered;
             self.outer.start = self.outer.end;
         }
-        let reason = if size > left { SkipReason::TruncatedTail } else { SkipReason::TracePayload };
-        summary.skip(reason, skipped);
+        let read = self.traces_are_read && kind == record_type::AUXTRACE;
+        match size > left {
+            // What there is of it is read: missing is the rest.
+            true if read => summary.skip(SkipReason::TruncatedTail, size - left),
+            true => summary.skip(SkipReason::TruncatedTail, skipped),
+            false if read => {}
+            false => summary.skip(SkipReason::TracePayload, skipped),
+        }
     }
 
     fn begin_compressed(&mut self, record: Range<usize>, summary: &mut ReadSummary) {

@@ -17,6 +17,8 @@ pub enum SkipReason {
     DamagedCompression,
     /// Instruction-trace payload (`AUXTRACE`, tracing data): not samples, passed over on purpose.
     TracePayload,
+    /// Bytes of an Arm SPE trace that are no whole record: damaged, cut, or in more pieces than are kept account of.
+    DamagedTrace,
 }
 
 impl fmt::Display for SkipReason {
@@ -29,6 +31,7 @@ impl fmt::Display for SkipReason {
             SkipReason::DamagedRecord => "a record's length is impossible, so nothing behind it can be found",
             SkipReason::DamagedCompression => "the compressed data is damaged",
             SkipReason::TracePayload => "instruction-trace payload, not samples",
+            SkipReason::DamagedTrace => "they are no whole records of the Arm SPE trace",
         })
     }
 }
@@ -46,6 +49,10 @@ pub struct ReadSummary {
     pub lost_samples: u64,
     /// How often the kernel throttled an event.
     pub throttled: u64,
+    /// How often the buffer of a decoded trace was full, and an unknown number of samples lost.
+    pub traces_cut: u64,
+    /// How often a sample of a decoded trace came due while another was under way, and was dropped.
+    pub collisions: u64,
     /// Records of types newer than this program, by type number.
     pub unknown_records: BTreeMap<u32, u64>,
     /// Bits of `sample_type` newer than this program, of all events: fields that were not read.
@@ -73,12 +80,14 @@ impl ReadSummary {
             && self.unparsable == 0
             && self.lost_records == 0
             && self.lost_samples == 0
+            && self.traces_cut == 0
             && !self.stopped
     }
 
     pub(super) fn skip(&mut self, reason: SkipReason, bytes: u64) {
         if bytes > 0 {
-            self.skipped.entry(reason).or_default().0 += bytes;
+            let total = self.skipped.entry(reason).or_default();
+            total.0 = total.0.saturating_add(bytes);
         }
     }
 
@@ -98,6 +107,11 @@ impl ReadSummary {
         count(self.lost_samples, "samples lost while recording: the kernel's buffer was full");
         count(self.lost_records, "records lost while recording: the recorder could not keep up");
         count(self.throttled, "times an event was throttled: it interrupted too often; take a longer period");
+        count(
+            self.traces_cut,
+            "times the trace's buffer was full: samples were lost; take a larger one (-m ,16M)",
+        );
+        count(self.collisions, "pieces of the trace with samples in each other's way; take a longer period");
         count(
             self.unparsable,
             "records not understood: too short, or of an event the file does not describe",

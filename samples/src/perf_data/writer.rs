@@ -11,7 +11,7 @@
 //! before that, the temporary file is still readable: its header says "size 0", and readers take records up to the
 //! end.
 
-use super::abi::{PerfEventAttr, RECORD_HEADER_SIZE};
+use super::abi::{record_type, PerfEventAttr, RECORD_HEADER_SIZE};
 use super::encode::{self, RecordEncoder};
 use super::error::WriteError;
 use super::events::EventAttributes;
@@ -50,6 +50,8 @@ pub struct CaptureWriter {
     /// features have room.
     retreat: u64,
     discarded: u64,
+    /// Where the file has `AUXTRACE` records, and their sizes: perf decodes no trace without this list.
+    traces: Vec<(u64, u64)>,
     finished: bool,
 }
 
@@ -88,6 +90,7 @@ impl CaptureWriter {
             written: data_at,
             retreat: data_at,
             discarded: 0,
+            traces: Vec::new(),
             finished: false,
         };
         let start = writer.start_of_file();
@@ -110,12 +113,15 @@ impl CaptureWriter {
         &self.temporary
     }
 
-    /// Appends one or several whole records, as they come out of a kernel's ring buffer.
+    /// Appends one or several whole records, as they come out of a kernel's ring buffer. An `AUXTRACE` record comes
+    /// with the bytes of the trace that it announces.
     pub fn append(&mut self, records: &[u8]) -> Result<(), WriteError> {
-        check_records(records)?;
+        let traces = check_records(records)?;
         if self.buffer.len() + records.len() > BUFFER_SIZE {
             self.flush()?;
         }
+        let start = self.written + self.buffer.len() as u64;
+        self.traces.extend(traces.into_iter().map(|(at, size)| (start + at, size)));
         self.buffer.extend_from_slice(records);
         Ok(())
     }
@@ -170,6 +176,7 @@ impl CaptureWriter {
             Err(error) => {
                 self.discarded += buffer.len() as u64 + (self.written - self.retreat);
                 self.written = self.retreat;
+                self.traces.retain(|(at, _)| *at < self.retreat);
                 // Failing here leaves a cut record, which readers report.
                 let _ = self.file.set_len(self.written);
                 Err(error)
@@ -194,7 +201,13 @@ impl CaptureWriter {
             Ok(()) | Err(WriteError::DiskFull { .. }) => {}
             Err(error) => return Err(error),
         }
-        let features = self.header.encode_features(&self.events);
+        let mut features = self.header.encode_features(&self.events);
+        if !self.traces.is_empty() {
+            let words = self.traces.iter().flat_map(|(at, size)| [*at, *size]);
+            let words = std::iter::once(self.traces.len() as u64).chain(words);
+            features.push((feature::AUXTRACE, words.flat_map(u64::to_le_bytes).collect()));
+            features.sort_by_key(|feature| feature.0);
+        }
         let mut bitmap = [0u64; feature::COUNT as usize / 64];
         let mut table = Vec::new();
         let mut contents = Vec::new();
@@ -271,8 +284,10 @@ fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes sure that the bytes are whole records: one bad length would make everything behind it unreadable.
-fn check_records(records: &[u8]) -> Result<(), WriteError> {
+/// Makes sure that the bytes are whole records: one bad length would make everything behind it unreadable. Returns
+/// where there are `AUXTRACE` records among them, and their sizes.
+fn check_records(records: &[u8]) -> Result<Vec<(u64, u64)>, WriteError> {
+    let mut traces = Vec::new();
     let bad = |what| Err(WriteError::BadRecord { length: records.len(), what });
     let mut rest = records;
     while !rest.is_empty() {
@@ -281,10 +296,29 @@ fn check_records(records: &[u8]) -> Result<(), WriteError> {
         };
         let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
         match rest.split_at_checked(size) {
-            Some((record, next)) if record.len() >= RECORD_HEADER_SIZE => rest = next,
+            Some((record, next)) if record.len() >= RECORD_HEADER_SIZE => {
+                let start = records.len() - rest.len();
+                rest = match trace_size(record) {
+                    None => next,
+                    Some(size) => {
+                        traces.push((start as u64, record.len() as u64));
+                        match next.get(size..) {
+                            Some(next) => next,
+                            None => return bad("it announces more of a trace than the bytes given"),
+                        }
+                    }
+                };
+            }
             Some(_) => return bad("its size field is smaller than a header"),
             None => return bad("its size field is larger than the bytes given"),
         }
     }
-    Ok(())
+    Ok(traces)
+}
+
+/// How many bytes of a trace follow a record, if it is one that announces some.
+fn trace_size(record: &[u8]) -> Option<usize> {
+    let kind = u32::from_le_bytes([record[0], record[1], record[2], record[3]]);
+    let size = record[RECORD_HEADER_SIZE..].first_chunk::<8>().filter(|_| kind == record_type::AUXTRACE)?;
+    Some(usize::try_from(u64::from_le_bytes(*size)).unwrap_or(usize::MAX))
 }
