@@ -83,7 +83,7 @@ fn try_hardware(event: MemoryEvent, candidates: &[Candidate]) -> Result<Hardware
                 name: candidate.name,
                 data_address: true,
                 precise_ip: 3,
-                caveat: "recorded by `perf record -e arm_spe//` only",
+                caveat: candidate.caveat,
                 concessions: Vec::new(),
             });
         }

@@ -13,8 +13,10 @@
 //! tells the place of a miss but not its address.
 
 use super::processor::Microarchitecture;
+use super::EventRequest;
 use crate::pmu::encoding::{device_encoding, event_type, hw_cache, Encoding};
 use crate::pmu::filter::SampleFilter;
+use crate::pmu::open::OpenError;
 use crate::pmu::sysfs::Device;
 use hardmeter_samples::model::MemoryEvent;
 use std::collections::BTreeMap;
@@ -265,10 +267,21 @@ fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
     })
 }
 
-/// Arm's statistical profiling extension; perf decodes its trace.
+/// Arm's statistical profiling extension: a trace, which perf records and our reader decodes.
 fn by_spe(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Candidate> {
     let device = devices.values().find(|device| device.name.starts_with("arm_spe"))?;
-    let terms = match event {
+    let words = device.encode(spe_terms(event)?).ok()?;
+    Some(Candidate {
+        name: "arm_spe",
+        encoding: device_encoding(device, words),
+        caveat: "recorded by `perf record -e arm_spe/.../` (docs/measure.md), read by `hardmeter report -i perf.data`",
+        counts: false,
+    })
+}
+
+/// The terms by which Arm SPE samples the operations of an event, and no others.
+fn spe_terms(event: MemoryEvent) -> Option<&'static str> {
+    Some(match event {
         MemoryEvent::Loads => "ts_enable=1,pa_enable=1,jitter=1,load_filter=1",
         MemoryEvent::Stores => "ts_enable=1,pa_enable=1,jitter=1,store_filter=1",
         // Bits of PMSEVFR: 3 is an L1 data refill, 5 a TLB walk, 9 a last-level miss.
@@ -282,14 +295,25 @@ fn by_spe(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
             "ts_enable=1,pa_enable=1,jitter=1,load_filter=1,store_filter=1,event_filter=0x200"
         }
         _ => return None,
-    };
-    let words = device.encode(terms).ok()?;
-    Some(Candidate {
-        name: "arm_spe",
-        encoding: device_encoding(device, words),
-        caveat: "recorded as a trace: `perf script` decodes it",
-        counts: false,
     })
+}
+
+/// Why what is asked for is not recorded where only Arm SPE has it, and how perf does it for us.
+pub fn only_by_spe(request: &EventRequest) -> OpenError {
+    let own = MemoryEvent::from_name(&request.name).and_then(spe_terms);
+    let terms = own.or(request.terms.as_deref()).filter(|terms| !terms.is_empty());
+    // Loads and stores of all kinds, which is what most who name no terms want to see.
+    let terms = terms.unwrap_or("ts_enable=1,pa_enable=1,jitter=1,load_filter=1,store_filter=1");
+    OpenError {
+        event: request.name.clone(),
+        reason: "it is only offered as a trace (Arm SPE), which hardmeter reads but does not record"
+            .to_string(),
+        remedy: format!(
+            "record it with `perf record -e arm_spe/{terms}/`, with the command or -p PID behind it, then: \
+             hardmeter report -i perf.data"
+        ),
+        errno: libc::EOPNOTSUPP,
+    }
 }
 
 /// The kernel's generic events, known to every core PMU.
@@ -410,6 +434,46 @@ mod tests {
         assert_eq!(found[0].encoding.filter, Some(SampleFilter::MissedL2));
         assert!(!found[0].counts && found[1].counts);
         assert_eq!(found[1].encoding.config, 0x864);
+    }
+
+    /// The terms of the kernel's driver, as its sysfs describes them (drivers/perf/arm_spe_pmu.c).
+    #[test]
+    fn arm_samples_by_spe_which_perf_records() {
+        let formats = [
+            ("ts_enable", "config:0"),
+            ("pa_enable", "config:1"),
+            ("pct_enable", "config:2"),
+            ("jitter", "config:16"),
+            ("branch_filter", "config:32"),
+            ("load_filter", "config:33"),
+            ("store_filter", "config:34"),
+            ("event_filter", "config1:0-63"),
+            ("min_latency", "config2:0-11"),
+        ];
+        let spe = Device {
+            name: "arm_spe_0".into(),
+            event_type: 12,
+            formats: formats.map(|(term, bits)| (term.into(), Format::parse(bits).expect("a format"))).into(),
+            ..Device::default()
+        };
+        let devices = BTreeMap::from([(spe.name.clone(), spe)]);
+        let found = candidates(MemoryEvent::StlbMiss, Microarchitecture::Arm, &devices);
+        let encoding = &found[0].encoding;
+        assert!(encoding.aux && !found[0].counts);
+        assert_eq!((encoding.event_type, encoding.config), (12, 1 | 1 << 1 | 1 << 16 | 3 << 33));
+        assert_eq!((encoding.config1, encoding.config2), (0x20, 0));
+        assert_eq!(found[1].name, "dTLB-load-misses", "what hardmeter itself can record");
+
+        let remedy = |name: &str, terms: Option<&str>| {
+            let terms = terms.map(str::to_string);
+            only_by_spe(&EventRequest { terms, ..EventRequest::named(name) }).remedy
+        };
+        assert!(remedy("l1d-miss", None).contains("event_filter=0x8/`"));
+        assert!(
+            remedy("arm_spe_0", Some("min_latency=30")).contains("perf record -e arm_spe/min_latency=30/`")
+        );
+        assert!(remedy("arm_spe_0", Some("")).contains("load_filter=1,store_filter=1/`"));
+        assert!(remedy("arm_spe_0", Some("")).ends_with("hardmeter report -i perf.data"));
     }
 
     #[test]

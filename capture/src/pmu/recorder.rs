@@ -10,6 +10,7 @@ use super::plan::{Attachment, PlannedEvent, SamplingPlan};
 use super::synthesize::Synthesizer;
 use super::syscall::{self, Place, Reading};
 use super::sysfs;
+use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
 use crate::usdt::StatementProbes;
@@ -173,12 +174,7 @@ impl KernelSource {
                 Err(error) => refusal = refusal.or(Some(error)),
             }
         }
-        Err(refusal.unwrap_or_else(|| OpenError {
-            event: planned.request.name.clone(),
-            reason: "it is only offered as a trace (Arm SPE), which this version does not record".to_string(),
-            remedy: "record it with `perf record -e arm_spe//` and open that file".to_string(),
-            errno: libc::EOPNOTSUPP,
-        }))
+        Err(refusal.unwrap_or_else(|| only_by_spe(&planned.request)))
     }
 
     /// The event that only tells of processes and mappings, from the start on.

@@ -1,6 +1,7 @@
 //! Which source a recording uses, and why.
 
 use super::{Request, SessionError};
+use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
 use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
 use crate::pmu::encoding::{event_type, Encoding, EncodingError, Resolver};
@@ -247,12 +248,7 @@ fn probe_event(event: &PlannedEvent, sampling: bool) -> Result<(), OpenError> {
             Err(error) => refusal = refusal.or(Some(error)),
         }
     }
-    Err(refusal.unwrap_or_else(|| OpenError {
-        event: event.request.name.clone(),
-        reason: "it is only offered as a trace (Arm SPE)".to_string(),
-        remedy: "record it with `perf record -e arm_spe//`, or use --source timer".to_string(),
-        errno: libc::EOPNOTSUPP,
-    }))
+    Err(refusal.unwrap_or_else(|| only_by_spe(&event.request)))
 }
 
 /// Opens an event on this process, stopped, for sampling at a rate or for counting.
