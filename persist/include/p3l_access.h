@@ -109,13 +109,25 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 #define P3L_SLOT_VALUE(place) __atomic_load_n(place, P3L_LOAD_ORDER)
 #endif
 
+/*
+ * p3l_swizzle() as checks call it. clang lets a value lie where the slow path wants it on the fast path, too,
+ * and f(p->next) wants it as the first argument: as the second it costs a move. gcc does not mind, and
+ * is the slower for a slow path that is said to be cold.
+ */
+#if defined(__clang__) && defined(__x86_64__)
+void *p3l_swizzle_value(const void *surrogate, void *slot);
+#define P3L_SWIZZLE(slot, surrogate) p3l_swizzle_value(surrogate, slot)
+#else
+#define P3L_SWIZZLE(slot, surrogate) p3l_swizzle(slot, surrogate)
+#endif
+
 /* Loads a pointer from a slot: struct part *p = P3L_LD(part->to[0]); */
 #define P3L_LD(slot)                                                             \
   (__extension__({                                                               \
     __typeof__(slot) *p3l_slot_ = &(slot);                                       \
     __typeof__(slot) p3l_value_ = P3L_SLOT_VALUE(p3l_slot_);                     \
     if (__builtin_expect(p3l_is_surrogate(p3l_value_), 0))                       \
-      p3l_value_ = (__typeof__(slot))p3l_swizzle((void *)p3l_slot_, p3l_value_); \
+      p3l_value_ = (__typeof__(slot))P3L_SWIZZLE((void *)p3l_slot_, p3l_value_); \
     p3l_value_;                                                                  \
   }))
 

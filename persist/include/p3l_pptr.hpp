@@ -96,7 +96,7 @@ class pptr {
     T *pointer = P3L_SLOT_VALUE(&slot_);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0))
       pointer = static_cast<T *>(
-          p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot_)), pointer));
+          P3L_SWIZZLE(const_cast<void *>(static_cast<const void *>(&slot_)), pointer));
     return pointer;
   }
   operator T *() const { return get(); }
@@ -135,7 +135,7 @@ T *load(T *const &slot) {
   T *pointer = P3L_SLOT_VALUE(&slot);
   if (__builtin_expect(p3l_is_surrogate(pointer), 0))
     pointer = static_cast<T *>(
-        p3l_swizzle(const_cast<void *>(static_cast<const void *>(&slot)), pointer));
+        P3L_SWIZZLE(const_cast<void *>(static_cast<const void *>(&slot)), pointer));
   return pointer;
 }
 template <class T, class V>

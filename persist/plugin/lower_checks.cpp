@@ -1,10 +1,12 @@
 // Turns what mark_loads has left into code, at the end of the pipeline.
 //
 //     value = load slot                      value = load slot
-//     checked = check(value, slot)    ─>     if (value < 0)  [cold]  found = __p3l_swizzle(slot, value)
+//     checked = check(value, slot)    ─>     if (value < 0)  [cold]  found = __p3l_swizzle_value(value, slot)
 //                                            checked = phi(value, found)
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "p3l_plugin.h"
@@ -73,7 +75,7 @@ static Instruction *insertSlowPath(Value *value, Instruction *where) {
 
 static void lowerCheck(CallInst *check) {
   Value *value = check->getArgOperand(0), *slot = findSlot(value, check->getArgOperand(1));
-  if (isSwizzled(value)) {
+  if (isSwizzled(value) || check->use_empty()) {
     check->replaceAllUsesWith(value);
     check->eraseFromParent();
     return;
@@ -82,8 +84,7 @@ static void lowerCheck(CallInst *check) {
   Instruction *end = insertSlowPath(value, check);
   IRBuilder<> builder(end);
   builder.SetCurrentDebugLocation(check->getDebugLoc());
-  Value *found = callRuntime(builder, "p3l_swizzle", builder.getPtrTy(),
-                             {plain(builder, slot), plain(builder, value)});
+  Value *found = callSwizzle(builder, plain(builder, slot), plain(builder, value));
   found = builder.CreateAddrSpaceCast(found, value->getType());
   PHINode *result = PHINode::Create(value->getType(), 2, "swizzled", check);
   result->addIncoming(value, fast);
@@ -100,20 +101,57 @@ static void lowerHeal(CallInst *heal) {
   value->setAtomic(AtomicOrdering::Monotonic);
   Instruction *end = insertSlowPath(value, heal);
   builder.SetInsertPoint(end);
-  callRuntime(builder, "p3l_swizzle", builder.getPtrTy(), {plain(builder, slot), value});
+  callSwizzle(builder, plain(builder, slot), value);
   heal->eraseFromParent();
 }
 
-PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &) {
+// A test for null needs no check: no surrogate is null, and none becomes it.
+static void testUnchecked(CallInst *check) {
+  for (Use &use : make_early_inc_range(check->uses())) {
+    auto *test = dyn_cast<ICmpInst>(use.getUser());
+    if (test && test->isEquality() && isa<ConstantPointerNull>(test->getOperand(1)))
+      use.set(check->getArgOperand(0));
+  }
+}
+
+// Where a pointer is used only if it is not null, the check goes behind the test: `test; je; js`, of one
+// instruction's flags, instead of `test; js; test; je`.
+static void moveBehindTest(CallInst *check, DominatorTree &tree) {
+  BasicBlock *block = check->getParent();
+  auto *branch = dyn_cast<BranchInst>(block->getTerminator());
+  auto *test =
+      branch && branch->isConditional() ? dyn_cast<ICmpInst>(branch->getCondition()) : nullptr;
+  if (!test || !test->isEquality() || test->getOperand(0) != check->getArgOperand(0) ||
+      !isa<ConstantPointerNull>(test->getOperand(1)))
+    return;
+  BasicBlock *used = branch->getSuccessor(test->getPredicate() == CmpInst::ICMP_EQ ? 1 : 0);
+  if (branch->getSuccessor(0) == branch->getSuccessor(1)) return;
+  for (const Use &use : check->uses())
+    if (!tree.dominates(BasicBlockEdge(block, used), use)) return;
+  // The slot is healed by an address that it had before: no other code may run in between.
+  for (const Instruction *next = check->getNextNode(); next; next = next->getNextNode())
+    if (isa<CallBase>(next) && !isa<IntrinsicInst>(next) && !isCheck(next)) return;
+  if (!used->getSinglePredecessor()) used = SplitEdge(block, used, &tree);
+  check->moveBefore(&*used->getFirstInsertionPt());
+}
+
+PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &analyses) {
+  auto &functions = analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
   for (Function &function : module) {
     SmallVector<CallInst *, 32> checks, heals;
     for (Instruction &instruction : instructions(function)) {
       if (isCheck(&instruction)) checks.push_back(cast<CallInst>(&instruction));
       if (isHeal(&instruction)) heals.push_back(cast<CallInst>(&instruction));
     }
+    for (CallInst *check : checks) testUnchecked(check);
+    if (!checks.empty()) {
+      DominatorTree &tree = functions.getResult<DominatorTreeAnalysis>(function);
+      for (CallInst *check : checks) moveBehindTest(check, tree);
+    }
     for (CallInst *check : checks) lowerCheck(check);
     for (CallInst *heal : heals) lowerHeal(heal);
     if (checks.empty() && heals.empty()) continue;
+    moveSlowPathsAway(function);
     // LLVM took the function for one that only reads. Slots are healed so that nobody can tell, but
     // the slow path takes locks and reads files.
     function.removeFnAttr(Attribute::Memory);

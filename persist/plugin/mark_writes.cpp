@@ -279,6 +279,7 @@ void Marker::run() {
   cover();
   for (const Group &group : groups_)
     if (!group.covered) emit(group);
+  if (!groups_.empty()) moveSlowPathsAway(function_);
 }
 
 }  // namespace

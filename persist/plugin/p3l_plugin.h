@@ -71,6 +71,13 @@ void warn(const llvm::Function &where, const llvm::Twine &what);
 llvm::CallInst *callRuntime(llvm::IRBuilder<> &builder, llvm::StringRef name, llvm::Type *result,
                             llvm::ArrayRef<llvm::Value *> arguments);
 
+// That of a check. The surrogate goes where a function's first argument does, for that is where the pointer
+// goes next in f(p->next): were it the second, a move on the fast path would bring it there.
+llvm::CallInst *callSwizzle(llvm::IRBuilder<> &builder, llvm::Value *slot, llvm::Value *value);
+
+// Where a function's slow paths lie: behind it.
+void moveSlowPathsAway(llvm::Function &function);
+
 struct MarkLoads : llvm::PassInfoMixin<MarkLoads> {
   llvm::PreservedAnalyses run(llvm::Module &module, llvm::ModuleAnalysisManager &);
   static bool isRequired() { return true; }  // at -O0, too

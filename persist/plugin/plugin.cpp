@@ -105,10 +105,15 @@ void warn(const Function &where, const Twine &what) {
       DiagnosticInfoUnsupported(where, "p3l: " + what, DiagnosticLocation(), DS_Warning));
 }
 
+static bool hasEntries(const IRBuilder<> &builder) {
+  const Module &module = *builder.GetInsertBlock()->getModule();
+  return Triple(module.getTargetTriple()).getArch() == Triple::x86_64;
+}
+
 CallInst *callRuntime(IRBuilder<> &builder, StringRef name, Type *result,
                       ArrayRef<Value *> arguments) {
   Module &module = *builder.GetInsertBlock()->getModule();
-  bool entry = Triple(module.getTargetTriple()).getArch() == Triple::x86_64;
+  bool entry = hasEntries(builder);
   SmallVector<Type *, 2> types;
   for (Value *argument : arguments) types.push_back(argument->getType());
   FunctionCallee callee = module.getOrInsertFunction((entry ? "__" : "") + name.str(),
@@ -121,6 +126,20 @@ CallInst *callRuntime(IRBuilder<> &builder, StringRef name, Type *result,
   }
   call->addFnAttr(Attribute::Cold);
   return call;
+}
+
+CallInst *callSwizzle(IRBuilder<> &builder, Value *slot, Value *value) {
+  if (!hasEntries(builder))
+    return callRuntime(builder, "p3l_swizzle", builder.getPtrTy(), {slot, value});
+  return callRuntime(builder, "p3l_swizzle_value", builder.getPtrTy(), {value, slot});
+}
+
+// Slow paths rejoin the loop that they are in, so for LLVM they are blocks of it, and lie between its hot ones
+// and what follows: each way out of the loop jumps over them. A block that is this much colder than the
+// loop is put behind the function, but only where a profile is said to tell so.
+void moveSlowPathsAway(Function &function) {
+  if (function.hasProfileData()) return;
+  function.setEntryCount(Function::ProfileCount(1, Function::PCT_Real));
 }
 
 }  // namespace p3l

@@ -1,9 +1,9 @@
 /*
  * The slow paths as code made by the compiler plugin calls them (p3l_access.h says what they do).
  *
- *   checked code ──preserve_most──> __p3l_swizzle    ──C──> p3l_swizzle
- *                                   __p3l_will_write ──C──> p3l_will_write
- *                                   __p3l_mark       ─────> p3l_dirty(), in this file
+ *   checked code ──preserve_most──> __p3l_swizzle_value ──C──> p3l_swizzle, its arguments swapped
+ *                                   __p3l_will_write    ──C──> p3l_will_write
+ *                                   __p3l_mark          ─────> p3l_dirty(), in this file
  *
  * preserve_most is clang's calling convention for calls that are hardly ever made: the callee keeps
  * all general registers but r11 (and rax, where it returns something), so that the caller, a loop over
@@ -62,13 +62,26 @@
         .endm
 
         .text
-        entry   __p3l_swizzle
+        entry   __p3l_swizzle_value
         subq    $8, %rsp
         .cfi_adjust_cfa_offset 8
+        xchgq   %rdi, %rsi
         call    p3l_swizzle@PLT
         addq    $8, %rsp
         .cfi_adjust_cfa_offset -8
-        leave_entry __p3l_swizzle
+        leave_entry __p3l_swizzle_value
+
+        /* The same by C's rules: for pptr<T> and P3L_LD, through which a fault handler may throw. */
+        .globl  p3l_swizzle_value
+        .type   p3l_swizzle_value, @function
+        .p2align 4
+p3l_swizzle_value:
+        .cfi_startproc
+        endbr64
+        xchgq   %rdi, %rsi
+        jmp     p3l_swizzle@PLT
+        .cfi_endproc
+        .size   p3l_swizzle_value, .-p3l_swizzle_value
 
         entry   __p3l_will_write
         keep    rax

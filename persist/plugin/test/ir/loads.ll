@@ -9,11 +9,12 @@ declare void @escape(ptr)
 @public = global ptr addrspace(100) null
 
 ; CHECK-LABEL: @plain(
+; CHECK-SAME:  !prof ![[OURS:[0-9]+]]
 ; CHECK:       %value = load ptr addrspace(100), ptr %slot
 ; CHECK:       %is_surrogate = icmp slt i64 %{{.*}}, 0
 ; CHECK:       br i1 %is_surrogate, label %[[SLOW:.*]], label %{{.*}}, !prof
 ; CHECK:       [[SLOW]]:
-; CHECK:       call preserve_mostcc ptr @__p3l_swizzle(ptr %slot, ptr
+; CHECK:       call preserve_mostcc ptr @__p3l_swizzle_value(ptr %{{.*}}, ptr %slot)
 ; CHECK:       %swizzled = phi ptr addrspace(100) [ %value, %{{.*}} ], [ %{{.*}}, %[[SLOW]] ]
 ; CHECK:       ret ptr addrspace(100) %swizzled
 define ptr addrspace(100) @plain(ptr %slot) {
@@ -23,7 +24,7 @@ define ptr addrspace(100) @plain(ptr %slot) {
 
 ; A pointer to other memory is none of our business in qualified mode.
 ; CHECK-LABEL: @other(
-; CHECK-NOT:   swizzle
+; CHECK-NOT:   swizzle_value
 ; CHECK:       ret ptr
 define ptr @other(ptr %slot) {
   %value = load ptr, ptr %slot
@@ -32,8 +33,8 @@ define ptr @other(ptr %slot) {
 
 ; What a vectoriser might have made: lane by lane.
 ; CHECK-LABEL: @vector(
-; CHECK-COUNT-2: @__p3l_swizzle(
-; CHECK-NOT:   swizzle(
+; CHECK-COUNT-2: @__p3l_swizzle_value(
+; CHECK-NOT:   swizzle_value(
 ; CHECK:       ret <2 x ptr addrspace(100)>
 define <2 x ptr addrspace(100)> @vector(ptr addrspace(100) %slot) {
   %value = load <2 x ptr addrspace(100)>, ptr addrspace(100) %slot
@@ -42,8 +43,8 @@ define <2 x ptr addrspace(100)> @vector(ptr addrspace(100) %slot) {
 
 ; A struct that is returned in registers.
 ; CHECK-LABEL: @aggregate(
-; CHECK-COUNT-3: @__p3l_swizzle(
-; CHECK-NOT:   swizzle(
+; CHECK-COUNT-3: @__p3l_swizzle_value(
+; CHECK-NOT:   swizzle_value(
 ; CHECK:       ret { i64, ptr addrspace(100), [2 x ptr addrspace(100)] }
 define { i64, ptr addrspace(100), [2 x ptr addrspace(100)] } @aggregate(ptr %slot) {
   %value = load { i64, ptr addrspace(100), [2 x ptr addrspace(100)] }, ptr %slot
@@ -52,7 +53,7 @@ define { i64, ptr addrspace(100), [2 x ptr addrspace(100)] } @aggregate(ptr %slo
 
 ; An atomic load, as the front end has it. The slot is known again at the end, and healed.
 ; CHECK-LABEL: @atomic(
-; CHECK:       @__p3l_swizzle(ptr %slot, ptr
+; CHECK:       @__p3l_swizzle_value(ptr %{{.*}}, ptr %slot)
 define ptr addrspace(100) @atomic(ptr %slot) {
   %number = load atomic i64, ptr %slot acquire, align 8
   %value = inttoptr i64 %number to ptr addrspace(100)
@@ -61,7 +62,7 @@ define ptr addrspace(100) @atomic(ptr %slot) {
 
 ; Variables that only this code writes to, pointers only.
 ; CHECK-LABEL: @private_variables(
-; CHECK-NOT:   swizzle(
+; CHECK-NOT:   swizzle_value(
 ; CHECK:       ret
 define ptr addrspace(100) @private_variables(ptr addrspace(100) %argument) {
   %local = alloca ptr addrspace(100)
@@ -77,7 +78,7 @@ define ptr addrspace(100) @private_variables(ptr addrspace(100) %argument) {
 
 ; The same with an address that others have, or a copy of who knows what.
 ; CHECK-LABEL: @shared_variables(
-; CHECK-COUNT-3: @__p3l_swizzle(
+; CHECK-COUNT-3: @__p3l_swizzle_value(
 ; CHECK:       ret
 define ptr addrspace(100) @shared_variables(ptr addrspace(100) %from) {
   %local = alloca ptr addrspace(100)
@@ -94,7 +95,7 @@ define ptr addrspace(100) @shared_variables(ptr addrspace(100) %from) {
 
 ; Compiled before: nothing is added.
 ; CHECK-LABEL: @again(
-; CHECK-NOT:   swizzle(
+; CHECK-NOT:   swizzle_value(
 ; CHECK:       ret ptr
 define ptr addrspace(100) @again(ptr %slot) "p3l-marked" {
   %value = load ptr addrspace(100), ptr %slot
@@ -102,3 +103,81 @@ define ptr addrspace(100) @again(ptr %slot) "p3l-marked" {
 }
 
 declare void @llvm.memcpy.p0.p100.i64(ptr, ptr addrspace(100), i64, i1)
+
+; A test for null needs no check: no surrogate is null.
+; CHECK-LABEL: @null_test(
+; CHECK-NOT:   swizzle_value(
+; CHECK:       ret i1
+define i1 @null_test(ptr %slot) {
+  %value = load ptr addrspace(100), ptr %slot
+  %none = icmp eq ptr addrspace(100) %value, null
+  ret i1 %none
+}
+
+; The check goes behind the test, to where the pointer is used.
+; CHECK-LABEL: @null_test_first(
+; CHECK:       %none = icmp eq ptr addrspace(100) %value, null
+; CHECK-NEXT:  br i1 %none, label %end, label %used
+; CHECK:       used:
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       @__p3l_swizzle_value(ptr %{{.*}}, ptr %slot)
+; CHECK:       ret i64
+define i64 @null_test_first(ptr %slot) {
+  %value = load ptr addrspace(100), ptr %slot
+  %none = icmp eq ptr addrspace(100) %value, null
+  br i1 %none, label %end, label %used
+used:
+  %x = load i64, ptr addrspace(100) %value
+  br label %end
+end:
+  %result = phi i64 [ 0, %0 ], [ %x, %used ]
+  ret i64 %result
+}
+
+; In a list's loop: onto the way back to its beginning.
+; CHECK-LABEL: @null_test_of_loop(
+; CHECK:       %next = load
+; CHECK-NEXT:  %more = icmp ne ptr addrspace(100) %next, null
+; CHECK-NEXT:  br i1 %more, label %[[BACK:.*]], label %end
+; CHECK:       [[BACK]]:
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       ret void
+define void @null_test_of_loop(ptr addrspace(100) %first) {
+  br label %loop
+loop:
+  %part = phi ptr addrspace(100) [ %first, %0 ], [ %next, %loop ]
+  %slot = getelementptr i8, ptr addrspace(100) %part, i64 8
+  %next = load ptr addrspace(100), ptr addrspace(100) %slot
+  %more = icmp ne ptr addrspace(100) %next, null
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+
+; Used on both ways: as it was.
+; CHECK-LABEL: @null_test_and_both(
+; CHECK:       %value = load
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       br i1 %none
+define ptr addrspace(100) @null_test_and_both(ptr %slot) {
+  %value = load ptr addrspace(100), ptr %slot
+  %none = icmp eq ptr addrspace(100) %value, null
+  br i1 %none, label %end, label %used
+used:
+  %x = load i64, ptr addrspace(100) %value
+  br label %end
+end:
+  ret ptr addrspace(100) %value
+}
+
+; A profile that the program has is better than ours.
+; CHECK-LABEL: @profiled(
+; CHECK-SAME:  !prof ![[PROFILE:[0-9]+]]
+define ptr addrspace(100) @profiled(ptr %slot) !prof !0 {
+  %value = load ptr addrspace(100), ptr %slot
+  ret ptr addrspace(100) %value
+}
+
+; CHECK-DAG:   ![[OURS]] = !{!"function_entry_count", i64 1}
+; CHECK-DAG:   ![[PROFILE]] = !{!"function_entry_count", i64 77}
+!0 = !{!"function_entry_count", i64 77}

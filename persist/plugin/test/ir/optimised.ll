@@ -5,8 +5,8 @@ target datalayout = "e-m:e-i64:64-i128:128-f80:128-n8:16:32:64-S128"
 target triple = "x86_64-pc-linux-gnu"
 
 ; CHECK-LABEL: @twice(
-; CHECK-COUNT-1: @__p3l_swizzle(
-; CHECK-NOT:   swizzle(
+; CHECK-COUNT-1: @__p3l_swizzle_value(
+; CHECK-NOT:   swizzle_value(
 ; CHECK:       ret i64
 define i64 @twice(ptr addrspace(100) %slot) {
   %a = load ptr addrspace(100), ptr addrspace(100) %slot
@@ -19,7 +19,7 @@ define i64 @twice(ptr addrspace(100) %slot) {
 }
 
 ; CHECK-LABEL: @unused(
-; CHECK-NOT:   swizzle(
+; CHECK-NOT:   swizzle_value(
 ; CHECK:       ret void
 define void @unused(ptr addrspace(100) %slot) {
   %a = load ptr addrspace(100), ptr addrspace(100) %slot
@@ -30,7 +30,7 @@ define void @unused(ptr addrspace(100) %slot) {
 ; CHECK-LABEL: @tagged(
 ; CHECK:       br i1
 ; CHECK:       pointer:
-; CHECK:       @__p3l_swizzle(
+; CHECK:       @__p3l_swizzle_value(
 define i64 @tagged(ptr addrspace(100) %slot, i1 %is_pointer) {
   %number = load i64, ptr addrspace(100) %slot
   br i1 %is_pointer, label %pointer, label %end

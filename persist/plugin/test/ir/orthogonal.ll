@@ -8,7 +8,7 @@ declare noalias ptr @malloc(i64) allockind("alloc,uninitialized") allocsize(0) "
 @global = global i64 0
 
 ; CHECK-LABEL: @plain(
-; CHECK:       @__p3l_swizzle(ptr %slot, ptr %value)
+; CHECK:       @__p3l_swizzle_value(ptr %value, ptr %slot)
 define ptr @plain(ptr %slot) {
   %value = load ptr, ptr %slot
   ret ptr %value
@@ -16,7 +16,7 @@ define ptr @plain(ptr %slot) {
 
 ; The address of a function is no object's.
 ; CHECK-LABEL: @callee(
-; CHECK-NOT:   swizzle
+; CHECK-NOT:   swizzle_value
 ; CHECK:       ret void
 define void @callee(ptr %slot) {
   %function = load ptr, ptr %slot
