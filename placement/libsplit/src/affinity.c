@@ -176,7 +176,7 @@ static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WOR
 
 void split_affinity_widen(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
-  self->lazy = false;
+  split_self_specialise(self, false);
   affinity->code = affinity->sequence = 0;
   if (!affinity->serial) return;
   affinity->serial = 0;
@@ -196,7 +196,7 @@ void split_affinity_widen(struct split_self *self) {
 /* Back to where the thread is between sections. */
 static void go_back(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
-  self->lazy = false;
+  split_self_specialise(self, false);
   affinity->code = affinity->sequence = 0;
   if (affinity->bound && narrowed_still(affinity))
     narrow(self, affinity->bound_mask);
@@ -237,7 +237,7 @@ void split_place_section(struct split_self *self, struct split_open *open) {
   open->flags &= ~(uint32_t)SPLIT_OPEN_PAPER;
   open->flags |= SPLIT_OPEN_PLACED | SPLIT_OPEN_MOVED;
   if (actuation == SPLIT_ACT_PAPER) open->flags |= SPLIT_OPEN_PAPER;
-  self->lazy = actuation == SPLIT_ACT_LAZY;
+  split_self_specialise(self, actuation == SPLIT_ACT_LAZY);
 }
 
 void split_unplace_section(struct split_self *self, struct split_open *open) {
@@ -265,7 +265,7 @@ void split_affinity_child(struct split_self *self) {
     set_affinity(original, SPLIT_MASK_WORDS);
   }
   memset(affinity, 0, sizeof *affinity);
-  self->lazy = false;
+  split_self_specialise(self, false);
 }
 
 /* ---- decided.h: for queues and modules ---- */

@@ -33,7 +33,9 @@ __attribute__((no_sanitize("thread"))) static void add_record(const struct split
     uint32_t before = atomic_load_explicit(&record->sequence, memory_order_acquire);
     uint64_t count = *(const volatile uint64_t *)&record->count;
     uint64_t exact = *(const volatile uint64_t *)&record->exact;
-    uint64_t cycles = *(const volatile uint64_t *)&record->cycles;
+    uint64_t cycles = 0;
+    for (int j = 0; j < SPLIT_AFTERS; j++)
+      cycles += *(const volatile uint64_t *)&record->after[j].cycles;
     atomic_thread_fence(memory_order_acquire);
     /* The last look counts whatever it saw: a writer that died within is mended by others. */
     if (i == 7 || (!(before & 1) &&

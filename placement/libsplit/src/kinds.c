@@ -51,7 +51,7 @@ static uint64_t settle(struct split_mapping *mapping, uint32_t code, const struc
 }
 
 uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key *key) {
-  uint32_t places = mapping->kind_count - 2;
+  uint32_t places = mapping->homes;
   uint32_t at = split_kind_home(mapping, key->hash);
   for (uint32_t i = 0; i < SPLIT_KIND_PLACES; i++) {
     uint32_t code = 2 + at;

@@ -24,7 +24,7 @@ uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key
 
 /* The first two places are taken: "none" and "other". */
 static inline uint32_t split_kind_home(const struct split_mapping *mapping, uint64_t hash) {
-  return (uint32_t)((hash >> 32) * (mapping->kind_count - 2) >> 32);
+  return (uint32_t)((hash >> 32) * mapping->homes >> 32);
 }
 
 /* Of a key of `length` bytes; `bytes` is not NULL. False: too short to be a number. */

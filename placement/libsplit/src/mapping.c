@@ -186,10 +186,12 @@ static struct split_mapping *map(int descriptor, const struct split_wish *wish,
   mapping->records = within(shared, header.records_at);
   mapping->traces = within(shared, header.traces_at);
   mapping->kind_count = header.kinds;
+  mapping->homes = header.kinds - 2;
   mapping->cpu_count = header.cpus;
   mapping->thread_count = header.threads;
   mapping->trace_count = header.traces;
   mapping->app_id = header.app_id;
+  mapping->who = (uint64_t)header.app_id << 32;
   mapping->related_app_id = wish->related_app_id; /* ours may differ from that of who made it */
   mapping->key_type = header.key_type;
   mapping->cycles_per_ns = (double)header.cycles_per_second / 1e9;

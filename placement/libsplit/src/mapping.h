@@ -19,6 +19,8 @@ struct split_mapping {
   struct split_last *last; /* of machine.segment, or of this process and its children only */
   uint32_t kind_count, cpu_count, thread_count, trace_count;
   uint32_t app_id, related_app_id, key_type;
+  uint32_t homes; /* of kinds: all but the two that are reserved */
+  uint64_t who;   /* the application, as split_last.who has it */
   double cycles_per_ns;
   /* The hash of each kind as this process knows it, 0: not known. So that most lookups touch little memory, and none that others
    * write to. */

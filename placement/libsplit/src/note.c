@@ -54,6 +54,7 @@ static void note(struct split_open *open, enum split_note_type type, const void 
       if (!parse_origin(text, length, &app, &code)) {
         atomic_fetch_add_explicit(&self->mapping->header->bad_origins, 1, memory_order_relaxed);
       } else {
+        open->flags |= SPLIT_OPEN_CAUSED;
         open->related_app = app;
         open->related_code = code;
       }
@@ -82,8 +83,8 @@ static size_t hexadecimal(uint32_t number, char *to) {
 size_t split_origin(char *buffer) {
   buffer[0] = '\0';
   const struct split_self *self = split_self_here;
-  if (!self || self->count == 0 || self->mapping != split_mapping_in_use()) return 0;
-  const struct split_open *open = &self->open[self->order[self->count - 1]];
+  if (!self || !self->innermost || self->mapping != split_mapping_in_use()) return 0;
+  const struct split_open *open = self->innermost;
   if (open->code == SPLIT_CODE_NONE) return 0;
   size_t length = hexadecimal(self->mapping->app_id, buffer);
   buffer[length++] = '.';

@@ -78,11 +78,15 @@ static inline void split_preempt_look(struct split_preempt *preempt) {
     preempt->seen.unknown++;
 }
 
+/* The same as arming and asking for the CPU, where there is an area. */
+static inline uint32_t split_preempt_announce(struct split_rseq *area) {
+  area->announced = (uint64_t)(uintptr_t)&split_preempt_announcement;
+  return area->cpu_id;
+}
+
 /* Nothing happened since it was armed, and the thread is on this CPU still: as looking and asking would tell. */
-static inline bool split_preempt_undisturbed(const struct split_preempt *preempt, uint32_t cpu) {
-  return preempt->area &&
-         preempt->area->announced == (uint64_t)(uintptr_t)&split_preempt_announcement &&
-         preempt->area->cpu_id == cpu;
+static inline bool split_preempt_undisturbed(const struct split_rseq *area, uint32_t cpu) {
+  return area->announced == (uint64_t)(uintptr_t)&split_preempt_announcement && area->cpu_id == cpu;
 }
 
 static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
@@ -94,8 +98,10 @@ static inline uint32_t split_preempt_cpu(const struct split_preempt *preempt) {
 static inline void split_preempt_arm(struct split_preempt *preempt) { (void)preempt; }
 static inline void split_preempt_disarm(struct split_preempt *preempt) { (void)preempt; }
 static inline void split_preempt_look(struct split_preempt *preempt) { (void)preempt; }
-static inline bool split_preempt_undisturbed(const struct split_preempt *preempt, uint32_t cpu) {
-  (void)preempt;
+/* Never called: without an area each section is special. */
+static inline uint32_t split_preempt_announce(struct split_rseq *area) { return area->cpu_id; }
+static inline bool split_preempt_undisturbed(const struct split_rseq *area, uint32_t cpu) {
+  (void)area;
   (void)cpu;
   return false;
 }

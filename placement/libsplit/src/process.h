@@ -10,6 +10,7 @@
 #include "preempt.h"
 #include "probe.h"
 #include "split.h"
+#include "texts.h"
 
 #include <pthread.h>
 
@@ -19,30 +20,34 @@
 #define SPLIT_MASK_WORDS (SPLIT_CPUS_MAX / 64)
 
 enum split_open_flags {
-  SPLIT_OPEN_HANDLE = 1,  /* of split_begin */
-  SPLIT_OPEN_PROBED = 2,  /* lines were loaded before it */
-  SPLIT_OPEN_CLOCK = 4,   /* its cycles come from the CPU clock */
-  SPLIT_OPEN_USAGE = 8,   /* without rseq: context switches are counted */
-  SPLIT_OPEN_PMU = 16,    /* counters were read */
-  SPLIT_OPEN_PLACED = 32, /* its thread is where it should be */
-  SPLIT_OPEN_PAPER = 64,  /* and goes back when it ends */
-  SPLIT_OPEN_MOVED = 128, /* was placed at some time */
-  SPLIT_OPEN_SPECIAL = SPLIT_OPEN_PROBED | SPLIT_OPEN_CLOCK | SPLIT_OPEN_USAGE | SPLIT_OPEN_PMU
+  SPLIT_OPEN_HANDLE = 1,   /* of split_begin */
+  SPLIT_OPEN_PROBED = 2,   /* lines were loaded before it */
+  SPLIT_OPEN_CLOCK = 4,    /* its cycles come from the CPU clock */
+  SPLIT_OPEN_USAGE = 8,    /* without rseq: context switches are counted */
+  SPLIT_OPEN_PMU = 16,     /* counters were read */
+  SPLIT_OPEN_PLACED = 32,  /* its thread is where it should be */
+  SPLIT_OPEN_PAPER = 64,   /* and goes back when it ends */
+  SPLIT_OPEN_MOVED = 128,  /* was placed at some time */
+  SPLIT_OPEN_BLIND = 256,  /* without rseq, or on a CPU that has no records */
+  SPLIT_OPEN_CAUSED = 512, /* its origin was noted: related_app holds */
+  SPLIT_OPEN_MEASURED = SPLIT_OPEN_PROBED | SPLIT_OPEN_CLOCK | SPLIT_OPEN_USAGE | SPLIT_OPEN_PMU,
+  SPLIT_OPEN_SPECIAL = SPLIT_OPEN_MEASURED | SPLIT_OPEN_PLACED | SPLIT_OPEN_BLIND
 };
 
-/* An open section. Only its thread touches it, but for `serial`, by which another thread may abandon it. */
+/* An open section. Only its thread touches it, but for `serial`, by which another thread may abandon it. What every section needs is in
+ * the first line and a half. */
 struct split_open {
-  alignas(2 * SPLIT_LINE) _Atomic uint64_t serial; /* of a handle; 0: none */
-  uint64_t started;
-  struct split_record *record; /* of its kind on the CPU where it began; NULL: none */
-  uint64_t excluded;           /* cycles that the library itself took within */
-  uint64_t nested;             /* cycles of sections within */
-  uint64_t previous;           /* what ran on the CPU before; split_last.who */
-  uint32_t code, cpu;
-  uint32_t related_app, related_code;
+  alignas(2 * SPLIT_LINE) uint64_t started; /* later by what the library itself took within */
+  struct split_record *record;              /* of its kind on the CPU where it began; NULL: none */
+  uint64_t nested;                          /* cycles of sections within */
+  uint64_t previous, who;         /* what ran on the CPU before, and this one; as split_last.who */
   struct split_preempt_seen seen; /* of the thread when it began */
-  uint32_t flags;
+  uint32_t code, flags;
+  struct split_open *outer; /* in which it lies; of one that is not open: the next such */
+  uint32_t cpu;
+  uint32_t related_code, related_app;
   uint32_t turn;             /* of the probe */
+  _Atomic uint64_t serial;   /* of a handle; 0: none */
   struct split_probe *probe; /* whose lines were loaded */
   uint64_t clock_ns;         /* CPU clock at the start */
   uint64_t switches;         /* context switches at the start */
@@ -63,29 +68,47 @@ struct split_affinity {
 
 struct split_pmu; /* pmu.h */
 
+/* A CPU as each section of a thread needs it, looked up when the thread comes there. */
+struct split_here {
+  uint32_t cpu;
+  struct split_record *records;
+  struct split_last *last;
+  struct split_cpu *line;
+};
+#define SPLIT_NOWHERE (UINT32_MAX - 15) /* no CPU, and none of the kernel's ways to say so */
+
 struct split_self {
   struct split_mapping *mapping; /* of which the open sections are */
+  struct split_open *innermost;  /* open section; its `outer` is the next; NULL: none */
+  struct split_open *unused;     /* those that are not open; NULL: all are */
   uint32_t tid;
-  uint32_t count;      /* open sections */
-  uint32_t stacked;    /* of them, by split_start */
-  uint32_t unopened;   /* calls of split_start, innermost, that opened none */
-  uint32_t free_slots; /* bit mask */
-  uint32_t placed;     /* open sections for which the thread is placed */
-  uint32_t probed;     /* open sections for which lines were loaded: one at most */
-  uint32_t sampled;    /* sections so far, without rseq */
-  bool lazy;           /* affinity stays narrowed between sections */
-  uint32_t order
-      [SPLIT_OPEN]; /* slots, outermost first; not bytes, which might be anything to the compiler */
+  /* Open sections of split_start; SPLIT_UNOPENED for each call, innermost, that opened none. */
+  uint32_t depth;
+  struct split_here here;
   struct split_preempt preempt;
+  bool special;     /* each section needs more than its time: `lazy`, `pmu`, or there is no rseq */
+  bool lazy;        /* affinity stays narrowed between sections */
+  uint32_t placed;  /* open sections for which the thread is placed */
+  uint32_t probed;  /* open sections for which lines were loaded: one at most */
+  uint32_t sampled; /* sections so far, without rseq */
   uint64_t last_serial;
   uint64_t random;
   uint64_t fresh_until; /* time stamp until which the analyzer need not be looked after */
   struct split_pmu *pmu;
   struct split_open open[SPLIT_OPEN];
+  struct split_text texts[SPLIT_TEXTS];
   struct split_affinity affinity;
   struct split_self *next; /* in a list of the process */
   _Atomic bool living;
 };
+
+#define SPLIT_UNOPENED 256u
+
+/* Says anew what every section of the thread needs. */
+static inline void split_self_specialise(struct split_self *self, bool lazy) {
+  self->lazy = lazy;
+  self->special = lazy || self->pmu || !self->preempt.area;
+}
 
 struct split_process {
   _Atomic(struct split_mapping *) mapping; /* NULL: the library is off */
@@ -121,10 +144,18 @@ static inline struct split_self *split_self_ready(struct split_mapping *mapping)
   return split_self_for(mapping);
 }
 
-/* Which kind an open section is of, once its CPU is known: looked up at the start, since at the end all else waits for it. */
+/* split_last.who */
+static inline uint64_t split_who(const struct split_mapping *mapping, uint32_t code,
+                                 uint32_t class_) {
+  return (uint64_t)class_ << 56 | mapping->who | code;
+}
+
+/* Which kind an open section turned out to be of. */
 static inline void split_open_of_kind(const struct split_mapping *mapping, struct split_open *open,
                                       uint32_t code) {
   open->code = code;
+  open->who = split_who(
+      mapping, code, atomic_load_explicit(&mapping->decisions[code].class_, memory_order_relaxed));
   open->record = open->cpu < mapping->cpu_count ? split_record_of(mapping, open->cpu, code) : NULL;
 }
 

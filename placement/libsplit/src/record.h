@@ -16,7 +16,7 @@ struct split_sample {
   uint64_t nested;  /* of them, in sections within */
   uint64_t misses;
   double displaced; /* 0 to 1 */
-  uint32_t after;   /* index of split_record.after; SPLIT_AFTERS: not known */
+  uint32_t after;   /* index of split_record.after */
   bool exact, preempted, migrated, missed, probed;
 };
 
@@ -28,12 +28,12 @@ struct split_average {
   uint32_t threshold; /* theta */
 };
 
-/* Equation (1) of the paper, section 2.2.4: the mean of the first theta, then an exponential moving average. `n`: how many made up
- * `average` so far. */
+/* Equation (1) of the paper, section 2.2.4: the mean of the first theta, then an exponential moving average: w times the past and 1 - w
+ * times the value. `n`: how many made up `average` so far. */
 static inline double split_average_next(double average, uint64_t n, double value,
                                         const struct split_average *how) {
   return n < how->threshold ? (average * (double)(int64_t)n + value) / (double)(int64_t)(n + 1)
-                            : average * how->weight + value * (1.0 - how->weight);
+                            : value + how->weight * (average - value);
 }
 
 /* Octave and quarter are the exponent and the first two digits of the number as a double. */
@@ -59,22 +59,26 @@ static inline void split_moments_add(uint64_t count, double *mean, double *m2, d
   *m2 += before * (before - step);
 }
 
+static inline void split_after_add(struct split_after *after, uint64_t cycles) {
+  __extension__ typedef unsigned __int128 wide;
+  const wide squares = ((wide)after->squares[1] << 64 | after->squares[0]) + (wide)cycles * cycles;
+  after->count++;
+  after->cycles += cycles;
+  after->squares[0] = (uint64_t)squares;
+  after->squares[1] = (uint64_t)(squares >> 64);
+}
+
 static inline void split_record_add(struct split_record *record, const struct split_sample *sample,
                                     const struct split_average *how) {
   record->count++;
   record->elapsed_cycles += sample->elapsed;
   record->histogram[split_bucket(sample->elapsed)]++;
   if (__builtin_expect(sample->exact, 1)) {
-    double cycles = (double)(int64_t)sample->cycles;
+    const double cycles = (double)(int64_t)sample->cycles;
     record->adaptive = split_average_next(record->adaptive, record->exact, cycles, how);
     record->exact++;
-    record->cycles += sample->cycles;
     if (sample->nested) record->nested_cycles += sample->nested;
-    split_moments_add(record->exact, &record->mean, &record->m2, cycles);
-    if (sample->after < SPLIT_AFTERS) {
-      struct split_after *after = &record->after[sample->after];
-      split_moments_add(++after->count, &after->mean, &after->m2, cycles);
-    }
+    split_after_add(&record->after[sample->after], sample->cycles);
   }
   if (__builtin_expect(sample->preempted || sample->migrated, 0)) {
     record->preempted += sample->preempted;
@@ -94,22 +98,27 @@ static inline void split_record_add(struct split_record *record, const struct sp
 
 /* A record is written by threads of one CPU, of which one may have been preempted within: tried once, never waited for. */
 static inline bool split_record_lock(struct split_record *record, uint32_t tid) {
-  uint32_t nobody = 0;
-  if (!atomic_compare_exchange_strong_explicit(&record->owner, &nobody, tid, memory_order_acquire,
-                                               memory_order_relaxed)) {
-    return false;
+  /* As it is if nobody owns it. Odd: its last owner died within, and was mended without that; what it wrote is what there is. */
+  uint64_t there = atomic_load_explicit(&record->sequence, memory_order_relaxed);
+  while (!atomic_compare_exchange_strong_explicit(&record->lock, &there,
+                                                  (uint64_t)tid << 32 | there | 1,
+                                                  memory_order_acquire, memory_order_relaxed)) {
+    if (there >> 32 != 0) return false; /* else somebody came and went meanwhile */
   }
-  uint32_t sequence = atomic_load_explicit(&record->sequence, memory_order_relaxed);
-  /* Odd: its last owner died within, and was mended without that; what it wrote is what there is. */
-  atomic_store_explicit(&record->sequence, sequence | 1, memory_order_relaxed);
   atomic_thread_fence(memory_order_release); /* readers see it odd before they see a change */
   return true;
 }
 
 static inline void split_record_unlock(struct split_record *record) {
-  uint32_t sequence = atomic_load_explicit(&record->sequence, memory_order_relaxed);
-  atomic_store_explicit(&record->sequence, sequence + 1, memory_order_release);
-  atomic_store_explicit(&record->owner, 0, memory_order_release);
+  const uint32_t even = atomic_load_explicit(&record->sequence, memory_order_relaxed) + 1;
+  atomic_store_explicit(&record->lock, even, memory_order_release);
+}
+
+/* The sum over the exact ones. */
+static inline uint64_t split_record_cycles(const struct split_record *record) {
+  uint64_t cycles = 0;
+  for (int i = 0; i < SPLIT_AFTERS; i++) cycles += record->after[i].cycles;
+  return cycles;
 }
 
 /* Frees a record whose owner died within. Returns whether there was one. */

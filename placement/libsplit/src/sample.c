@@ -82,7 +82,7 @@ static bool afford(struct split_mapping *mapping, uint32_t cpu, uint64_t now, ui
 
 /* What the library did for its own sake is no section's time: those that are open are told. */
 static void charge(struct split_self *self, uint32_t cpu, uint32_t usual, uint64_t cycles) {
-  for (uint32_t i = 0; i < self->count; i++) self->open[self->order[i]].excluded += cycles;
+  for (struct split_open *open = self->innermost; open; open = open->outer) open->started += cycles;
   if (cpu >= self->mapping->cpu_count) return;
   struct split_cpu *line = &self->mapping->cpus[cpu];
   uint64_t most = (uint64_t)usual * CHARGE_AT_MOST;
@@ -116,8 +116,7 @@ static void begin_probe(struct split_self *self, struct split_open *open, uint32
   self->probed++;
   atomic_fetch_add_explicit(&self->mapping->cpus[cpu].probes, 1, memory_order_relaxed);
   split_probe_prime(probe, open->turn);
-  charge(self, cpu, cost, split_cycles() - before);
-  open->excluded = 0; /* its own time has not begun */
+  charge(self, cpu, cost, split_cycles() - before); /* its own time has not begun */
 }
 
 static uint64_t context_switches(void) {

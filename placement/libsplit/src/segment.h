@@ -45,7 +45,7 @@
 
 #define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
 #define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
-#define SPLIT_SEGMENT_VERSION 1
+#define SPLIT_SEGMENT_VERSION 2
 #define SPLIT_LINE 64
 #define SPLIT_CPUS_MAX 1024
 #define SPLIT_KINDS_MAX 65536
@@ -74,7 +74,11 @@ enum split_actuation {
 };
 
 /* What came before a section on its CPU; index of split_record.after. The first SPLIT_CLASSES are the classes of the section before. */
-enum { SPLIT_AFTER_SAME = SPLIT_CLASSES /* the same kind */, SPLIT_AFTERS = SPLIT_CLASSES + 1 };
+enum {
+  SPLIT_AFTER_SAME = SPLIT_CLASSES, /* the same kind */
+  SPLIT_AFTER_ANY,                  /* not known, or it ended on another CPU */
+  SPLIT_AFTERS
+};
 
 /* Everything up to `commands` is written by the application before the file gets its name, and by nobody later. */
 struct split_header {
@@ -197,10 +201,12 @@ struct split_cpu {
   _Atomic uint64_t probe_cycles; /* what they cost */
 };
 
+/* Sums of whole numbers: exact, whatever their order, so that a span of time is a difference, and mean and variance follow when
+ * somebody asks. Welford's way (1962) would cost each section two divisions. */
 struct split_after {
-  uint64_t count;
-  double mean; /* cycles */
-  double m2;   /* sum of squared differences from the mean: Welford 1962 */
+  alignas(SPLIT_LINE / 2) uint64_t count;
+  uint64_t cycles;
+  uint64_t squares[2]; /* of the cycles of each; the low word first */
 };
 
 /* Bucket 0: below 2^10 cycles. Bucket b begins at 2^o * (1 + (b - 1) % 4 / 4) cycles, o = 10 + (b - 1) / 4; the last has all above:
@@ -210,28 +216,31 @@ struct split_after {
 #define SPLIT_FIRST_OCTAVE 10
 
 /* Statistics of a kind on a CPU. All only grow, so that the analyzer's view of a span of time is a difference.
- * Writing: owner 0 -> tid by compare and swap, tried once; sequence to odd; the fields; sequence to even; owner to 0. */
+ * Writing: owner 0 -> tid and sequence to odd by one compare and swap; the fields; sequence to even and owner to 0 by one store. */
 struct split_record {
-  alignas(SPLIT_LINE) _Atomic uint32_t sequence; /* odd: being written */
-  _Atomic uint32_t owner;                        /* by this thread; 0: by nobody */
-  uint64_t count;                                /* sections that ended */
+  union {
+    struct {
+      _Atomic uint32_t sequence; /* odd: being written */
+      _Atomic uint32_t owner;    /* by this thread; 0: by nobody */
+    };
+    _Atomic uint64_t lock; /* both, the owner above */
+  };
+  uint64_t count; /* sections that ended */
   uint64_t exact; /* of them: cycles known to be its own (not preempted, or by the CPU clock) */
+  uint64_t elapsed_cycles; /* sum over all, waits and preemption included */
+  double adaptive;         /* equation (1) of the paper over the cycles of the exact ones */
+  uint64_t nested_cycles;  /* of the exact ones' cycles: spent in sections within */
   uint64_t preempted;
   uint64_t migrated;
-  uint64_t elapsed_cycles; /* sum over all, waits and preemption included */
-  uint64_t cycles;         /* sum over the exact ones */
-  double mean, m2;         /* of the cycles of the exact ones */
-  double adaptive;         /* equation (1) of the paper over them */
-  uint64_t missed;         /* sections with a count of L2 misses (PMU) */
+  uint64_t missed; /* sections with a count of L2 misses (PMU) */
   uint64_t misses;
   double adaptive_misses;
   uint64_t probed;       /* sections with a probe that holds */
   double displaced_mean; /* share of the probe's lines that were gone, 0 to 1 */
   double displaced_m2;
-  struct split_after after[SPLIT_AFTERS];
-  uint64_t nested_cycles;            /* of `cycles`: spent in sections within */
-  uint32_t histogram[SPLIT_BUCKETS]; /* of elapsed cycles of all */
-};
+  struct split_after after[SPLIT_AFTERS]; /* the exact ones, each in one of them */
+  uint32_t histogram[SPLIT_BUCKETS];      /* of elapsed cycles of all */
+} __attribute__((aligned(SPLIT_LINE)));
 
 /* One section that ended. Who reads looks at ended_tsc before and after: another one, and the entry was overwritten meanwhile. */
 struct split_trace {
@@ -253,8 +262,7 @@ struct split_machine_header {
   char boot_id[40];
 };
 struct split_last {
-  alignas(SPLIT_LINE) _Atomic uint64_t who; /* app << 32 | class << 24 | code; 0: nothing yet */
-  _Atomic uint64_t ended_tsc;
+  alignas(SPLIT_LINE) _Atomic uint64_t who; /* class << 56 | app << 32 | code; 0: nothing yet */
 };
 
 _Static_assert(sizeof(struct split_header) <= SPLIT_HEADER_SIZE, "the header has a page");

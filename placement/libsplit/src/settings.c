@@ -113,8 +113,8 @@ static bool number_of(struct split_mapping *mapping, enum split_setting setting,
     case SPLIT_RELATED_APP_ID: *number = mapping ? mapping->related_app_id : 0; break;
     case SPLIT_CODE_ID: {
       const struct split_self *self = split_self_here;
-      bool inside = mapping && self && self->mapping == mapping && self->count;
-      *number = inside ? self->open[self->order[self->count - 1]].code : SPLIT_CODE_NONE;
+      bool inside = mapping && self && self->mapping == mapping && self->innermost;
+      *number = inside ? self->innermost->code : SPLIT_CODE_NONE;
       break;
     }
     default: return false;

@@ -18,10 +18,14 @@ static struct {
 
 /* Whatever was open is forgotten. */
 static void forget_sections(struct split_self *self) {
-  for (uint32_t i = 0; i < SPLIT_OPEN; i++)
+  self->innermost = self->unused = NULL;
+  for (uint32_t i = SPLIT_OPEN; i-- > 0;) {
     atomic_store_explicit(&self->open[i].serial, 0, memory_order_relaxed);
-  self->count = self->stacked = self->unopened = self->placed = self->probed = 0;
-  self->free_slots = (1u << SPLIT_OPEN) - 1;
+    self->open[i].outer = self->unused;
+    self->unused = &self->open[i];
+  }
+  self->depth = self->placed = self->probed = 0;
+  self->here.cpu = SPLIT_NOWHERE;
   split_preempt_disarm(&self->preempt);
 }
 
@@ -29,7 +33,8 @@ static void thread_ends(void *argument) {
   struct split_self *self = argument;
   int before = errno;
   if (self->mapping) {
-    atomic_fetch_add_explicit(&self->mapping->header->dropped, self->count, memory_order_relaxed);
+    for (const struct split_open *open = self->innermost; open; open = open->outer)
+      atomic_fetch_add_explicit(&self->mapping->header->dropped, 1, memory_order_relaxed);
     forget_sections(self);
     split_affinity_forget(self);
   }
@@ -76,6 +81,7 @@ struct split_self *split_self_for(struct split_mapping *mapping) {
     }
     self->mapping = mapping;
     self->fresh_until = 0;
+    memset(self->texts, 0, sizeof self->texts); /* codes are other ones */
     if (split_process.rseq_works)
       split_preempt_open(&self->preempt);
     else
@@ -83,6 +89,7 @@ struct split_self *split_self_for(struct split_mapping *mapping) {
     forget_sections(self);
     memset(&self->affinity, 0, sizeof self->affinity);
     if (split_process.pmu_works && !self->pmu) self->pmu = split_pmu_open();
+    split_self_specialise(self, false);
   }
   errno = before;
   return self;

@@ -19,7 +19,7 @@ void split_trace_write(struct split_mapping *mapping, uint32_t cpu, const struct
   atomic_store_explicit(&entry->cycles_16, sample->exact ? sixteenths(sample->cycles) : 0, relaxed);
   atomic_store_explicit(&entry->code, open->code, relaxed);
   atomic_store_explicit(&entry->previous_code, (uint32_t)open->previous & 0xffffff, relaxed);
-  atomic_store_explicit(&entry->previous_app, (uint32_t)(open->previous >> 32), relaxed);
+  atomic_store_explicit(&entry->previous_app, (uint32_t)(open->previous >> 32) & 0xffffff, relaxed);
   atomic_store_explicit(&entry->displaced,
                         sample->probed ? (uint16_t)(sample->displaced * 1000 + 0.5) : UINT16_MAX,
                         relaxed);

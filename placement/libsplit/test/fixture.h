@@ -5,6 +5,7 @@
 #define SPLIT_TEST_FIXTURE_H
 
 #include "process.h"
+#include "record.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -23,9 +24,9 @@
 #define TEST_APP 0xa1
 
 #ifdef __SANITIZE_THREAD__
-/* Children of these tests make threads too. */
+/* Children of these tests make threads too, and have none of those that their parent has not waited for yet. */
 const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "die_after_fork=0"; }
+const char *__tsan_default_options(void) { return "die_after_fork=0:report_thread_leaks=0"; }
 #endif
 
 static char fixture_folder[64];
@@ -77,12 +78,18 @@ static inline struct total total_of(uint32_t code) {
     total.preempted += record->preempted;
     total.migrated += record->migrated;
     total.nested += record->nested_cycles;
-    total.cycles += record->cycles;
+    total.cycles += split_record_cycles(record);
     total.elapsed += record->elapsed_cycles;
     total.probed += record->probed;
     total.missed += record->missed;
   }
   return total;
+}
+
+static inline uint32_t open_sections(void) {
+  uint32_t open = 0;
+  for (const struct split_open *at = split_self_here->innermost; at; at = at->outer) open++;
+  return open;
 }
 
 static inline struct split_header *header(void) { return split_mapping_in_use()->header; }

@@ -1,6 +1,8 @@
 /* Kinds: keys of every sort, far too many of them, and far too long ones. */
 #include "fixture.h"
 
+#include <sys/mman.h>
+
 static uint32_t section_of(const char *key) {
   uint32_t code = split_start(0, key);
   split_end();
@@ -98,6 +100,50 @@ static void hashes_are_spread(void **state) {
   free(hashes);
 }
 
+static uint32_t section_by_handle(const char *key) {
+  split_section section;
+  uint32_t code = split_begin(&section, 0, key, strlen(key));
+  split_finish(&section);
+  return code;
+}
+
+/* Texts that are met again where they stand are compared, not hashed: whatever changes there, the kind is that of the text. Of every
+ * length up to three blocks and at every place in one, the last of them before a page that may not be touched. */
+static void texts_that_change_where_they_stand(void **state) {
+  (void)state;
+  const long page = sysconf(_SC_PAGESIZE);
+  char *pages =
+      mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(pages != MAP_FAILED && mprotect(pages + page, (size_t)page, PROT_NONE) == 0);
+  for (size_t length = 1; length <= 50; length++) {
+    for (size_t end = 0; end < 17; end++) {
+      char *key = pages + page - end - 1 - length, copy[64];
+      memset(pages, '#', (size_t)page);
+      memset(key, 'a', length);
+      key[length] = '\0';
+      memcpy(copy, key, length + 1);
+      const uint32_t code = section_by_handle(copy);
+      for (int i = 0; i < 4; i++) assert_int_equal(section_of(key), code);
+      key[-1] = '!'; /* what is around it means nothing */
+      if (end) key[length + 1] = '!';
+      assert_int_equal(section_of(key), code);
+      for (size_t at = 0; at < length; at += 7) {
+        key[at] = copy[at] = 'b';
+        assert_int_equal(section_of(key), section_by_handle(copy));
+        assert_int_not_equal(section_of(key), code);
+        key[at] = copy[at] = 'a';
+        assert_int_equal(section_of(key), code);
+        key[at] = copy[at] = '\0'; /* shorter: what follows is not the key's any more */
+        assert_int_equal(section_of(key), section_by_handle(copy));
+        key[at] = copy[at] = 'a';
+        for (int i = 0; i < 3; i++) assert_int_equal(section_of(key), code);
+      }
+    }
+  }
+  assert_int_equal(atomic_load(&header()->without_room), 0);
+  munmap(pages, 2 * (size_t)page);
+}
+
 static void numbers(void **state) {
   (void)state;
   uint64_t zero = 0, large = UINT64_MAX;
@@ -154,6 +200,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEXT(ten_thousand_keys),
       TEXT(a_key_of_a_megabyte),
+      TEXT(texts_that_change_where_they_stand),
       cmocka_unit_test(keys_of_every_length),
       cmocka_unit_test(hashes_are_spread),
       NUMBER(numbers),

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
 pub(crate) const SEGMENT_MAGIC: u64 = 0x3174_696c_7073_6d68;
-pub(crate) const SEGMENT_VERSION: u32 = 1;
+pub(crate) const SEGMENT_VERSION: u32 = 2;
 pub(crate) const HEADER_SIZE: u64 = 4096;
 pub(crate) const CPUS_MAX: u32 = 1024;
 pub(crate) const KINDS_MAX: u32 = 65536;
@@ -16,7 +16,8 @@ pub(crate) const TRACES_MAX: u32 = 1 << 20;
 pub(crate) const LABEL_LENGTH: usize = 128;
 pub(crate) const NOTE_LENGTH: usize = 64;
 pub(crate) const CLASSES: usize = 5;
-pub(crate) const AFTERS: usize = CLASSES + 1;
+/// The classes, "the same kind", "not known".
+pub(crate) const AFTERS: usize = CLASSES + 2;
 pub(crate) const BUCKETS: usize = 96;
 pub(crate) const KIND_READY: u32 = 2;
 pub(crate) const MASK_WORDS: usize = CPUS_MAX as usize / 64;
@@ -148,13 +149,13 @@ pub(crate) struct CpuLine {
     pub probe_cycles: AtomicU64,
 }
 
-/// Count, mean and squared differences.
-#[repr(C)]
+/// Count, sum, sum of squares (the low word first).
+#[repr(C, align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct After {
     pub count: u64,
-    pub mean: f64,
-    pub m2: f64,
+    pub cycles: u64,
+    pub squares: [u64; 2],
 }
 
 /// Statistics of a kind on a processor: to be copied out as a whole.
@@ -165,13 +166,11 @@ pub(crate) struct RawRecord {
     pub owner: u32,
     pub count: u64,
     pub exact: u64,
+    pub elapsed_cycles: u64,
+    pub adaptive: f64,
+    pub nested_cycles: u64,
     pub preempted: u64,
     pub migrated: u64,
-    pub elapsed_cycles: u64,
-    pub cycles: u64,
-    pub mean: f64,
-    pub m2: f64,
-    pub adaptive: f64,
     pub missed: u64,
     pub misses: u64,
     pub adaptive_misses: f64,
@@ -179,7 +178,6 @@ pub(crate) struct RawRecord {
     pub displaced_mean: f64,
     pub displaced_m2: f64,
     pub after: [After; AFTERS],
-    pub nested_cycles: u64,
     pub histogram: [u32; BUCKETS],
 }
 
@@ -364,14 +362,13 @@ mod tests {
             "traced" = traced, "probe_tokens" = probe_tokens, "probe_refilled" = probe_refilled,
             "sections" = sections, "probes" = probes, "probe_cycles" = probe_cycles,
         });
-        compare!(asked, "split_after", After, { "count" = count, "mean" = mean, "m2" = m2 });
+        compare!(asked, "split_after", After, { "count" = count, "cycles" = cycles, "squares" = squares });
         compare!(asked, "split_record", RawRecord, {
-            "sequence" = sequence, "owner" = owner, "count" = count, "exact" = exact, "preempted" = preempted,
-            "migrated" = migrated, "elapsed_cycles" = elapsed_cycles, "cycles" = cycles, "mean" = mean,
-            "m2" = m2, "adaptive" = adaptive, "missed" = missed, "misses" = misses,
+            "sequence" = sequence, "owner" = owner, "count" = count, "exact" = exact,
+            "elapsed_cycles" = elapsed_cycles, "adaptive" = adaptive, "nested_cycles" = nested_cycles,
+            "preempted" = preempted, "migrated" = migrated, "missed" = missed, "misses" = misses,
             "adaptive_misses" = adaptive_misses, "probed" = probed, "displaced_mean" = displaced_mean,
-            "displaced_m2" = displaced_m2, "after" = after, "nested_cycles" = nested_cycles,
-            "histogram" = histogram,
+            "displaced_m2" = displaced_m2, "after" = after, "histogram" = histogram,
         });
         compare!(asked, "split_trace", RawTrace, {
             "ended_tsc" = ended_tsc, "elapsed_cycles_16" = elapsed_cycles_16, "cycles_16" = cycles_16,

@@ -100,9 +100,10 @@ impl Made {
         raw.sequence = 2;
         raw.count = count;
         raw.exact = count;
-        raw.cycles = count * cycles;
         raw.elapsed_cycles = count * cycles;
-        raw.mean = cycles as f64;
+        let squares = u128::from(count) * u128::from(cycles * cycles);
+        let squares = [squares as u64, (squares >> 64) as u64];
+        raw.after[0] = super::layout::After { count, cycles: count * cycles, squares };
         self.put(self.layout.record(cpu, code), bytes(&raw));
     }
 }

@@ -1,0 +1,94 @@
+/*
+ * Texts that a host keeps and passes again and again, literals mostly: known by where they lie, and compared with a copy instead of
+ * measured and hashed. Each thread has a few.
+ */
+#ifndef SPLIT_TEXTS_H
+#define SPLIT_TEXTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+/* Whole blocks are looked at, which may have bytes of others in them. */
+#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include <emmintrin.h>
+#define SPLIT_TEXT_BLOCK 16u
+#endif
+
+#define SPLIT_TEXTS 16
+#define SPLIT_TEXT_BLOCKS 4
+
+struct split_text {
+  const char *text; /* compared from now on; NULL: none is */
+  uint32_t code, blocks;
+  uint64_t hash;                       /* of the text that was last seen ... */
+  const char *seen;                    /* ... here */
+  uint16_t ignored[SPLIT_TEXT_BLOCKS]; /* bytes of each block that are not the text's */
+#ifdef SPLIT_TEXT_BLOCK
+  __m128i copy[SPLIT_TEXT_BLOCKS]; /* the zero at the end included */
+#endif
+};
+
+#ifdef SPLIT_TEXT_BLOCK
+static inline size_t split_text_place(const char *text) {
+  return ((uintptr_t)text >> 4 ^ (uintptr_t)text >> 10) % SPLIT_TEXTS;
+}
+
+static inline const __m128i *split_text_block(const char *text) {
+  return (const __m128i *)(const void *)(text - (uintptr_t)text % SPLIT_TEXT_BLOCK);
+}
+
+/* Whether there stands what stood there: then its code. No block is touched that has no byte of the text: those before were as they
+ * are remembered, without an end. */
+static inline bool split_text_known(const struct split_text *texts, const char *text,
+                                    uint32_t *code) {
+  const struct split_text *known = &texts[split_text_place(text)];
+  if (known->text != text) return false;
+  const __m128i *block = split_text_block(text);
+  for (uint32_t i = 0; i < known->blocks; i++) {
+    const int same = _mm_movemask_epi8(_mm_cmpeq_epi8(block[i], known->copy[i]));
+    if ((same | known->ignored[i]) != UINT16_MAX) return false;
+  }
+  *code = known->code;
+  return true;
+}
+
+/* It was measured and hashed. One that is met twice in a row at its place is remembered, unless it is long. */
+static inline void split_text_meet(struct split_text *texts, const char *text, size_t length,
+                                   uint64_t hash, uint32_t code) {
+  struct split_text *known = &texts[split_text_place(text)];
+  const size_t before = (uintptr_t)text % SPLIT_TEXT_BLOCK, end = before + length + 1;
+  known->text = NULL;
+  if (known->seen == text && known->hash == hash && end <= sizeof known->copy) {
+    known->blocks = (uint32_t)((end + SPLIT_TEXT_BLOCK - 1) / SPLIT_TEXT_BLOCK);
+    for (uint32_t i = 0; i < known->blocks; i++) {
+      known->copy[i] = split_text_block(text)[i];
+      known->ignored[i] = 0;
+    }
+    known->ignored[0] = (uint16_t)((1u << before) - 1);
+    known->ignored[known->blocks - 1] |=
+        (uint16_t)(UINT32_MAX << ((end - 1) % SPLIT_TEXT_BLOCK + 1));
+    known->code = code;
+    known->text = text;
+  }
+  known->seen = text;
+  known->hash = hash;
+}
+#else
+static inline bool split_text_known(const struct split_text *texts, const char *text,
+                                    uint32_t *code) {
+  (void)texts;
+  (void)text;
+  (void)code;
+  return false;
+}
+static inline void split_text_meet(struct split_text *texts, const char *text, size_t length,
+                                   uint64_t hash, uint32_t code) {
+  (void)texts;
+  (void)text;
+  (void)length;
+  (void)hash;
+  (void)code;
+}
+#endif
+
+#endif
