@@ -1,9 +1,12 @@
 //! `hardmeter split analyze` from end to end: on a program whose kinds have known footprints, and when something dies.
 
 mod common;
+#[path = "split/cpuset.rs"]
+mod cpuset;
 
 use common::{hardmeter, run, stderr, stdout, succeeded, tests_folder};
-use hardmeter_split::model::{AppId, Class, CpuId, KindProfile};
+use cpuset::Cpuset;
+use hardmeter_split::model::{AppId, Class, CpuId, CpuSet, KindProfile};
 use hardmeter_split::segment::{monotonic_ns, Folder};
 use hardmeter_split::state::State;
 use std::collections::BTreeSet;
@@ -367,6 +370,43 @@ fn processors_that_come_and_go_are_noticed() {
     wait_until_released(&application);
     allow(pid, &all).expect("allowed again");
     wait_until_narrowed(&application);
+}
+
+/// The same by a cgroup of the servers and the analyzer: threads that are narrowed lose the processor that they were narrowed to. When
+/// they have it again, and the analyzer is gone, they may use all: what they were given back meanwhile was not meant to stay.
+#[test]
+fn a_cpuset_that_changes_under_way_is_followed() {
+    if one_processor() {
+        return;
+    }
+    let _others = among_others();
+    let all = hardmeter_split::machine::allowed();
+    let cpuset = match Cpuset::new(&all) {
+        Ok(cpuset) => cpuset,
+        Err(trouble) => return eprintln!("skipped: {trouble}"),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = serve(folder.path(), 2, &LONG);
+    let mut analyzer = start(folder.path(), &PAPER);
+    cpuset.take(application.pid());
+    cpuset.take(analyzer.pid());
+    wait_until_narrowed(&application);
+    let one: CpuSet = all.0.last().copied().into_iter().collect();
+    cpuset.allow(&one);
+    let state = wait_for("restriction", || {
+        state_of(folder.path(), &analyzer).filter(|state| {
+            state.machine.cpus.iter().map(|cpu| cpu.id).eq(one.0.iter().copied()) && !state.placement_on
+        })
+    });
+    assert_eq!(state.plan.remarks, ["one core: nothing to place"]);
+    assert_eq!(affinities(application.pid()), BTreeSet::from([one.to_string()]));
+    goes_on(folder.path());
+    cpuset.allow(&all);
+    wait_for("placement", || state_of(folder.path(), &analyzer).filter(|state| state.placement_on));
+    wait_until_narrowed(&application);
+    analyzer.kill();
+    wait_until_released(&application);
+    goes_on(folder.path());
 }
 
 /// Restricts a thread, 0: the calling one, to these processors.

@@ -41,13 +41,42 @@ pub struct MachineError;
 
 /// This machine, as far as this process may use it.
 pub fn read() -> Result<Machine, MachineError> {
-    let mut machine = by_hwloc(None)?;
+    let mut machine = unbound(|| by_hwloc(None))?;
     let allowed = allowed();
     machine.cpus.retain(|cpu| allowed.0.contains(&cpu.id));
     if machine.cpus.is_empty() {
         return Err(MachineError);
     }
     Ok(machine)
+}
+
+/// hwloc moves this thread over all processors, and in the end binds it to those that it could use before. The kernel remembers that: when
+/// the cpuset grows the thread would go on having these only, and never hear of the others. A thread that nobody bound is given all
+/// again, which the kernel cuts to what there is.
+fn unbound<T>(look: impl FnOnce() -> T) -> T {
+    // SAFETY: a set of bits, all of them.
+    let all = unsafe {
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        (0..ROOM).for_each(|cpu| libc::CPU_SET(cpu, &mut all));
+        all
+    };
+    let before = affinity();
+    bind(&all);
+    // SAFETY: reads both.
+    let nobody_bound_it = unsafe { libc::CPU_EQUAL(&affinity(), &before) };
+    if !nobody_bound_it {
+        bind(&before);
+    }
+    let seen = look();
+    if nobody_bound_it {
+        bind(&all);
+    }
+    seen
+}
+
+fn bind(set: &libc::cpu_set_t) {
+    // SAFETY: reads the set. Where it fails the thread stays as it is.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) };
 }
 
 /// A machine in hwloc's synthetic notation, "package:2 l3:1 l2:4 core:1 pu:2".
@@ -76,14 +105,18 @@ fn by_hwloc(notation: Option<&CString>) -> Result<Machine, MachineError> {
 /// The processors that this process may run on now: its affinity, within its cpuset, of those that are online. Cheap: looked at before
 /// every decision, since cpusets and processors come and go.
 pub fn allowed() -> CpuSet {
+    let set = affinity();
+    // SAFETY: within the set's size.
+    (0..ROOM).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(|cpu| CpuId(cpu as u32)).collect()
+}
+
+fn affinity() -> libc::cpu_set_t {
     // SAFETY: a set of bits; the kernel fills in as many as it has.
-    let set = unsafe {
+    unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
         set
-    };
-    // SAFETY: within the set's size.
-    (0..ROOM).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(|cpu| CpuId(cpu as u32)).collect()
+    }
 }
 
 /// "2 CPUs (0-1), 2 L2 caches of 2 MB, 1 L3 cache of 480 MB".

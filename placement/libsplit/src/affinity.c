@@ -72,8 +72,22 @@ static bool refuse(struct split_self *self) {
   return false;
 }
 
+/* Learns what the thread may use, and whether its host bound it to that. If nobody did it gets "all" back: the kernel remembers what
+ * it is told and, when the cpuset grows, would go on holding the thread to the CPUs that there were. */
+static bool look_how_wide(struct split_affinity *affinity) {
+  uint64_t now[SPLIT_MASK_WORDS], all[SPLIT_MASK_WORDS], most[SPLIT_MASK_WORDS];
+  if (!get_affinity(now)) return false;
+  if (memcmp(now, affinity->wide, sizeof now) == 0) return true;
+  memset(all, 0xff, sizeof all);
+  if (!set_affinity(all, SPLIT_MASK_WORDS) || !get_affinity(most)) return false;
+  affinity->free = memcmp(now, most, sizeof now) == 0;
+  if (!affinity->free && !set_affinity(now, SPLIT_MASK_WORDS)) return false;
+  memcpy(affinity->wide, now, sizeof now);
+  return true;
+}
+
 /* Notes what the thread may use, in the table that all see, before it may use less. */
-static bool announce(struct split_self *self, uint64_t original[SPLIT_MASK_WORDS]) {
+static bool announce(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
   struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
   if (!entry) {
@@ -82,9 +96,10 @@ static bool announce(struct split_self *self, uint64_t original[SPLIT_MASK_WORDS
     atomic_store(&affinity->entry, entry);
   }
   split_affinity_widen(self);
-  if (!split_service_start(self->mapping) || !get_affinity(original)) return false;
+  if (!split_service_start(self->mapping) || !look_how_wide(affinity)) return false;
   for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
-    atomic_store_explicit(&entry->original_mask[i], original[i], memory_order_relaxed);
+    atomic_store_explicit(&entry->original_mask[i], affinity->free ? UINT64_MAX : affinity->wide[i],
+                          memory_order_relaxed);
   if (++affinity->last_serial == 0) affinity->last_serial = 1;
   affinity->serial = affinity->last_serial;
   atomic_store(&entry->narrowed, affinity->serial);
@@ -142,19 +157,12 @@ void split_affinity_born(void) {
 /* The thread may use `wanted` and nothing else, as far as it may use it at all. */
 static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WORDS]) {
   struct split_affinity *affinity = &self->affinity;
-  uint64_t original[SPLIT_MASK_WORDS], cut[SPLIT_MASK_WORDS], any = 0;
+  uint64_t cut[SPLIT_MASK_WORDS], any = 0;
   bool already = narrowed_still(affinity);
-  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
-  if (!already) {
-    if (!announce(self, original)) return refuse(self);
-    entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
-  } else {
-    for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
-      original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
-  }
+  if (!already && !announce(self)) return refuse(self);
   affinity->words = words_of(self->mapping);
   for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++) {
-    cut[i] = i < affinity->words ? wanted[i] & original[i] : 0;
+    cut[i] = i < affinity->words ? wanted[i] & affinity->wide[i] : 0;
     any |= cut[i];
   }
   if (already && memcmp(cut, affinity->mask, sizeof cut) == 0) return true;
@@ -167,7 +175,7 @@ static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WOR
   atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
   if (narrowed_still(affinity)) return true;
   /* It was given back between our word and our deed. */
-  if (!set_affinity(original, SPLIT_MASK_WORDS)) {
+  if (affinity->free || !set_affinity(affinity->wide, SPLIT_MASK_WORDS)) {
     memset(cut, 0xff, sizeof cut);
     set_affinity(cut, SPLIT_MASK_WORDS);
   }

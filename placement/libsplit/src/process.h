@@ -62,8 +62,10 @@ struct split_affinity {
   uint32_t words; /* of the masks in use */
   bool bound;     /* by split_thread_narrow, until it is widened */
   uint64_t mask[SPLIT_MASK_WORDS], bound_mask[SPLIT_MASK_WORDS];
-  uint32_t code, sequence; /* the decision in force */
-  uint64_t refused_until;  /* time stamp: no placement is tried before */
+  uint64_t wide[SPLIT_MASK_WORDS]; /* what the thread might use when it was last narrowed, ... */
+  bool free;                       /* ... which is all that its cpuset allows: nobody bound it */
+  uint32_t code, sequence;         /* the decision in force */
+  uint64_t refused_until;          /* time stamp: no placement is tried before */
 };
 
 struct split_pmu; /* pmu.h */
