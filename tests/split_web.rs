@@ -238,9 +238,7 @@ fn whoever_waits_for_a_slow_client_holds_no_core() {
             slow.send("GET", "/big.bin", &[], "");
             slow.read(1000);
             // It was placed when it began, and is not any more though it goes on.
-            common::wait_until("a free thread", || {
-                application.facts().narrowed == 0 && allowed(&web) == anywhere
-            });
+            common::wait_until("a free thread", || application.narrowed() == 0 && allowed(&web) == anywhere);
             assert!(web.snapshot(WEB).moves > before, "{mpm:?}: it never was on a core of its own");
             slow.read(BIG as usize / 2);
             assert_eq!(allowed(&web), anywhere);

@@ -98,7 +98,7 @@ impl Analysis {
 
     /// What the most impatient application wishes.
     pub fn wished_interval(&mut self) -> Option<Duration> {
-        let wishes = self.folder.applications().map(|application| application.facts().interval_ms);
+        let wishes = self.folder.applications().map(|application| application.interval_ms());
         wishes.filter(|&wish| wish != 0).min().map(|wish| Duration::from_millis(wish.into()))
     }
 
@@ -335,6 +335,7 @@ impl Analysis {
 
     fn describe(&mut self, snapshot: &Snapshot) -> state::Application {
         let application = self.folder.application(snapshot.app);
+        let narrowed = application.as_ref().map_or(0, |application| application.narrowed());
         let facts = application.as_ref().map(|application| application.facts());
         let sections = application.map_or(0, |application| application.sections());
         state::Application {
@@ -352,7 +353,7 @@ impl Analysis {
             contended: snapshot.contended,
             dropped: snapshot.dropped,
             moves: snapshot.moves,
-            narrowed: facts.map_or(0, |facts| facts.narrowed),
+            narrowed,
             probes: snapshot.probes,
             probe_cycles: snapshot.probe_cycles.0,
             cycles_per_second: snapshot.cycles_per_second,

@@ -83,8 +83,6 @@ pub struct Facts {
     pub without: Vec<&'static str>,
     /// How many kinds it has room for.
     pub kinds: u32,
-    /// Threads whose affinity is narrowed now.
-    pub narrowed: u32,
 }
 
 /// A segment, open.
@@ -235,17 +233,10 @@ impl Application {
         let settings = self.settings();
         let without = settings.without.load(Ordering::Relaxed);
         let names = [(1, "rseq"), (2, "PMU"), (4, "probe"), (8, "machine.segment")];
-        let thread = size_of::<Thread>() as u64;
-        let narrowed = (0..u64::from(self.layout.threads))
-            .map(|index| self.mapping.at::<Thread>(self.layout.threads_at + index * thread))
-            .filter(|thread| {
-                thread.tid.load(Ordering::Relaxed) != 0 && thread.narrowed.load(Ordering::Relaxed) != 0
-            })
-            .count();
         Facts {
             app: self.app(),
             name: self.name.clone(),
-            interval_ms: settings.analysis_interval_ms.load(Ordering::Relaxed),
+            interval_ms: self.interval_ms(),
             collecting: settings.collect.load(Ordering::Relaxed) != 0,
             placing: settings.place.load(Ordering::Relaxed) != 0,
             backend: match settings.backend.load(Ordering::Relaxed) {
@@ -255,8 +246,23 @@ impl Application {
             },
             without: names.iter().filter(|(bit, _)| without & bit != 0).map(|(_, name)| *name).collect(),
             kinds: self.layout.kinds,
-            narrowed: narrowed as u32,
         }
+    }
+
+    /// How often it wants to be analyzed, in milliseconds; 0: it does not say.
+    pub fn interval_ms(&self) -> u32 {
+        self.settings().analysis_interval_ms.load(Ordering::Relaxed)
+    }
+
+    /// Threads whose affinity is narrowed now. It touches a line for each that there can be.
+    pub fn narrowed(&self) -> u32 {
+        let thread = size_of::<Thread>() as u64;
+        let narrowed = (0..u64::from(self.layout.threads))
+            .map(|index| self.mapping.at::<Thread>(self.layout.threads_at + index * thread))
+            .filter(|thread| {
+                thread.tid.load(Ordering::Relaxed) != 0 && thread.narrowed.load(Ordering::Relaxed) != 0
+            });
+        narrowed.count() as u32
     }
 
     /// Writes what was decided of a kind, if it is another thing than last time. Says whether it was.
