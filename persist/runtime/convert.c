@@ -74,14 +74,6 @@ p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t 
 
 /* ---- slots ---- */
 
-typedef struct conversion {
-  const p3l_place *place;
-  uint64_t from;
-  uint8_t *bytes; /* of byte `from` */
-  p3l_code code;
-  p3l_error *error;
-} conversion;
-
 /* "to[2]": the field at `offset` of an object or an array of the type. */
 static void name_slot(const p3l_store *store, p3l_type_id id, uint64_t offset, char *name,
                       size_t bytes) {
@@ -104,15 +96,17 @@ static void name_slot(const p3l_store *store, p3l_type_id id, uint64_t offset, c
            (unsigned long long)inside);
 }
 
-__attribute__((noinline, cold)) static p3l_code explain(const conversion *conversion,
-                                                        uint64_t offset, uint64_t value) {
-  const p3l_place *place = conversion->place;
+/* Why the slot at `offset` has no surrogate. */
+__attribute__((noinline, cold)) static p3l_code explain(const p3l_place *place, uint64_t offset,
+                                                        p3l_error *error) {
   const p3l_store *store = place->segment->store;
   char slot[160];
+  uint64_t value;
   p3l_error why;
+  memcpy(&value, place->memory + offset, sizeof(value));
   no_surrogate(store, (const void *)(uintptr_t)value, &why);
   name_slot(store, place->type, offset, slot, sizeof(slot));
-  return p3l_fail(conversion->error, why.code,
+  return p3l_fail(error, why.code,
                   "%s: %s of the %s at page %llu, byte %llu cannot be stored: %s. A persistent "
                   "pointer leads to an object of the same store or is NULL",
                   store->path, slot, p3l_types_of(store, place->type)->name,
@@ -120,31 +114,64 @@ __attribute__((noinline, cold)) static p3l_code explain(const conversion *conver
                   (unsigned long long)(place->address.byte % P3L_PAGE_SIZE), why.message);
 }
 
-/* Inlined into the walk along the slots; what leads nowhere, or was not swizzled, was copied as it
- * is. */
-static inline void convert_slot(void *state, uint64_t offset) {
+#define NO_SLOT UINT64_MAX
+
+/* Nobody is told where this lies, so that the compiler keeps it in registers. */
+typedef struct conversion {
+  const p3l_store *store;
+  const uint8_t *memory; /* of the object */
+  uint8_t *bytes;        /* of byte `from` */
+  uint64_t from;
+  uint64_t wrong; /* offset of a slot that has no surrogate */
+} conversion;
+
+/* Most slots: empty, a surrogate, or an address that needs no search. False: find_surrogate(). */
+static inline __attribute__((always_inline)) bool find_soon(const p3l_store *store, uint64_t value,
+                                                            uint64_t *surrogate) {
+  p3l_address address;
+  *surrogate = value;
+  if (is_stored_form(value)) return true;
+  const p3l_segment *segment = p3l_segment_of((const void *)(uintptr_t)value);
+  if (segment == NULL || segment->store != store || store->upgrades ||
+      !p3l_segment_address_soon(segment, (const void *)(uintptr_t)value, &address))
+    return false;
+  *surrogate = P3L_SURROGATE_BIT | address.byte;
+  return true;
+}
+
+__attribute__((noinline)) static uint64_t find_or_zero(const p3l_store *store, uint64_t value) {
+  uint64_t surrogate;
+  return find_surrogate(store, value, &surrogate) ? surrogate : 0;
+}
+
+/* Inlined into the walk along the slots; what was not swizzled was copied as it is. */
+static inline __attribute__((always_inline)) void convert_slot(void *state, uint64_t offset) {
   conversion *conversion = state;
   uint64_t value, surrogate;
-  memcpy(&value, conversion->place->memory + offset, sizeof(value));
-  if (value == 0 || conversion->code != P3L_OK) return;
-  if (find_surrogate(conversion->place->segment->store, value, &surrogate))
-    memcpy(conversion->bytes + (offset - conversion->from), &surrogate, sizeof(surrogate));
-  else
-    conversion->code = explain(conversion, offset, value);
+  memcpy(&value, conversion->memory + offset, sizeof(value));
+  if (value == 0) return;
+  if (!find_soon(conversion->store, value, &surrogate)) {
+    surrogate = find_or_zero(conversion->store, value);
+    if (surrogate == 0) {
+      if (conversion->wrong == NO_SLOT) conversion->wrong = offset;
+      return;
+    }
+  }
+  memcpy(conversion->bytes + (offset - conversion->from), &surrogate, sizeof(surrogate));
 }
 
 p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8_t *bytes,
                        p3l_error *error) {
-  const p3l_stored_type *type = p3l_types_of(place->segment->store, place->type);
+  const p3l_store *store = place->segment->store;
+  const p3l_stored_type *type = p3l_types_of(store, place->type);
   if (type == NULL)
     return p3l_fail(error, P3L_CORRUPT, "%s: the object at page %llu, byte %llu has no type",
-                    place->segment->store->path,
-                    (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
+                    store->path, (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
                     (unsigned long long)(place->address.byte % P3L_PAGE_SIZE));
   memcpy(bytes, place->memory + from, to - from);
-  conversion conversion = {place, from, bytes, P3L_OK, error};
+  conversion conversion = {store, place->memory, bytes, from, NO_SLOT};
   p3l_type_slots(type, from, to, convert_slot, &conversion);
-  return conversion.code;
+  return conversion.wrong == NO_SLOT ? P3L_OK : explain(place, conversion.wrong, error);
 }
 
 /* ---- for programs ---- */

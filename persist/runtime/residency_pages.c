@@ -11,7 +11,8 @@
 enum { ALL = P3L_PAGE_SIZE / P3L_GRANULE }; /* as many as a page can have */
 
 static uint32_t copies_of(const p3l_page_state *state) {
-  return p3l_bits_before(state->copied, 255) + p3l_bit(state->copied, 255);
+  const uint64_t *copied = state->copied;
+  return p3l_bits(copied[0]) + p3l_bits(copied[1]) + p3l_bits(copied[2]) + p3l_bits(copied[3]);
 }
 
 static bool grow(p3l_store *store, p3l_page_state *state, uint32_t count, uint32_t capacity) {

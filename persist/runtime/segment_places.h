@@ -31,7 +31,7 @@ static inline bool p3l_arena_start(const p3l_segment *segment, uint32_t granule,
   }
 }
 
-/* p3l_memory_address() of what lies in the segment. Inline, for a commit asks for each pointer. */
+/* p3l_memory_address() of what lies in the segment. */
 static inline bool p3l_segment_address(const p3l_segment *segment, const void *memory,
                                        p3l_address *address) {
   uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
@@ -42,10 +42,8 @@ static inline bool p3l_segment_address(const p3l_segment *segment, const void *m
       return info->use == P3L_FRAME_ADOPTED;
     }
     case P3L_ARENA: {
-      uint32_t start = (uint32_t)(offset / P3L_GRANULE);
-      /* Most lead to where an object begins. */
-      uint64_t starts = __atomic_load_n(&segment->arena.starts[start / 64], __ATOMIC_RELAXED);
-      if ((starts >> start % 64 & 1) == 0 && !p3l_arena_start(segment, start, &start)) return false;
+      uint32_t start;
+      if (!p3l_arena_start(segment, (uint32_t)(offset / P3L_GRANULE), &start)) return false;
       const p3l_resident *resident = &segment->arena.objects[p3l_arena_rank(segment, start)];
       uint64_t inside = offset - (uint64_t)start * P3L_GRANULE;
       address->byte = resident->address + inside;
@@ -56,6 +54,29 @@ static inline bool p3l_segment_address(const p3l_segment *segment, const void *m
       return offset <= segment->large.bytes;
   }
   return false;
+}
+
+/*
+ * The same where it takes a few instructions: a byte of an adopted frame, or of the first granule of an
+ * object in an arena, to which most pointers lead. Always inlined, for a commit asks for each slot that it
+ * writes: with all cases, called, this was a fifth of OO1's Insert.
+ */
+static inline __attribute__((always_inline)) bool p3l_segment_address_soon(
+    const p3l_segment *segment, const void *memory, p3l_address *address) {
+  uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
+  if (segment->kind == P3L_ARENA) {
+    uint32_t granule = (uint32_t)(offset / P3L_GRANULE), bit = granule % 64;
+    uint64_t starts = __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
+    if ((starts >> bit & 1) == 0) return false;
+    uint32_t rank = __atomic_load_n(&segment->arena.rank[granule / 64], __ATOMIC_RELAXED) +
+                    (uint32_t)__builtin_popcountll(starts & ((UINT64_C(1) << bit) - 1));
+    address->byte = segment->arena.objects[rank].address + offset % P3L_GRANULE;
+    return true;
+  }
+  const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
+  if (segment->kind != P3L_FRAMES || info->use != P3L_FRAME_ADOPTED) return false;
+  address->byte = info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE;
+  return true;
 }
 
 #endif
