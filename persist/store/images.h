@@ -58,9 +58,10 @@ struct p3l_pager_transaction {
 struct p3l_pager {
   char *path, *log_path; /* for messages */
   p3l_device *file;
-  struct p3l_readers *many;    /* read_many.c: rings and buffers kept for the next call */
-  struct p3l_mapping *mapping; /* made when first asked for */
-  bool unmapped;               /* it was asked for, and cannot be */
+  struct p3l_readers *many; /* read_many.c: rings and buffers kept for the next call */
+  struct p3l_mapping
+      *mapping;  /* made when first asked for; of a writer's store guarded by `writer` */
+  bool unmapped; /* it was asked for, and cannot be */
   bool read_only;
   unsigned forks; /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;
@@ -97,6 +98,10 @@ p3l_image *p3l_image_of(p3l_pager_transaction *transaction, p3l_page_number numb
 /* Copies what readers see of a page if it is newer than the file's; otherwise false. *exists:
  * whether there is a page of this number. Any thread; takes the readers' lock. */
 bool p3l_image_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *exists);
+/* p3l_pager_read() for the transaction under way, of a page that no image is newer than: without a
+ * call of the kernel where the page cache has it (mapping.h). */
+p3l_code p3l_committed_read(p3l_pager_transaction *transaction, p3l_page_number number,
+                            p3l_page *page, p3l_error *error);
 /* Finds or adds; NULL: no memory. Takes the readers' lock to add. */
 p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number);
 /* Private copies become what readers see; those without a change, which were not logged, are

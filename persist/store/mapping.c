@@ -45,6 +45,8 @@ p3l_mapping *p3l_mapping_open(p3l_device *file, uint64_t pages) {
   return mapping;
 }
 
+uint64_t p3l_mapping_pages(const p3l_mapping *mapping) { return mapping->pages; }
+
 void p3l_mapping_close(p3l_mapping *mapping) {
   if (mapping == NULL) return;
   munmap(mapping->memory, mapping->pages * P3L_PAGE_SIZE);

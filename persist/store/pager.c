@@ -72,6 +72,14 @@ static void forget_images(p3l_pager *pager) {
   pthread_rwlock_unlock(&pager->readers);
 }
 
+/* The file has pages behind the mapping, or can be mapped now: the next transaction makes it anew. */
+static void remap_if_longer(p3l_pager *pager) {
+  if (pager->mapping != NULL && p3l_mapping_pages(pager->mapping) >= pager->page_count) return;
+  p3l_mapping_close(pager->mapping);
+  pager->mapping = NULL;
+  pager->unmapped = false;
+}
+
 p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   /* The log before the pages: a page must never be newer than the log. */
   p3l_code code = p3l_log_make_durable(pager, pager->log.end, error);
@@ -97,6 +105,7 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   pager->appended = pager->durable = pager->emptied = pager->log.end;
   pthread_mutex_unlock(&pager->sync);
   forget_images(pager);
+  remap_if_longer(pager);
   return P3L_OK;
 }
 

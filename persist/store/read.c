@@ -107,15 +107,20 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
   return P3L_OK;
 }
 
-const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
-  if (!pager->read_only || pager->unmapped) return NULL;
-  if (pager->mapping == NULL) {
-    /* Nothing changes while it is open for reading: neither its length, nor what recovery found. */
-    if (!any_images(pager)) pager->mapping = p3l_mapping_open(pager->file, pager->page_count);
+/* The mapping of the first `pages` pages, made when first asked for; NULL: there is none. */
+static p3l_mapping *mapping_of(p3l_pager *pager, uint64_t pages) {
+  if (pager->mapping == NULL && !pager->unmapped) {
+    if (pages > 0) pager->mapping = p3l_mapping_open(pager->file, pages);
     pager->unmapped = pager->mapping == NULL;
-    if (pager->unmapped) return NULL;
   }
-  const p3l_page *page = p3l_mapping_page(pager->mapping, number);
+  return pager->mapping;
+}
+
+const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
+  if (!pager->read_only) return NULL;
+  /* Nothing changes while it is open for reading: neither its length, nor what recovery found. */
+  p3l_mapping *mapping = mapping_of(pager, any_images(pager) ? 0 : pager->page_count);
+  const p3l_page *page = mapping == NULL ? NULL : p3l_mapping_page(mapping, number);
   return page == NULL || p3l_page_fault(page, number) != NULL ? NULL : page;
 }
 
@@ -139,6 +144,33 @@ const char *p3l_pager_path(const p3l_pager *pager) { return pager->path; }
 
 /* ---- as a transaction sees it: the only one that changes what is looked at here ---- */
 
+/*
+ * Stores whose writer maps them. A window costs two calls, so mapping pays where many pages of few
+ * windows are asked for: an OO1 Insert changes 24 pages of 1,100, and read each by a call of 1 us.
+ */
+enum { MAPPED_PAGES = (64 << 20) / P3L_PAGE_SIZE };
+
+static uint64_t pages_to_map(p3l_pager *pager) {
+  uint64_t bytes;
+  if (pager->page_count > MAPPED_PAGES || pager->file->size(pager->file, &bytes) != 0) return 0;
+  /* What was committed since the last checkpoint may lie behind the end of the file. */
+  uint64_t pages = bytes / P3L_PAGE_SIZE;
+  return pages < pager->page_count ? pages : pager->page_count;
+}
+
+p3l_code p3l_committed_read(p3l_pager_transaction *transaction, p3l_page_number number,
+                            p3l_page *page, p3l_error *error) {
+  p3l_pager *pager = transaction->pager;
+  if ((pager->mapping != NULL || !pager->unmapped) && !p3l_pager_is_inherited(pager)) {
+    p3l_mapping *mapping =
+        pager->mapping != NULL ? pager->mapping : mapping_of(pager, pages_to_map(pager));
+    const p3l_page *mapped = mapping == NULL ? NULL : p3l_mapping_page(mapping, number);
+    if (mapped != NULL) *page = *mapped;
+    if (mapped != NULL && p3l_page_fault(page, number) == NULL) return P3L_OK;
+  }
+  return p3l_pager_read(pager, number, page, error);
+}
+
 p3l_pager *p3l_pager_of(p3l_pager_transaction *transaction) { return transaction->pager; }
 
 p3l_page *p3l_page_private(p3l_pager_transaction *transaction, p3l_page_number number) {
@@ -155,7 +187,7 @@ p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number numbe
     *page = image->committed; /* a checkpoint, which would forget it, waits for us */
   } else {
     *page = &transaction->seen;
-    return p3l_pager_read(transaction->pager, number, &transaction->seen, error);
+    return p3l_committed_read(transaction, number, &transaction->seen, error);
   }
   return P3L_OK;
 }

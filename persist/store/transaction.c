@@ -35,7 +35,7 @@ p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_numbe
   if (code == P3L_OK && image != NULL && image->committed != NULL)
     *copy = *image->committed; /* nobody changes it but us */
   else if (code == P3L_OK)
-    code = p3l_pager_read(pager, number, copy, error);
+    code = p3l_committed_read(transaction, number, copy, error);
   if (code == P3L_OK && image == NULL) {
     image = p3l_image_add(pager, number);
     if (image == NULL) code = P3L_NO_MEMORY;
