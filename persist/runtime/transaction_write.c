@@ -307,8 +307,16 @@ static p3l_code give_back_room(p3l_store *store, p3l_error *error) {
   return code;
 }
 
+/* Fewer pages are not worth a call of their own. */
+enum { EARLY_PAGES = 8 };
+
 p3l_code p3l_changes_write(p3l_store *store, p3l_error *error) {
+  p3l_changes *changes = store->changes;
+  /* Of old pages, most get their copies here, and are done with. */
+  p3l_pager_mark(changes->pager);
   p3l_code code = write_differences(store, error);
+  if (code == P3L_OK && changes->made.count > 0)
+    code = p3l_pager_append_early(changes->pager, EARLY_PAGES, error);
   if (code == P3L_OK) code = write_made(store, error);
   if (code == P3L_OK) code = write_upgraded(store, error);
   if (code == P3L_OK) code = give_back_room(store, error);

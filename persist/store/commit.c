@@ -85,8 +85,8 @@ static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error
   pthread_mutex_lock(&pager->sync);
   pager->log.durable = pager->durable;
   pthread_mutex_unlock(&pager->sync);
-  p3l_frames_clear(&pager->frames);
   for (p3l_image *image = transaction->pages; image != NULL; image = image->next) {
+    if (image->early) continue;
     /* An image that is logged is in memory as committed: both end with the checkpoint. */
     if (image->logged) leave_out_unchanged(image);
     if (image->changed == 0) continue;
@@ -96,6 +96,27 @@ static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error
   }
   return pager->frames.length == 0 ? P3L_OK
                                    : p3l_frames_add_commit(&pager->frames, &pager->log, error);
+}
+
+void p3l_pager_mark(p3l_pager_transaction *transaction) {
+  transaction->marked = transaction->pages;
+}
+
+p3l_code p3l_pager_append_early(p3l_pager_transaction *transaction, size_t least,
+                                p3l_error *error) {
+  p3l_pager *pager = transaction->pager;
+  size_t count = 0;
+  for (p3l_image *image = transaction->pages; image != transaction->marked; image = image->next)
+    count += !image->logged && !image->early && image->changed != 0;
+  if (count < least) return P3L_OK;
+  p3l_code code = p3l_log_disturb(&pager->log, error);
+  for (p3l_image *image = transaction->pages; image != transaction->marked && code == P3L_OK;
+       image = image->next) {
+    if (image->logged || image->early || image->changed == 0) continue;
+    code = log_page(pager, image, error);
+    image->early = code == P3L_OK;
+  }
+  return code == P3L_OK ? p3l_log_write_early(&pager->log, &pager->frames, error) : code;
 }
 
 p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,6 +36,41 @@ static int file_write(p3l_device *device, const void *bytes, size_t length, p3l_
     done += (size_t)put;
   }
   return 0;
+}
+
+/* Leaves out what was written of the parts; returns how many are done. */
+static size_t leave_out(struct iovec *parts, size_t count, size_t written) {
+  size_t done = 0;
+  while (done < count && written >= parts[done].iov_len) written -= parts[done++].iov_len;
+  if (done < count) {
+    parts[done].iov_base = (char *)parts[done].iov_base + written;
+    parts[done].iov_len -= written;
+  }
+  return done;
+}
+
+static int file_write_parts(p3l_device *device, struct iovec *parts, size_t count,
+                            p3l_file_offset at) {
+  int descriptor = ((file *)device)->descriptor;
+  while (count > 0) {
+    ssize_t put =
+        pwritev(descriptor, parts, count < IOV_MAX ? (int)count : IOV_MAX, (off_t)at.byte);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return errno;
+    size_t done = leave_out(parts, count, (size_t)put);
+    parts += done;
+    count -= done;
+    at.byte += (uint64_t)put;
+  }
+  return 0;
+}
+
+/* But the last page, which is going to be written on. */
+static void file_start(p3l_device *device, p3l_file_offset at, size_t length) {
+  off_t end = (off_t)((at.byte + length) & ~(uint64_t)4095);
+  if (end > (off_t)at.byte)
+    sync_file_range(((file *)device)->descriptor, (off_t)at.byte, end - (off_t)at.byte,
+                    SYNC_FILE_RANGE_WRITE);
 }
 
 static int file_sync(p3l_device *device) {
@@ -86,6 +122,8 @@ int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **
   }
   *opened = (file){.device = {.read = file_read,
                               .write = file_write,
+                              .write_parts = file_write_parts,
+                              .start = file_start,
                               .sync = file_sync,
                               .size = file_size,
                               .close = file_close,

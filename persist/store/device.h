@@ -1,5 +1,5 @@
 /*
- * A file as the store uses it: five calls, and two that a device of tests need not have. The real one
+ * A file as the store uses it: six calls, and two that a device of tests need not have. The real one
  * is a file descriptor; tests record what is written between two syncs, fail at a chosen call, or
  * lose what was not synced.
  */
@@ -7,6 +7,7 @@
 #define P3L_DEVICE_H
 
 #include <stddef.h>
+#include <sys/uio.h>
 
 #include "units.h"
 
@@ -15,6 +16,10 @@ struct p3l_device {
   /* All or nothing: 0, or an errno value. Reading beyond the end is ENODATA. */
   int (*read)(p3l_device *device, void *bytes, size_t length, p3l_file_offset at);
   int (*write)(p3l_device *device, const void *bytes, size_t length, p3l_file_offset at);
+  /* The same from several places, side by side in the file. The list is the callee's to change. */
+  int (*write_parts)(p3l_device *device, struct iovec *parts, size_t count, p3l_file_offset at);
+  /* The disk may begin with what was written there; NULL: it begins with the sync. */
+  void (*start)(p3l_device *device, p3l_file_offset at, size_t length);
   /* Returns when everything written before is on stable storage. */
   int (*sync)(p3l_device *device);
   int (*size)(p3l_device *device, uint64_t *bytes);

@@ -56,6 +56,7 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
     image->committed = image->private_copy;
     image->private_copy = NULL;
     image->changed = 0;
+    image->early = false;
     image->logged = true;
     if (image->number == 0) pager->page_count = p3l_header_of(image->committed)->page_count;
   }
@@ -73,6 +74,7 @@ void p3l_images_discard(p3l_pager_transaction *transaction) {
     p3l_buffer_give(&pager->buffers, image->private_copy);
     image->private_copy = NULL;
     image->changed = 0;
+    image->early = false;
     image->next = NULL;
     drop_if_empty(pager, image);
   }

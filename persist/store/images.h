@@ -35,6 +35,7 @@ typedef struct p3l_image {
   p3l_page *committed;    /* what readers see; NULL: the file's */
   p3l_page *private_copy; /* of the transaction under way, or NULL */
   uint64_t changed;       /* bit i: unit i of the private copy was changed */
+  bool early;             /* the private copy, as it is, is among the frames already */
   bool logged; /* its whole image is in the log since the last checkpoint (log.h, invariant 3) */
   struct p3l_image *next; /* of the pages of the transaction */
   UT_hash_handle hh;
@@ -50,7 +51,8 @@ enum { P3L_RECENT = 64 };
 
 struct p3l_pager_transaction {
   p3l_pager *pager;
-  p3l_image *pages; /* with private copies */
+  p3l_image *pages;  /* with private copies; the last one first */
+  p3l_image *marked; /* the first of them at p3l_pager_mark() */
   p3l_image *recent[P3L_RECENT];
   p3l_page seen; /* what p3l_page_seen() read from the file */
 };

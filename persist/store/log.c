@@ -115,39 +115,62 @@ static uint32_t frame_checksum(const p3l_frame *frame, const uint8_t *bytes) {
   return p3l_crc32c(crc, bytes, frame->length);
 }
 
-void p3l_frames_clear(p3l_frames *frames) { frames->length = 0; }
+void p3l_frames_clear(p3l_frames *frames) {
+  frames->used = frames->part_count = frames->length = frames->written = 0;
+}
 
 void p3l_frames_free(p3l_frames *frames) {
   free(frames->bytes);
+  free(frames->parts);
   *frames = (p3l_frames){0};
 }
 
+static void *grown(void *array, size_t *capacity, size_t needed, size_t each) {
+  if (needed <= *capacity) return array;
+  size_t larger = *capacity * 2 > needed ? *capacity * 2 : needed;
+  void *moved = realloc(array, larger * each);
+  if (moved != NULL) *capacity = larger;
+  return moved;
+}
+
+/* Room for `more` bytes, and for two parts more. */
 static bool make_room(p3l_frames *frames, size_t more) {
-  if (frames->capacity - frames->length >= more) return true;
-  size_t capacity =
-      frames->capacity * 2 > frames->length + more ? frames->capacity * 2 : frames->length + more;
-  uint8_t *bytes = realloc(frames->bytes, capacity);
-  if (bytes == NULL) return false;
-  frames->bytes = bytes;
-  frames->capacity = capacity;
-  return true;
+  uint8_t *bytes = grown(frames->bytes, &frames->capacity, frames->used + more, 1);
+  if (bytes != NULL) frames->bytes = bytes;
+  struct iovec *parts =
+      grown(frames->parts, &frames->part_capacity, frames->part_count + 2, sizeof(*parts));
+  if (parts != NULL) frames->parts = parts;
+  return bytes != NULL && parts != NULL;
+}
+
+/* The part that `bytes` ends with is so much longer. */
+static void lengthen(p3l_frames *frames, size_t more) {
+  if (frames->part_count % 2 == 0)
+    frames->parts[frames->part_count++] = (struct iovec){.iov_len = 0};
+  frames->parts[frames->part_count - 1].iov_len += more;
+  frames->used += more;
 }
 
 static p3l_code add(p3l_frames *frames, const p3l_log *log, p3l_frame frame, const void *bytes,
                     p3l_error *error) {
   size_t body = padded(frame.length);
-  if (!make_room(frames, sizeof(frame) + body))
+  bool apart = frame.kind == P3L_FRAME_IMAGE;
+  if (!make_room(frames, sizeof(frame) + (apart ? 0 : body)))
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for %zu bytes of log", log->path,
                     frames->length + body);
   frame.position = log->end.byte + frames->length;
   frame.previous = frames->length == 0 ? log->last : frames->last;
   frame.checksum = frame_checksum(&frame, bytes);
-  uint8_t *at = frames->bytes + frames->length;
+  uint8_t *at = frames->bytes + frames->used;
   memcpy(at, &frame, sizeof(frame));
-  if (bytes != NULL && frame.length > 0) {
+  if (!apart && bytes != NULL && body > 0) {
     memset(at + sizeof(frame) + body - 8, 0, 8); /* what fills it up, and more */
     memcpy(at + sizeof(frame), bytes, frame.length);
   }
+  lengthen(frames, sizeof(frame) + (apart ? 0 : body));
+  if (apart)
+    frames->parts[frames->part_count++] =
+        (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = body};
   frames->length += sizeof(frame) + body;
   frames->last = frame.checksum;
   return P3L_OK;
@@ -169,12 +192,34 @@ static p3l_file_offset place_of(const p3l_log *log, p3l_lsn position) {
   return (p3l_file_offset){P3L_LOG_FRAMES + (position.byte - log->start.byte)};
 }
 
-p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error) {
-  int failed =
-      log->device->write(log->device, frames->bytes, frames->length, place_of(log, log->end));
+static p3l_code write_frames(p3l_log *log, p3l_frames *frames, p3l_error *error) {
+  uint8_t *bytes = frames->bytes;
+  for (size_t i = 0; i < frames->part_count; i += 2) {
+    frames->parts[i].iov_base = bytes;
+    bytes += frames->parts[i].iov_len;
+  }
+  p3l_file_offset at = place_of(log, (p3l_lsn){log->end.byte + frames->written});
+  size_t length = frames->length - frames->written;
+  int failed = log->device->write_parts(log->device, frames->parts, frames->part_count, at);
   if (failed != 0)
-    return p3l_fail_errno(error, failed, "%s: appending %zu bytes to the log", log->path,
-                          frames->length);
+    return p3l_fail_errno(error, failed, "%s: appending %zu bytes to the log", log->path, length);
+  return P3L_OK;
+}
+
+p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error) {
+  p3l_code code = write_frames(log, frames, error);
+  if (code != P3L_OK) return code;
+  if (log->device->start != NULL)
+    log->device->start(log->device, place_of(log, (p3l_lsn){log->end.byte + frames->written}),
+                       frames->length - frames->written);
+  frames->written = frames->length;
+  frames->used = frames->part_count = 0;
+  return P3L_OK;
+}
+
+p3l_code p3l_log_append(p3l_log *log, p3l_frames *frames, p3l_error *error) {
+  p3l_code code = write_frames(log, frames, error);
+  if (code != P3L_OK) return code;
   log->end.byte += frames->length;
   log->last = frames->last;
   return P3L_OK;

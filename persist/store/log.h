@@ -13,7 +13,7 @@
  *     a frame left over from an earlier round, or from a transaction that failed at the same place,
  *     is never taken for a part of what was written later around it.
  *  2. A transaction is committed if its commit frame and all frames since the commit before are
- *     valid.
+ *     valid. So frames may be written before it is certain that it commits, and written over if not.
  *  3. A page's first change after a checkpoint is logged as its whole image. So a write of that
  *     page that is torn by a crash during the checkpoint is healed from the log.
  *  4. The log is reset only after the checkpoint's pages are synced; nothing is written over its
@@ -89,26 +89,40 @@ typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const
 p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
                       p3l_error *error);
 
-/* Frames being made; they go into the log with one write. */
+/*
+ * Frames being made; they go into the log with one write, or with one more before
+ * (p3l_log_write_early()). Pages are not copied: of an OO1 Insert's 140 KB they are 120.
+ *
+ *   bytes   | head | head | range | head | ... | commit |
+ *   parts   |-- 0 -|-- 2 -|------ 4 -----|- 6 ... ------|       what lies between two pages, then a page
+ *   pages        1     3              5
+ */
 typedef struct p3l_frames {
-  uint8_t *bytes;
-  size_t length;
-  size_t capacity;
-  uint32_t last; /* checksum of the last one */
+  uint8_t *bytes; /* all but the pages */
+  size_t used, capacity;
+  struct iovec *parts; /* as they are written; those in `bytes` get their bases then */
+  size_t part_count, part_capacity;
+  size_t length;  /* of all frames */
+  size_t written; /* of that: p3l_log_write_early(), and then in `parts` no more */
+  uint32_t last;  /* checksum of the last one */
 } p3l_frames;
 
 void p3l_frames_clear(p3l_frames *frames); /* keeps the memory */
 void p3l_frames_free(p3l_frames *frames);
-/* P3L_NO_MEMORY leaves what was there. */
+/* P3L_NO_MEMORY leaves what was there. The bytes of an image stay as they are until it is appended. */
 p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind kind,
                         p3l_address address, const void *bytes, uint32_t length, p3l_error *error);
 p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error);
+
+/* Writes the frames made so far behind the end of the log, where they mean nothing until the rest of
+ * them is appended; the disk begins. */
+p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error);
 
 /* To be called before frames are made for an append: ends the peace of invariant 5. */
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error);
 /* Appends them. On failure the log is as before: whatever was written lies behind its end. Not
  * durable yet. */
-p3l_code p3l_log_append(p3l_log *log, const p3l_frames *frames, p3l_error *error);
+p3l_code p3l_log_append(p3l_log *log, p3l_frames *frames, p3l_error *error);
 
 /* Forgets all frames; see invariant 4. The caller has synced the pages. `clean`: nothing is going to
  * be appended, see invariant 5. */

@@ -145,6 +145,16 @@ uint64_t p3l_transaction_page_count(p3l_pager_transaction *transaction);
 p3l_pager *p3l_pager_of(p3l_pager_transaction *transaction);
 
 /*
+ * Pages whose private copies were made since p3l_pager_mark() are expected to change no more: their
+ * images go to the log and the disk begins, while the transaction makes the rest of its changes. It
+ * commits nothing: behind the end of the log they mean nothing, and one that changes after all is
+ * logged again. Fewer than `least` images (one at least) are left to the end. On failure the
+ * transaction can only be aborted.
+ */
+void p3l_pager_mark(p3l_pager_transaction *transaction);
+p3l_code p3l_pager_append_early(p3l_pager_transaction *transaction, size_t least, p3l_error *error);
+
+/*
  * The first half of a commit: everything that can fail before the frames are in the log. Ends the
  * transaction, whatever it returns: P3L_OK, and it is what readers see, the next one may begin, and
  * it is committed unless the disk fails; anything else, and nothing of it is left. Of the units of 64

@@ -18,6 +18,8 @@ p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, 
     pthread_mutex_unlock(&pager->writer);
     return code;
   }
+  p3l_frames_clear(&pager->frames);
+  pager->transaction.marked = NULL;
   *transaction = &pager->transaction;
   return P3L_OK;
 }
@@ -77,6 +79,7 @@ void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32
   p3l_image *image = p3l_image_of(transaction, (p3l_page_number){page->number});
   if (length == 0 || image == NULL || image->private_copy != page) return;
   uint32_t first = offset / P3L_UNIT, last = (offset + length - 1) / P3L_UNIT;
+  image->early = false;
   image->changed |= (~UINT64_C(0) << first) & (~UINT64_C(0) >> (63 - last));
 }
 

@@ -66,6 +66,20 @@ static int memory_write_bytes(p3l_device *device, const void *bytes, size_t leng
   return failed;
 }
 
+/* As one write. */
+static int memory_write_parts(p3l_device *device, struct iovec *parts, size_t count,
+                              p3l_file_offset at) {
+  size_t length = 0, done = 0;
+  for (size_t i = 0; i < count; i++) length += parts[i].iov_len;
+  uint8_t *bytes = malloc(length);
+  must(bytes);
+  for (size_t i = 0; i < count; done += parts[i++].iov_len)
+    memcpy(bytes + done, parts[i].iov_base, parts[i].iov_len);
+  int failed = device->write(device, bytes, length, at);
+  free(bytes);
+  return failed;
+}
+
 static void forget_writes(memory_device *memory) {
   for (size_t i = 0; i < memory->write_count; i++) free(memory->writes[i].bytes);
   free(memory->writes);
@@ -103,6 +117,7 @@ memory_device *memory_device_new(void) {
   must(memory);
   memory->device = (p3l_device){.read = memory_read,
                                 .write = memory_write_bytes,
+                                .write_parts = memory_write_parts,
                                 .sync = memory_sync,
                                 .size = memory_size,
                                 .close = memory_close};

@@ -34,6 +34,7 @@ typedef struct world {
   memory_device *file, *log;
   oracle *oracle;
   unsigned random;
+  bool early; /* some pages go to the log before they are whole */
   uint64_t crashes;
 } world;
 
@@ -126,22 +127,32 @@ static void crash(void *state) {
 
 /* ---- the workload ---- */
 
+/* A random word of a random page. */
+static void change_word(world *world, p3l_pager_transaction *transaction, int t) {
+  unsigned p = draw(&world->random, PAGES), w = draw(&world->random, WORDS);
+  p3l_page *page;
+  p3l_error error;
+  assert_int_equal(p3l_page_for_writing(transaction, (p3l_page_number){p + 1}, &page, &error),
+                   P3L_OK);
+  *word(page, (int)w) = (uint64_t)t;
+  p3l_page_changed(transaction, page, (uint32_t)((uint8_t *)word(page, (int)w) - (uint8_t *)page),
+                   8);
+  world->oracle->words[t][p][w] = (uint64_t)t;
+}
+
 static void run_transaction(world *world, p3l_pager *pager, int t, p3l_page_number *spare) {
   oracle *oracle = world->oracle;
   p3l_pager_transaction *transaction;
   p3l_error error;
   memcpy(oracle->words[t], oracle->words[t - 1], sizeof(oracle->words[t]));
   assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
-  int changes = 1 + (int)draw(&world->random, 12);
-  for (int change = 0; change < changes; change++) {
-    unsigned p = draw(&world->random, PAGES), w = draw(&world->random, WORDS);
-    p3l_page *page;
-    assert_int_equal(p3l_page_for_writing(transaction, (p3l_page_number){p + 1}, &page, &error),
-                     P3L_OK);
-    *word(page, (int)w) = (uint64_t)t;
-    p3l_page_changed(transaction, page, (uint32_t)((uint8_t *)word(page, (int)w) - (uint8_t *)page),
-                     8);
-    oracle->words[t][p][w] = (uint64_t)t;
+  p3l_pager_mark(transaction);
+  for (unsigned changes = 1 + draw(&world->random, 12); changes > 0; changes--)
+    change_word(world, transaction, t);
+  if (world->early && draw(&world->random, 2) == 0) {
+    assert_int_equal(p3l_pager_append_early(transaction, 1, &error), P3L_OK);
+    for (unsigned changes = draw(&world->random, 4); changes > 0; changes--)
+      change_word(world, transaction, t);
   }
   if (draw(&world->random, 4) == 0) {
     p3l_page *page;
@@ -164,6 +175,7 @@ static void nothing_acknowledged_is_lost(void **state) {
   p3l_error error;
   p3l_pager *pager;
   p3l_pager_options options = {.checkpoint_bytes = 12000};
+  world.early = true;
   assert_int_equal(p3l_store_format(&world.file->device, &world.log->device, &error), P3L_OK);
   assert_int_equal(p3l_pager_open_devices(&world.file->device, &world.log->device, &options, &pager,
                                           NULL, &error),
