@@ -177,7 +177,8 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
             // SAFETY: a backend of the server that this test made.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
             assert!(work.join().unwrap());
-            // The server starts all its processes anew, and measures on.
+            // The server starts all its processes anew, and measures on. Until it has noticed it takes connections that it ends then.
+            wait_until("the crash", || killer.simple_query("SELECT 1").is_err());
             let mut reached = None;
             wait_until("the server after the crash", || {
                 reached = server.try_connect().ok();

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import signal
 import socket
 import subprocess
 import time
