@@ -22,8 +22,10 @@
 #define LEAST_FOUND 8 /* where there are few objects, a pass saves nothing */
 /* Types with more slots that are followed are arrays of pointers, of which nobody follows all. */
 #define MOST_SLOTS 16
-/* One in so many passes looks for kinds of slots that the program has begun to follow. */
-#define LEARNING 16u
+/* The first passes look for kinds of slots that the program follows, and then one in so many, for those
+ * that it has begun to follow: that costs as much as the pass itself. */
+#define LEARNING_FIRST 8u
+#define LEARNING 64u
 
 #define CACHE_LINE 64u
 
@@ -194,7 +196,7 @@ static uint64_t heal_page(p3l_store *store, const p3l_page_state *state) {
 static void swizzle_page(p3l_store *store, const p3l_page_state *state) {
   uint64_t *passes = &store->passes, pass = __atomic_load_n(passes, __ATOMIC_RELAXED);
   __atomic_store_n(passes, pass + 1, __ATOMIC_RELAXED);
-  if (pass < LEARNING || pass % LEARNING == 0) learn(store, state);
+  if (pass < LEARNING_FIRST || pass % LEARNING == 0) learn(store, state);
   uint64_t *count = &store->statistics.swizzled, healed = heal_page(store, state);
   __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + healed, __ATOMIC_RELAXED);
 }
