@@ -31,6 +31,9 @@
 #ifndef P3L_OBJECT_PAGE_H
 #define P3L_OBJECT_PAGE_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include "page.h"
 
 #define P3L_GRANULE 16u /* objects begin at multiples of it, and are whole multiples long */
@@ -91,6 +94,63 @@ bool p3l_piece_at(const p3l_object_page *page, uint32_t offset, p3l_piece *piece
 /* The next piece behind `piece`; the first, if its offset is 0. False at the end. */
 bool p3l_piece_next(const p3l_object_page *page, p3l_piece *piece);
 p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index);
+
+/* ---- all type ids of a page at once: asked of each page that is read, so four in a word ---- */
+
+/* Read as bytes: inlined where the page is a p3l_page, a compiler may think that it is none of ours. */
+#define P3L_IDS_OF_WORD 4u
+#define P3L_EACH_ID UINT64_C(0x0001000100010001)
+
+static inline uint32_t p3l_id_count(const p3l_object_page *page) {
+  uint16_t count;
+  memcpy(&count, (const uint8_t *)page + offsetof(p3l_object_page, count), sizeof(count));
+  return count;
+}
+
+/* The id of piece k. */
+static inline p3l_type_id p3l_id_at(const p3l_object_page *page, uint32_t k) {
+  p3l_type_id id;
+  memcpy(&id, (const uint8_t *)(page + 1) - (k + 1) * sizeof(id), sizeof(id));
+  return id;
+}
+
+/* Those of pieces 4 k to 4 k + 3. */
+static inline uint64_t p3l_ids_word(const p3l_object_page *page, uint32_t k) {
+  uint64_t word;
+  memcpy(&word, (const uint8_t *)(page + 1) - (k + 1) * sizeof(word), sizeof(word));
+  return word;
+}
+
+/* Ids of the last pieces, which fill no word, with copies of `fill` where none are. */
+static inline uint64_t p3l_ids_rest(const p3l_object_page *page, p3l_type_id fill) {
+  uint64_t word = fill * P3L_EACH_ID;
+  uint32_t count = p3l_id_count(page);
+  for (uint32_t k = count / P3L_IDS_OF_WORD * P3L_IDS_OF_WORD; k < count; k++)
+    word = word << 16 | p3l_id_at(page, k);
+  return word;
+}
+
+/* Whether a piece is a hole or a forward. The page has room for as many ids as it counts. */
+static inline bool p3l_has_holes_or_forwards(const p3l_object_page *page) {
+  uint64_t top = P3L_EACH_ID << 15, word = p3l_ids_rest(page, 1);
+  /* The top bit of what borrowed is set: of an id that is 0; and of the complement, of one of all ones. */
+  uint64_t some = ((word - P3L_EACH_ID) & ~word) | ((~word - P3L_EACH_ID) & word);
+  for (uint32_t k = 0; k < p3l_id_count(page) / P3L_IDS_OF_WORD; k++) {
+    word = p3l_ids_word(page, k);
+    some |= ((word - P3L_EACH_ID) & ~word) | ((~word - P3L_EACH_ID) & word);
+  }
+  return (some & top) != 0;
+}
+
+/* The type of all pieces; P3L_HOLE: of several, or there is none. */
+static inline p3l_type_id p3l_type_of_all(const p3l_object_page *page) {
+  if (p3l_id_count(page) == 0) return P3L_HOLE;
+  p3l_type_id first = p3l_id_at(page, 0);
+  uint64_t same = first * P3L_EACH_ID, other = p3l_ids_rest(page, first) ^ same;
+  for (uint32_t k = 0; k < p3l_id_count(page) / P3L_IDS_OF_WORD; k++)
+    other |= p3l_ids_word(page, k) ^ same;
+  return other == 0 ? first : P3L_HOLE;
+}
 
 /* The functions that change a page tell nobody: their caller calls p3l_page_changed() for the whole
  * page; a commit logs only what differs (transaction.c). */

@@ -19,21 +19,12 @@ static bool forward_wrong(const uint8_t *bytes, size_t length) {
          !all_zero(bytes + sizeof(surrogate), length - sizeof(surrogate));
 }
 
-/* Most pages have neither: their ids say so without a walk along the pieces. */
-static bool has_holes_or_forwards(const p3l_object_page *page) {
-  const p3l_type_id *ids = (const p3l_type_id *)(const void *)page;
-  bool some = page->hole_bytes != 0;
-  for (uint32_t i = P3L_PAGE_SIZE / sizeof(*ids) - page->count; i < P3L_PAGE_SIZE / sizeof(*ids);
-       i++)
-    some |= ids[i] == P3L_HOLE || ids[i] == P3L_FORWARD;
-  return some;
-}
-
 static const char *pieces_fault(const p3l_object_page *page) {
   const uint8_t *bytes = (const uint8_t *)page;
   uint32_t holes = 0;
   p3l_type_id before = 1;
-  if (!has_holes_or_forwards(page)) return NULL;
+  /* Most pages have neither: their ids say so without a walk along the pieces. */
+  if (page->hole_bytes == 0 && !p3l_has_holes_or_forwards(page)) return NULL;
   for (p3l_piece piece = {0}; p3l_piece_next(page, &piece); before = piece.type) {
     if (piece.type == P3L_FORWARD && forward_wrong(bytes + piece.offset, piece.bytes))
       return "has an object that moved, and does not say where to";

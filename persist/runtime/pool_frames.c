@@ -190,12 +190,10 @@ p3l_code p3l_frames_find(p3l_store *store, uint32_t count, p3l_frame_run *run, p
   return take_fresh(store, count, run, error);
 }
 
-/* The type of all pieces, while the page is in the processor's cache; P3L_HOLE: of several. */
+/* While the page is in the processor's cache. */
 static p3l_type_id type_of_all(const p3l_object_page *page) {
-  const p3l_type_id *types = (const p3l_type_id *)(page + 1) - page->count;
-  p3l_type_id first = page->count > 0 ? types[0] : P3L_HOLE, other = 0;
-  for (uint32_t at = 0; at < page->count; at++) other |= types[at] ^ first;
-  return other == 0 && first != P3L_FORWARD ? first : P3L_HOLE;
+  p3l_type_id type = p3l_type_of_all(page);
+  return type != P3L_FORWARD ? type : P3L_HOLE;
 }
 
 void p3l_state_pooled(p3l_page_state *state, p3l_object_page *page, bool brought) {

@@ -49,11 +49,7 @@ static void fill_in_place(p3l_page_state *state) {
   const p3l_object_page *page = state->frame;
   uint64_t words[4];
   for (int word = 0; word < 4; word++) words[word] = page->starts[word] & ~state->copied[word];
-  /* P3L_FORWARD + 1 is P3L_HOLE: one comparison. */
-  const p3l_type_id *types = (const p3l_type_id *)(page + 1) - page->count;
-  bool special = false;
-  for (uint32_t at = 0; at < page->count; at++)
-    special |= (p3l_type_id)(types[at] + 1u) <= P3L_HOLE + 1u;
+  bool special = p3l_has_holes_or_forwards(page);
   p3l_piece piece = {0};
   while (special && p3l_piece_next(page, &piece)) {
     uint32_t granule = piece.offset / P3L_GRANULE;

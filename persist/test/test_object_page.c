@@ -77,6 +77,31 @@ static void a_page_takes_one_of_4000_bytes_or_223_of_16(void **state) {
   assert_null(p3l_data_page_fault(&page));
 }
 
+/* Four ids are asked at once: each at each place among others, behind anything. */
+static void ids_are_told_all_at_once(void **state) {
+  (void)state;
+  static const p3l_type_id ids[] = {1, 2, 0x100, 0x7fff, 0x8000, 0xfffe, P3L_HOLE, P3L_FORWARD};
+  enum { IDS = sizeof(ids) / sizeof(ids[0]), MOST = 9 };
+  for (uint32_t count = 1; count <= MOST; count++)
+    for (uint32_t at = 0; at < count; at++)
+      for (uint32_t one = 0; one < IDS; one++)
+        for (uint32_t others = 0; others < 6; others++) { /* neither holes nor forwards */
+          p3l_page page = fresh();
+          memset(page.payload, (int)one * 37, sizeof(page.payload));
+          p3l_object_page *objects = (void *)&page;
+          objects->count = (uint16_t)count;
+          for (uint32_t i = 0; i < count; i++)
+            p3l_piece_set_type(&page, i, i == at ? ids[one] : ids[others]);
+          bool special = ids[one] == P3L_HOLE || ids[one] == P3L_FORWARD;
+          assert_int_equal(p3l_has_holes_or_forwards(objects), special);
+          assert_int_equal(p3l_type_of_all(objects),
+                           count == 1 || one == others ? ids[one] : P3L_HOLE);
+        }
+  p3l_page empty = fresh();
+  assert_false(p3l_has_holes_or_forwards(of(&empty)));
+  assert_int_equal(p3l_type_of_all(of(&empty)), P3L_HOLE);
+}
+
 static void a_hole_without_room_for_a_type_id_must_fit_exactly(void **state) {
   (void)state;
   p3l_page page = fresh();
@@ -343,6 +368,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_lie_where_the_picture_says),
       cmocka_unit_test(a_page_takes_one_of_4000_bytes_or_223_of_16),
+      cmocka_unit_test(ids_are_told_all_at_once),
       cmocka_unit_test(a_hole_without_room_for_a_type_id_must_fit_exactly),
       cmocka_unit_test(pieces_do_what_the_model_does),
       cmocka_unit_test(each_broken_invariant_is_told),
