@@ -13,7 +13,7 @@ PREFETCH = f"{oo1.PLUGIN}+prefetch"
 
 @contextmanager
 def _on_one_processor() -> Iterator[None]:
-    """What runs within is not moved: its few milliseconds would begin again with cold caches, those of one run and not of the other."""
+    """What runs within is not moved: a run's few milliseconds would begin again with cold caches, and not the other's."""
     all_of_them = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(all_of_them)})
     try:

@@ -121,8 +121,11 @@ CallInst *callRuntime(IRBuilder<> &builder, StringRef name, Type *result,
   CallInst *call = builder.CreateCall(callee, arguments);
   if (entry) {
     call->setCallingConv(CallingConv::PreserveMost);
-    if (auto *function = dyn_cast<Function>(callee.getCallee()))
+    if (auto *function = dyn_cast<Function>(callee.getCallee())) {
       function->setCallingConv(CallingConv::PreserveMost);
+      // Before the dynamic linker has bound a function it keeps C's argument registers only.
+      function->addFnAttr(Attribute::NonLazyBind);
+    }
   }
   call->addFnAttr(Attribute::Cold);
   return call;

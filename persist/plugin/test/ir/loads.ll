@@ -178,6 +178,10 @@ define ptr addrspace(100) @profiled(ptr %slot) !prof !0 {
   ret ptr addrspace(100) %value
 }
 
+; The slow path keeps registers that the dynamic linker does not keep while it binds a function late.
+; CHECK:       declare preserve_mostcc ptr @__p3l_swizzle_value(ptr, ptr) #[[BOUND_EARLY:[0-9]+]]
+; CHECK:       attributes #[[BOUND_EARLY]] = { nonlazybind }
+
 ; CHECK-DAG:   ![[OURS]] = !{!"function_entry_count", i64 1}
 ; CHECK-DAG:   ![[PROFILE]] = !{!"function_entry_count", i64 77}
 !0 = !{!"function_entry_count", i64 77}
