@@ -471,3 +471,10 @@ void hm_fetch(uint64_t site) {
   else
     fetch_missed(known, line_address, site, set, line);
 }
+
+void hm_fetch_and_data(uint64_t address, uint64_t site) {
+  uint64_t ip = HM_SITE_FETCH_IP(site);
+  uint64_t line_address = ((ip >> HM_LINE_BITS) + (site >> 58 & 1)) << HM_LINE_BITS;
+  if (*hm_code_slot(line_address) != line_address) hm_fetch(HM_FETCH_SITE(ip, line_address));
+  hm_data(address, site & ((1ull << 58) - 1));
+}

@@ -73,6 +73,12 @@ struct hm_sharing {
    (((uint64_t)(line_address) >> HM_LINE_BITS) - ((uint64_t)(ip) >> HM_LINE_BITS)) << 58)
 #define HM_FETCHED_LINE(site) \
   (((HM_SITE_IP(site) >> HM_LINE_BITS) + ((site) >> 58 & 1)) << HM_LINE_BITS)
+/* Of a data access: a line to be fetched before it, and how far the instruction that needs the
+ * line lies before that of the access. */
+#define HM_SITE_MOST_BEHIND 31u
+#define HM_SITE_LINE(ip, fetch_ip, line_address) \
+  ((HM_FETCH_SITE(fetch_ip, line_address) & 1ull << 58) | ((uint64_t)(ip) - (fetch_ip)) << 59)
+#define HM_SITE_FETCH_IP(site) (HM_SITE_IP(site) - ((site) >> 59))
 
 /* One access on its way down the hierarchy. */
 struct hm_access {
@@ -272,6 +278,7 @@ void hm_data(uint64_t address, uint64_t site);
 void hm_data_sampled(uint64_t address, uint64_t site); /* not all lines are simulated */
 void hm_data_every(uint64_t address, uint64_t site);   /* loads or stores are sampled */
 void hm_fetch(uint64_t site);
+void hm_fetch_and_data(uint64_t address, uint64_t site); /* HM_SITE_LINE */
 void hm_instruction(uint64_t site);
 void hm_branch(uint64_t taken, uint64_t site);
 void hm_indirect_branch(uint64_t target, uint64_t site);

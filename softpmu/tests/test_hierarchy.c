@@ -352,6 +352,33 @@ static void foreign_segments_are_refused(void **state) {
   drop_segment(header);
 }
 
+/* The line is fetched first, by its own instruction; then the access. */
+static void one_guard_reports_a_line_and_an_access(void **state) {
+  (void)state;
+  struct hm_config config = small_machine();
+  config.period[HM_L1I_MISS] = config.period[HM_L1D_MISS] = 1;
+  struct hm_header *header = start(&config);
+  /* An instruction of ten bytes begins at the end of line 10 and ends on line 11; five bytes
+   * further on another one loads. */
+  uint64_t needs_line = LINE(11) - 5, loads = LINE(11) + 5, data = LINE(1000) + 8;
+  uint64_t site = HM_SITE(loads, 8, HM_LOAD, 0) | HM_SITE_LINE(loads, needs_line, LINE(11));
+  hm_fetch_and_data(data, site);
+  assert_int_equal(host_sample_count, 2);
+  assert_int_equal(host_samples[0].sample.event, HM_L1I_MISS);
+  assert_int_equal(host_samples[0].access.address, LINE(11));
+  assert_int_equal(HM_SITE_IP(host_samples[0].access.site), needs_line);
+  assert_int_equal(host_samples[1].sample.event, HM_L1D_MISS);
+  assert_int_equal(host_samples[1].access.address, data);
+  assert_int_equal(HM_SITE_IP(host_samples[1].access.site), loads);
+  assert_int_equal(HM_SITE_SIZE(host_samples[1].access.site), 8);
+  assert_int_equal(HM_SITE_KIND(host_samples[1].access.site), HM_LOAD);
+  load(data);
+  fetch(LINE(11));
+  hm_fetch_and_data(data, site); /* both are there */
+  assert_int_equal(host_sample_count, 2);
+  stop(header);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_level_serves_what_the_one_above_lost),
@@ -361,6 +388,7 @@ int main(void) {
       cmocka_unit_test(stores_allocate_as_loads_do),
       cmocka_unit_test(code_has_an_l1_of_its_own_and_shares_the_rest),
       cmocka_unit_test(a_page_written_before_it_is_copied_moves),
+      cmocka_unit_test(one_guard_reports_a_line_and_an_access),
       cmocka_unit_test(every_third_miss_is_sampled),
       cmocka_unit_test(a_samples_time_includes_its_own_stall),
       cmocka_unit_test(one_access_may_expire_several_counters),

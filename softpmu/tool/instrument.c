@@ -14,10 +14,14 @@
  * pushes) share one guard: if all lie on that line, none can change any
  * state, and if not, each is reported on its own.
  *
- * For each line of code a block runs through: the same with constants.  For each
- * stretch between exits: instructions, loads and stores are added to counters.
+ * For each line of code a block runs through: the same with constants; and one guard
+ * for both where an access follows before any register changes.  For each stretch
+ * between exits: instructions, loads and stores are added to counters.
+ *
+ * A guard is a branch that is nearly always taken (VEX puts the call behind it), and its
+ * code is most of what is added: fewer guards are fewer bytes and fewer branches.
  */
-#include "tool.h"
+#include "block.h"
 
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -25,34 +29,6 @@
 #include "pub_tool_mallocfree.h"
 
 #include "libvex_guest_amd64.h"
-
-#define MAX_ACCESSES 256
-
-/* One access found in the block. */
-struct access {
-  Int statement;   /* before which it is reported */
-  IRExpr *address; /* an atom */
-  IRTemp base;     /* address = base + offset; IRTemp_INVALID: constant */
-  Long offset;
-  Int size;
-  enum hm_kind kind;
-  Bool locked;
-  IRExpr *guard; /* of a conditional access, or NULL */
-  Addr ip;
-  Int group;           /* number of the first access of its group */
-  IRExpr *group_guard; /* of that first one; NULL: every access is reported */
-};
-
-struct block {
-  IRSB *in, *out;
-  IRTemp *base; /* of each temporary: base + offset, as far as known */
-  Long *offset;
-  struct access access[MAX_ACCESSES];
-  Int accesses;
-  /* Counts not yet added to the counters. */
-  ULong instructions, loads, stores;
-  Bool counts_fit; /* into the fields of the packed counter */
-};
 
 static IRTemp assign(struct block *block, IRType type, IRExpr *value) {
   IRTemp temp = newIRTemp(block->out->tyenv, type);
@@ -97,156 +73,6 @@ static void call(struct block *block, const HChar *name, void *function, IRExpr 
                                                       mkIRExprVec_2(first, second));
   if (guard != NULL) dirty->guard = guard;
   addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
-}
-
-/* --- Finding the accesses ---------------------------------------------------------- */
-
-/* Follows base + constant through the block, so that [rsp-8], [rsp-16] are seen
- * to share a base. */
-static void follow(struct block *block, IRTemp temp, IRExpr *value) {
-  block->base[temp] = temp;
-  block->offset[temp] = 0;
-  if (value->tag == Iex_RdTmp) {
-    block->base[temp] = block->base[value->Iex.RdTmp.tmp];
-    block->offset[temp] = block->offset[value->Iex.RdTmp.tmp];
-  }
-  if (value->tag != Iex_Binop) return;
-  IRExpr *left = value->Iex.Binop.arg1, *right = value->Iex.Binop.arg2;
-  IROp operation = value->Iex.Binop.op;
-  if ((operation != Iop_Add64 && operation != Iop_Sub64) || left->tag != Iex_RdTmp ||
-      right->tag != Iex_Const || right->Iex.Const.con->tag != Ico_U64)
-    return;
-  Long amount = (Long)right->Iex.Const.con->Ico.U64;
-  block->base[temp] = block->base[left->Iex.RdTmp.tmp];
-  block->offset[temp] =
-      block->offset[left->Iex.RdTmp.tmp] + (operation == Iop_Add64 ? amount : -amount);
-}
-
-static void add_access(struct block *block, Int statement, IRExpr *address, Int size,
-                       enum hm_kind kind, Bool locked, IRExpr *guard, Addr ip) {
-  struct access *last = block->accesses > 0 ? &block->access[block->accesses - 1] : NULL;
-  /* A load and a store of one instruction to one place are one access, as the
-   * processor's `inc (mem)`; its locked forms arrive as load and compare-swap. */
-  if (last != NULL && last->ip == ip && kind != HM_LOAD && last->kind == HM_LOAD &&
-      last->size == size && last->guard == NULL && guard == NULL &&
-      eqIRAtom(last->address, address)) {
-    last->kind = HM_MODIFY;
-    last->locked = locked;
-    return;
-  }
-  if (block->accesses == MAX_ACCESSES) return; /* cannot happen: VEX ends blocks sooner */
-  struct access *access = &block->access[block->accesses++];
-  access->statement = statement;
-  access->address = address;
-  access->size = size > 127 ? 127 : size;
-  access->kind = kind;
-  access->locked = locked;
-  access->guard = guard;
-  access->ip = ip;
-  access->group = -1;
-  if (address->tag == Iex_RdTmp) {
-    access->base = block->base[address->Iex.RdTmp.tmp];
-    access->offset = block->offset[address->Iex.RdTmp.tmp];
-  } else {
-    access->base = IRTemp_INVALID;
-    access->offset = (Long)address->Iex.Const.con->Ico.U64;
-  }
-}
-
-static void find_in_statement(struct block *block, Int index, Addr ip) {
-  IRStmt *statement = block->in->stmts[index];
-  IRTypeEnv *types = block->in->tyenv;
-  switch (statement->tag) {
-    case Ist_WrTmp: {
-      IRExpr *value = statement->Ist.WrTmp.data;
-      follow(block, statement->Ist.WrTmp.tmp, value);
-      if (value->tag == Iex_Load)
-        add_access(block, index, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), HM_LOAD,
-                   False, NULL, ip);
-      break;
-    }
-    case Ist_Store: {
-      IRExpr *data = statement->Ist.Store.data;
-      add_access(block, index, statement->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, data)),
-                 HM_STORE, False, NULL, ip);
-      break;
-    }
-    case Ist_StoreG: {
-      IRStoreG *store = statement->Ist.StoreG.details;
-      add_access(block, index, store->addr, sizeofIRType(typeOfIRExpr(types, store->data)),
-                 HM_STORE, False, store->guard, ip);
-      break;
-    }
-    case Ist_LoadG: {
-      IRLoadG *load = statement->Ist.LoadG.details;
-      IRType wide, type;
-      typeOfIRLoadGOp(load->cvt, &wide, &type);
-      block->base[load->dst] = load->dst;
-      add_access(block, index, load->addr, sizeofIRType(type), HM_LOAD, False, load->guard, ip);
-      break;
-    }
-    case Ist_CAS: {
-      IRCAS *swap = statement->Ist.CAS.details;
-      Int size = sizeofIRType(typeOfIRExpr(types, swap->dataLo));
-      if (swap->dataHi != NULL) size *= 2;
-      block->base[swap->oldLo] = swap->oldLo;
-      if (swap->oldHi != IRTemp_INVALID) block->base[swap->oldHi] = swap->oldHi;
-      add_access(block, index, swap->addr, size, HM_MODIFY, True, NULL, ip);
-      break;
-    }
-    case Ist_Dirty: {
-      IRDirty *dirty = statement->Ist.Dirty.details;
-      if (dirty->tmp != IRTemp_INVALID) block->base[dirty->tmp] = dirty->tmp;
-      if (dirty->mFx != Ifx_None)
-        add_access(block, index, dirty->mAddr, dirty->mSize,
-                   dirty->mFx == Ifx_Read    ? HM_LOAD
-                   : dirty->mFx == Ifx_Write ? HM_STORE
-                                             : HM_MODIFY,
-                   False, NULL, ip);
-      break;
-    }
-    case Ist_LLSC: /* not on amd64 */
-    default: break;
-  }
-}
-
-static void find_accesses(struct block *block) {
-  Addr ip = 0;
-  for (Int i = 0; i < block->in->stmts_used; i++) {
-    if (block->in->stmts[i]->tag == Ist_IMark)
-      ip = block->in->stmts[i]->Ist.IMark.addr + block->in->stmts[i]->Ist.IMark.delta;
-    find_in_statement(block, i, ip);
-  }
-}
-
-/* Accesses of the block with one base and few bytes between them form a group;
- * the guard of the first holds for all.  What lies between them can only take
- * their line away if every other line of its set was used since, within this
- * block: that is neglected.
- *
- * A group that does not fit its line calls the simulator for each member, though
- * most are known to hit: at 16 bytes that is one group in eight, at 64 nearly all
- * (they were 69 % of all calls on PostgreSQL). */
-#define GROUP_SPAN 16
-
-static void form_groups(struct block *block) {
-  for (Int first = 0; first < block->accesses; first++) {
-    struct access *head = &block->access[first];
-    if (head->group >= 0) continue;
-    head->group = first;
-    Long low = head->offset, high = head->offset + head->size;
-    for (Int next = first + 1; next < block->accesses && head->guard == NULL; next++) {
-      struct access *access = &block->access[next];
-      if (access->group >= 0 || access->base != head->base || access->guard != NULL) continue;
-      Long new_low = access->offset < low ? access->offset : low;
-      Long end = access->offset + access->size;
-      Long new_high = end > high ? end : high;
-      if (new_high - new_low > GROUP_SPAN) continue;
-      low = new_low;
-      high = new_high;
-      access->group = first;
-    }
-  }
 }
 
 /* --- Emitting ---------------------------------------------------------------------- */
@@ -306,30 +132,26 @@ struct span {
 
 static Addr line_of(Long address) { return (Addr)address & ~(Addr)(HM_LINE_SIZE - 1); }
 
-/* Most lines are not simulated: ask that first, and let hm_data_sampled do the rest.
- * The last byte may lie on a simulated line though the first does not. */
-static IRExpr *is_on_a_sampled_line(struct block *block, const struct span *span) {
-  ULong mask = ((ULong)hm_sim.config.set_sampling - 1) << HM_LINE_BITS;
+/* Most lines are not simulated: ask that first, and let hm_data_sampled do the rest.  A span of
+ * s bytes touches a line that is, the first of so many, if its last byte comes after the
+ * beginning of that line by less than 64 + s - 1 bytes. */
+static struct guard is_on_a_sampled_line(struct block *block, const struct span *span) {
+  ULong mask = (ULong)hm_sim.config.set_sampling * HM_LINE_SIZE - 1;
+  ULong before_last = (ULong)(span->high - span->low - 1), limit = HM_LINE_SIZE + before_last;
   if (span->is_constant)
-    return (span->low & mask) == 0 || ((span->high - 1) & mask) == 0
-               ? NULL
-               : IRExpr_Const(IRConst_U1(False));
-  IRExpr *line = binary(block, Iop_And64, span->address, constant(mask), Ity_I64);
-  IRExpr *first_in = binary(block, Iop_CmpEQ64, line, constant(0), Ity_I1);
-  if (span->high - span->low <= 8) return first_in;
-  IRExpr *end = binary(block, Iop_Add64, span->address,
-                       constant((ULong)(span->high - span->low - 1)), Ity_I64);
-  IRExpr *last = binary(block, Iop_And64, end, constant(mask), Ity_I64);
-  return binary(block, Iop_Or1, first_in, binary(block, Iop_CmpEQ64, last, constant(0), Ity_I1),
-                Ity_I1);
+    return (struct guard){((ULong)(span->high - 1) & mask) < limit ? ALWAYS : NEVER, NULL, 0};
+  IRExpr *last = before_last == 0
+                     ? span->address
+                     : binary(block, Iop_Add64, span->address, constant(before_last), Ity_I64);
+  return (struct guard){IF_BELOW, binary(block, Iop_And64, last, constant(mask), Ity_I64), limit};
 }
 
-static IRExpr *is_not_in_filter(struct block *block, const struct span *span) {
+static struct guard is_not_in_filter(struct block *block, const struct span *span) {
   uint64_t *filter = span->writes ? hm_filter_store : hm_filter_load;
   if (span->is_constant && line_of(span->low) == line_of(span->high - 1)) {
     IRExpr *slot = address_of(block, hm_data_slot(filter, (uint64_t)span->low));
     IRTemp held = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, slot));
-    return binary(block, Iop_CmpNE64, IRExpr_RdTmp(held), constant(line_of(span->low)), Ity_I1);
+    return (struct guard){UNLESS_EQUAL, IRExpr_RdTmp(held), line_of(span->low)};
   }
   /* The filter's slot: see hm_data_slot. */
   IRExpr *shifted =
@@ -340,11 +162,11 @@ static IRExpr *is_not_in_filter(struct block *block, const struct span *span) {
   IRExpr *distance = binary(block, Iop_Sub64, span->address, IRExpr_RdTmp(line), Ity_I64);
   /* A constant on the right is part of the compare instruction. */
   ULong room = HM_LINE_SIZE + 1 - (ULong)(span->high - span->low);
-  return negation(block, binary(block, Iop_CmpLT64U, distance, constant(room), Ity_I1));
+  return (struct guard){UNLESS_BELOW, distance, room};
 }
 
 /* The guard of a group, computed before its first access. */
-static IRExpr *group_guard(struct block *block, Int first) {
+static struct guard group_guard(struct block *block, Int first) {
   struct access *head = &block->access[first];
   struct span span = {.low = head->offset, .high = head->offset + head->size};
   for (Int i = first; i < block->accesses; i++) {
@@ -353,9 +175,10 @@ static IRExpr *group_guard(struct block *block, Int first) {
     if (access->offset < span.low) span.low = access->offset;
     if (access->offset + access->size > span.high) span.high = access->offset + access->size;
     if (access->kind != HM_LOAD) span.writes = True;
-    if (every_access_is_reported(access)) return NULL;
+    if (every_access_is_reported(access)) return (struct guard){ALWAYS, NULL, 0};
   }
-  if (span.high - span.low > (Long)HM_LINE_SIZE) return NULL; /* one access, larger than a line */
+  if (span.high - span.low > (Long)HM_LINE_SIZE) /* one access, larger than a line */
+    return (struct guard){ALWAYS, NULL, 0};
   span.is_constant = head->base == IRTemp_INVALID;
   if (span.is_constant)
     span.address = constant((ULong)span.low);
@@ -368,7 +191,17 @@ static IRExpr *group_guard(struct block *block, Int first) {
                                         : is_not_in_filter(block, &span);
 }
 
-static Bool is_never(const IRExpr *guard) { return guard != NULL && guard->tag == Iex_Const; }
+/* NULL: always. */
+static IRExpr *condition(struct block *block, const struct guard *guard) {
+  IRExpr *limit = constant(guard->limit);
+  switch (guard->when) {
+    case UNLESS_EQUAL: return binary(block, Iop_CmpNE64, guard->value, limit, Ity_I1);
+    case IF_BELOW: return binary(block, Iop_CmpLT64U, guard->value, limit, Ity_I1);
+    case UNLESS_BELOW:
+      return negation(block, binary(block, Iop_CmpLT64U, guard->value, limit, Ity_I1));
+    default: return NULL;
+  }
+}
 
 static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
   if (guard == NULL) return condition;
@@ -376,37 +209,96 @@ static IRExpr *both(struct block *block, IRExpr *guard, IRExpr *condition) {
   return binary(block, Iop_And1, guard, condition, Ity_I1);
 }
 
-static void report_access(struct block *block, const struct access *access, IRExpr *guard) {
+/* --- Lines of code ------------------------------------------------------------------- */
+
+static IRExpr *held_by_slot_of(struct block *block, Addr line) {
+  IRExpr *entry = address_of(block, hm_code_slot(line));
+  return IRExpr_RdTmp(assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry)));
+}
+
+/* Reports the line that is due, by itself. */
+static void report_due_line(struct block *block) {
+  Addr line = block->due_line, ip = block->due_ip;
+  if (line == 0) return;
+  block->due_line = 0;
+  struct guard guard = {UNLESS_EQUAL, held_by_slot_of(block, line), line};
+  tell_instruction_pointer(block, ip);
+  call(block, "hm_fetch", hm_fetch, constant(HM_FETCH_SITE(ip, line)), NULL,
+       condition(block, &guard));
+}
+
+/* A line of code the block has not yet been through.  An access may report it, too, if
+ * none of what a sample tells changes until then. */
+static void line_is_due(struct block *block, Addr line, Addr ip) {
+  if ((line >> HM_LINE_BITS & (hm_sim.config.set_sampling - 1)) != 0) return;
+  report_due_line(block);
+  block->due_line = line;
+  block->due_ip = ip;
+  if (hm_sim.config.set_sampling > 1 || sampled(HM_INSTRUCTIONS)) report_due_line(block);
+}
+
+/* Whether a statement changes what a sample tells.  It has the general registers and the flags;
+ * the instruction pointer is its site's. */
+static Bool changes_registers(const IRStmt *statement) {
+  switch (statement->tag) {
+    case Ist_Put: {
+      Int offset = statement->Ist.Put.offset;
+      return offset != offsetof(VexGuestAMD64State, guest_RIP) &&
+             offset < (Int)offsetof(VexGuestAMD64State, guest_FS_CONST);
+    }
+    case Ist_PutI:
+    case Ist_Dirty:
+    case Ist_Exit: return True;
+    default: return False;
+  }
+}
+
+/* Makes a group's guard the due line's as well, if it can be. */
+static Bool takes_due_line(struct block *block, const struct access *access, struct guard *guard) {
+  if (block->due_line == 0 || access->guard != NULL ||
+      access->ip - block->due_ip > HM_SITE_MOST_BEHIND)
+    return False;
+  if (guard->when != UNLESS_EQUAL && guard->when != UNLESS_BELOW) return False;
+  IRExpr *other = binary(block, Iop_Xor64, held_by_slot_of(block, block->due_line),
+                         constant(block->due_line), Ity_I64);
+  IRExpr *value = guard->value;
+  if (guard->when == UNLESS_EQUAL) {
+    value = binary(block, Iop_Xor64, value, constant(guard->limit), Ity_I64);
+    *guard = (struct guard){UNLESS_BELOW, value, HM_LINE_SIZE};
+  }
+  /* Lines that differ, differ in bits above those of a distance within the line. */
+  guard->value = binary(block, Iop_Or64, value, other, Ity_I64);
+  return True;
+}
+
+/* --- The whole block ------------------------------------------------------------------ */
+
+static void report_access(struct block *block, const struct access *access,
+                          const struct guard *guard, Bool with_line) {
   tell_instruction_pointer(block, access->ip);
-  IRExpr *site = constant(HM_SITE(access->ip, access->size, access->kind, access->locked));
-  if (every_access_is_reported(access))
-    call(block, "hm_data_every", hm_data_every, access->address, site, access->guard);
-  else if (is_never(guard))
-    ; /* on a line that is not simulated */
-  else if (hm_sim.config.set_sampling > 1)
-    call(block, "hm_data_sampled", hm_data_sampled, access->address, site,
-         both(block, guard, access->guard));
-  else
-    call(block, "hm_data", hm_data, access->address, site, both(block, guard, access->guard));
+  ULong site = HM_SITE(access->ip, access->size, access->kind, access->locked);
+  if (every_access_is_reported(access)) {
+    call(block, "hm_data_every", hm_data_every, access->address, constant(site), access->guard);
+  } else if (with_line) {
+    site |= HM_SITE_LINE(access->ip, block->due_ip, block->due_line);
+    block->due_line = 0;
+    call(block, "hm_fetch_and_data", hm_fetch_and_data, access->address, constant(site),
+         condition(block, guard));
+  } else if (guard->when != NEVER) { /* never: on a line that is not simulated */
+    IRExpr *when = both(block, condition(block, guard), access->guard);
+    if (hm_sim.config.set_sampling > 1)
+      call(block, "hm_data_sampled", hm_data_sampled, access->address, constant(site), when);
+    else
+      call(block, "hm_data", hm_data, access->address, constant(site), when);
+  }
   block->loads += access->kind != HM_STORE;
   block->stores += access->kind != HM_LOAD;
 }
 
-/* A line of code the block has not yet been through. */
-static void report_fetch(struct block *block, Addr line_address, Addr ip) {
-  ULong line = line_address >> HM_LINE_BITS;
-  if ((line & (hm_sim.config.set_sampling - 1)) != 0) return;
-  IRExpr *entry = address_of(block, hm_code_slot(line_address));
-  IRTemp first = assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry));
-  IRExpr *guard = binary(block, Iop_CmpNE64, IRExpr_RdTmp(first), constant(line_address), Ity_I1);
-  tell_instruction_pointer(block, ip);
-  call(block, "hm_fetch", hm_fetch, constant(HM_FETCH_SITE(ip, line_address)), NULL, guard);
-}
-
 static void report_instruction(struct block *block, Addr ip, Int length, Addr *last_line) {
-  for (Addr line = ip & ~(Addr)(HM_LINE_SIZE - 1); line < ip + (Addr)length; line += HM_LINE_SIZE) {
+  for (Addr line = line_of((Long)ip); line < ip + (Addr)length; line += HM_LINE_SIZE) {
     if (line == *last_line) continue;
-    report_fetch(block, line, ip);
+    line_is_due(block, line, ip);
     *last_line = line;
   }
   block->instructions++;
@@ -440,9 +332,15 @@ static void emit(struct block *block) {
          next_access++) {
       struct access *access = &block->access[next_access];
       struct access *first = &block->access[access->group];
-      if (access == first) first->group_guard = group_guard(block, next_access);
-      report_access(block, access, first->group_guard);
+      Bool with_line = False;
+      if (access == first) {
+        access->group_guard = group_guard(block, next_access);
+        with_line = takes_due_line(block, access, &access->group_guard);
+      }
+      if (!with_line) report_due_line(block);
+      report_access(block, access, &first->group_guard, with_line);
     }
+    if (changes_registers(statement)) report_due_line(block);
     if (statement->tag == Ist_Exit) {
       report_branch(block, statement, ip);
       flush_counts(block);
@@ -453,6 +351,7 @@ static void emit(struct block *block) {
       report_instruction(block, ip, (Int)statement->Ist.IMark.len, &last_line);
     }
   }
+  report_due_line(block);
   report_end(block, ip);
   flush_counts(block);
 }
@@ -473,6 +372,7 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
   block.out = deepCopyIRSBExceptStmts(in);
   block.accesses = 0;
   block.instructions = block.loads = block.stores = 0;
+  block.due_line = 0;
   SizeT temps = (SizeT)in->tyenv->types_used + 1;
   block.base = VG_(malloc)("softpmu.base", temps * sizeof *block.base);
   block.offset = VG_(malloc)("softpmu.offset", temps * sizeof *block.offset);
@@ -480,8 +380,8 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     block.base[i] = (IRTemp)i;
     block.offset[i] = 0;
   }
-  find_accesses(&block);
-  form_groups(&block);
+  hm_find_accesses(&block);
+  hm_form_groups(&block);
   block.counts_fit = counts_fit(&block);
   emit(&block);
   VG_(free)(block.base);
