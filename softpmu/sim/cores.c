@@ -131,7 +131,7 @@ void hm_enter_core(void) {
     core->last_runner = hm_sim.space;
     hm_sim.counts->switches++;
     hm_sim.slice_began = core->clock;
-    hm_sim.filters_stale = 1;
+    hm_sim.filters_stale |= 1;
     if ((hm_sim.config.flags & HM_FLAG_TLB_FLUSH_SWITCH) != 0) {
       empty_tlb(&hm_sim.itlb);
       empty_tlb(&hm_sim.dtlb);
@@ -145,7 +145,7 @@ void hm_enter_core(void) {
   hm_sim.moved = 0;
   if (hm_sim.forgotten[hm_sim.cpu] != hm_sim.forget_count) {
     forget_unmapped();
-    hm_sim.filters_stale = 1;
+    hm_sim.filters_stale |= 1;
   }
   if (hm_sim.filters_stale) {
     hm_empty_filters();
@@ -192,7 +192,7 @@ uint32_t hm_place_thread(void) {
     hm_leave_core();
     hm_sim.many_cores = 1;
     hm_sim.pages.watched = hm_sim.directory;
-    hm_sim.filters_stale = 1;
+    hm_sim.filters_stale |= 1;
   }
   return cpu;
 }

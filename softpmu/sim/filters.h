@@ -13,8 +13,10 @@
 #define HM_PAGE_LINES_BITS (HM_PAGE_BITS - HM_LINE_BITS)
 #define HM_PAGE_LINES_MASK ((1u << HM_PAGE_LINES_BITS) - 1)
 
-/* Known translations, and which lines of the page may be in the filters. */
-#define HM_KNOWN_PAGES 256
+/* Known translations, and which lines of the page may be in the filters.  Two pages in use that
+ * want one place would drive each other out: a page has two places, side by side.  (In a query of
+ * PostgreSQL that was 340,000 pages in 8 million calls, with one place in 256.) */
+#define HM_KNOWN_PAGES 1024
 #define HM_NO_PAGE UINT64_MAX
 struct known_page {
   uint64_t page;  /* with HM_WATCHED, so that the short way is not taken */
@@ -29,17 +31,32 @@ INLINE int is_known(const struct known_page *known, uint64_t page) {
   return (known->page & ~HM_WATCHED) == page;
 }
 
+/* The first of its two places, and that where it is: the first if it is in neither. */
+INLINE struct known_page *hm_places_of(struct known_page *table, uint64_t page) {
+  return &table[page % (HM_KNOWN_PAGES / 2) * 2];
+}
+
+INLINE struct known_page *hm_find_known(struct known_page *table, uint64_t page) {
+  struct known_page *places = hm_places_of(table, page);
+  return places + is_known(&places[1], page);
+}
+
 /* What differs between code and data. */
 struct first_level {
   const struct hm_cache *cache;
   struct hm_shadow *shadow;
   uint64_t *const *touched, *const *touched_by_other;
   uint64_t *filter, *second_filter;
-  uint8_t *seen; /* lines of each set seen in its present epoch; they are the first of the set */
+  uint8_t *seen;    /* lines of each set seen in its present epoch; they are the first of the set */
+  uint32_t *filled; /* slots of each set that may hold a line, a bit each */
   const struct hm_tlb *tlb;
   struct known_page *known;
+  uint64_t *places;
   enum hm_event miss, tlb_miss;
 };
+
+_Static_assert(HM_FILTER_SLOTS <= 32, "a bit for each slot");
+extern uint32_t hm_data_filled[HM_L1_SETS], hm_code_filled[HM_L1_SETS];
 
 void hm_empty_filters(void);
 /* Takes the lines out that other cores called for. */
@@ -52,14 +69,16 @@ INLINE void hm_heed_other_cores(void) {
 
 /* A new epoch: every line of the set has to be seen again. */
 INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
-  if (level->second_filter == NULL) {
-    uint64_t *slots = level->filter + (uint64_t)set * HM_FILTER_SLOTS;
-    for (int i = 0; i < HM_FILTER_SLOTS; i++) slots[i] = HM_NO_LINE;
-  } else {
-    uint32_t sets = level->cache->sets;
-    for (uint32_t slot = set; slot < sets * HM_FILTER_SLOTS; slot += sets)
+  for (uint32_t filled = level->filled[set]; filled != 0; filled &= filled - 1) {
+    uint32_t number = (uint32_t)__builtin_ctz(filled);
+    if (level->second_filter == NULL) {
+      level->filter[set * HM_FILTER_SLOTS + number] = HM_NO_LINE;
+    } else {
+      uint32_t slot = number * level->cache->sets + set;
       level->filter[slot] = level->second_filter[slot] = HM_NO_LINE;
+    }
   }
+  level->filled[set] = 0;
   level->seen[set] = 1; /* the line being accessed */
 }
 
@@ -72,10 +91,19 @@ INLINE uint32_t physical_line(hm_pte pte, uint64_t address) {
          ((uint32_t)(address >> HM_LINE_BITS) & HM_PAGE_LINES_MASK);
 }
 
+/* The set of a line, and a bit that says which of the set's slots is its own. */
+INLINE void note_filled(uint32_t *filled, const struct hm_cache *l1, uint64_t address,
+                        uint32_t number) {
+  uint64_t line = address >> HM_LINE_BITS;
+  filled[line & l1->set_mask] |= 1u << number;
+}
+
 INLINE void put_into_data_filters(struct known_page *known, uint64_t address, int writable) {
   uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1);
   *hm_data_slot(hm_filter_load, address) = base;
   *hm_data_slot(hm_filter_store, address) = writable ? base : HM_NO_LINE;
+  note_filled(hm_data_filled, &hm_sim.l1d, address,
+              (uint32_t)(address >> HM_LINE_BITS >> hm_sim.l1d.set_bits) & (HM_FILTER_SLOTS - 1));
   known->lines |= 1ull << (address >> HM_LINE_BITS & HM_PAGE_LINES_MASK);
 }
 
@@ -92,6 +120,7 @@ INLINE int in_data_filter(uint64_t address, int writes) {
 
 INLINE void put_into_code_filter(struct known_page *known, uint64_t line_address) {
   *hm_code_slot(line_address) = line_address;
+  note_filled(hm_code_filled, &hm_sim.l1i, line_address, hm_code_slot_of_set(line_address));
   known->lines |= 1ull << (line_address >> HM_LINE_BITS & HM_PAGE_LINES_MASK);
 }
 

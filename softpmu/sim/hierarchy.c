@@ -37,30 +37,14 @@ uint64_t hm_filter_load[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)
 uint64_t hm_filter_store[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
 uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
 
+uint32_t hm_data_filled[HM_L1_SETS], hm_code_filled[HM_L1_SETS];
+
 static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
 
-/* Known translations. */
+/* Known translations, and the places that may hold one, a bit each. */
 static struct known_page known_data[HM_KNOWN_PAGES], known_code[HM_KNOWN_PAGES];
 
-static void empty_data_filters(void) {
-  for (uint32_t i = 0; i < hm_sim.l1d.sets * HM_FILTER_SLOTS; i++)
-    hm_filter_load[i] = hm_filter_store[i] = HM_NO_LINE;
-  for (uint32_t i = 0; i < hm_sim.l1d.sets; i++) data_seen[i] = 0;
-  for (uint32_t i = 0; i < HM_KNOWN_PAGES; i++)
-    known_data[i] = (struct known_page){HM_NO_PAGE, 0, 0};
-}
-
-static void empty_code_filter(void) {
-  for (uint32_t i = 0; i < hm_sim.l1i.sets * HM_FILTER_SLOTS; i++) hm_filter_fetch[i] = HM_NO_LINE;
-  for (uint32_t i = 0; i < hm_sim.l1i.sets; i++) code_seen[i] = 0;
-  for (uint32_t i = 0; i < HM_KNOWN_PAGES; i++)
-    known_code[i] = (struct known_page){HM_NO_PAGE, 0, 0};
-}
-
-void hm_empty_filters(void) {
-  empty_data_filters();
-  empty_code_filter();
-}
+static uint64_t data_places[HM_KNOWN_PAGES / 64], code_places[HM_KNOWN_PAGES / 64];
 
 /* Virtual and physical addresses agree in the line's place within its page; in an L1 of
  * more sets than a page has lines, several sets may be meant. */
@@ -107,13 +91,44 @@ INLINE void access_l1(struct hm_access *access, const struct first_level *level,
 
 static const struct first_level data_level = {
     &hm_sim.l1d,     &hm_sim.l1d_shadow, &hm_sim.touched_data, &hm_sim.touched_code, hm_filter_load,
-    hm_filter_store, data_seen,          &hm_sim.dtlb,         known_data,           HM_L1D_MISS,
-    HM_DTLB_MISS};
+    hm_filter_store, data_seen,          hm_data_filled,       &hm_sim.dtlb,         known_data,
+    data_places,     HM_L1D_MISS,        HM_DTLB_MISS};
 
 static const struct first_level code_level = {
     &hm_sim.l1i, &hm_sim.l1i_shadow, &hm_sim.touched_code, &hm_sim.touched_data, hm_filter_fetch,
-    NULL,        code_seen,          &hm_sim.itlb,         known_code,           HM_L1I_MISS,
-    HM_ITLB_MISS};
+    NULL,        code_seen,          hm_code_filled,       &hm_sim.itlb,         known_code,
+    code_places, HM_L1I_MISS,        HM_ITLB_MISS};
+
+/* The process is new to this machine. */
+static void clear(const struct first_level *level) {
+  for (uint32_t i = 0; i < HM_L1_SETS * HM_FILTER_SLOTS; i++) {
+    level->filter[i] = HM_NO_LINE;
+    if (level->second_filter != NULL) level->second_filter[i] = HM_NO_LINE;
+  }
+  for (uint32_t set = 0; set < HM_L1_SETS; set++) level->filled[set] = level->seen[set] = 0;
+  for (uint32_t i = 0; i < HM_KNOWN_PAGES; i++)
+    level->known[i] = (struct known_page){HM_NO_PAGE, 0, 0};
+  for (uint32_t i = 0; i < HM_KNOWN_PAGES / 64; i++) level->places[i] = 0;
+}
+
+/* At a switch of processes: what is in use. */
+static void empty(const struct first_level *level) {
+  for (uint32_t set = 0; set < level->cache->sets; set++) {
+    begin_epoch(level, set);
+    level->seen[set] = 0;
+  }
+  for (uint32_t i = 0; i < HM_KNOWN_PAGES / 64; i++)
+    for (; level->places[i] != 0; level->places[i] &= level->places[i] - 1)
+      level->known[64 * i + (uint32_t)__builtin_ctzll(level->places[i])] =
+          (struct known_page){HM_NO_PAGE, 0, 0};
+}
+
+void hm_empty_filters(void) {
+  void (*how)(const struct first_level *) =
+      (hm_sim.filters_stale & HM_FILTERS_NEW) != 0 ? clear : empty;
+  how(&data_level);
+  how(&code_level);
+}
 
 /* A line that its L1 does not hold, on a page known. */
 INLINE void fill_l1(struct hm_access *access, const struct first_level *level, uint32_t set,
@@ -153,7 +168,7 @@ static void second_chances(const struct first_level *level, const struct hm_tlb 
   if (tlb->ways <= NARROW_SET) {
     for (uint32_t way = 0; way < tlb->ways; way++) {
       uint64_t page = tlb->keys[(uint64_t)set * tlb->ways + way] ^ own_space;
-      struct known_page *known = &level->known[page % HM_KNOWN_PAGES];
+      struct known_page *known = hm_find_known(level->known, page);
       if (is_known(known, page)) forget_known(level, known);
     }
     return;
@@ -161,7 +176,7 @@ static void second_chances(const struct first_level *level, const struct hm_tlb 
   for (uint32_t chance = 0; chance < tlb->ways; chance++) {
     uint64_t key = tlb->keys[(uint64_t)set * tlb->ways + tlb->ways - 1];
     uint64_t page = key ^ own_space;
-    struct known_page *known = &level->known[page % HM_KNOWN_PAGES];
+    struct known_page *known = hm_find_known(level->known, page);
     if (!is_known(known, page)) return;
     forget_known(level, known);
     hm_pte pte;
@@ -207,12 +222,18 @@ INLINE uint64_t watch(const struct first_level *level, hm_pte pte) {
 /* The page's translation, known from now on. */
 INLINE struct known_page *know_page(struct hm_access *access, const struct first_level *level,
                                     uint64_t page) {
-  struct known_page *known = &level->known[page % HM_KNOWN_PAGES];
+  struct known_page *known = hm_find_known(level->known, page);
   if (likely(is_known(known, page))) return known;
   hm_pte pte = translate(access, level, page);
-  if (known->page != HM_NO_PAGE) forget_known(level, known);
-  *known = (struct known_page){page | watch(level, pte), 0, pte};
-  return known;
+  struct known_page *places = hm_places_of(level->known, page);
+  if (places[0].page != HM_NO_PAGE) {
+    if (places[1].page != HM_NO_PAGE) forget_known(level, &places[1]);
+    places[1] = places[0];
+  }
+  uint64_t number = (uint64_t)(places - level->known);
+  level->places[number / 64] |= 3ull << number % 64;
+  places[0] = (struct known_page){page | watch(level, pte), 0, pte};
+  return places;
 }
 
 static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
@@ -363,7 +384,7 @@ INLINE int hit_watched_line(struct known_page *known, uint64_t address, int writ
 
 static NOINLINE void data_otherwise(uint64_t address, uint64_t site) {
   uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
-  struct known_page *known = &known_data[page % HM_KNOWN_PAGES];
+  struct known_page *known = hm_find_known(known_data, page);
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   hm_heed_other_cores();
   if (known->page == (page | HM_WATCHED) && (address ^ last) < HM_LINE_SIZE &&
@@ -376,7 +397,7 @@ static NOINLINE void data_otherwise(uint64_t address, uint64_t site) {
 /* One line that the filters do not hold, or must not vouch for. */
 static NOINLINE void data_unfiltered(uint64_t address, uint64_t site) {
   uint64_t page = address >> HM_PAGE_BITS, last = address + HM_SITE_SIZE(site) - 1;
-  struct known_page *known = &known_data[page % HM_KNOWN_PAGES];
+  struct known_page *known = hm_find_known(known_data, page);
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   int writable = hm_pte_writable(&hm_sim.pages, known->pte);
   if (unlikely(known->page != page || (address ^ last) >= HM_LINE_SIZE || writes > writable)) {
@@ -459,7 +480,7 @@ static NOINLINE void fetch_from_unknown_page(uint64_t line_address, uint64_t sit
 
 void hm_fetch(uint64_t site) {
   uint64_t line_address = HM_FETCHED_LINE(site), page = line_address >> HM_PAGE_BITS;
-  struct known_page *known = &known_code[page % HM_KNOWN_PAGES];
+  struct known_page *known = hm_find_known(known_code, page);
   if (unlikely(known->page != page)) {
     fetch_from_unknown_page(line_address, site);
     return;

@@ -196,7 +196,7 @@ void hm_bind_core(uint32_t cpu) {
     hm_sim.reuse = (struct hm_reuse *)(core + at.reuse);
     hm_sim.reuse_counts = (struct hm_reuse_counts *)(base + hm_sim.header->reuse) + cpu;
   }
-  hm_sim.filters_stale = 1;
+  hm_sim.filters_stale |= 1;
 }
 
 /* What is common to all cores. */
@@ -257,6 +257,7 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
                   pid);
   view_machine();
   take_place();
+  hm_sim.filters_stale = HM_FILTERS_NEW;
   hm_sim.pages.colour_salt = hm_sim.space - 1;
   hm_sim.release_clock = atomic_load(&header->clock_max);
   return NULL;
@@ -273,5 +274,5 @@ void hm_child_forked(uint32_t pid) {
 
 void hm_parent_forked(void) {
   hm_pages_forked(&hm_sim.pages, hm_sim.pid, hm_sim.pages.colour_salt);
-  hm_sim.filters_stale = 1;
+  hm_sim.filters_stale |= 1;
 }

@@ -379,6 +379,19 @@ static void one_guard_reports_a_line_and_an_access(void **state) {
   stop(header);
 }
 
+/* Two pages want one place of those known, and two of their lines one slot of the filter: they take
+ * turns, and hit. */
+static void pages_and_lines_that_share_places_hit(void **state) {
+  (void)state;
+  struct hm_config config = small_machine(); /* L1D: 4 sets of 4, DTLB: 4 entries */
+  struct hm_header *header = start(&config);
+  for (int round = 0; round < 10; round++)
+    for (uint64_t i = 0; i < 3; i++) load(PAGE(4096 * i));
+  assert_int_equal(events(HM_L1D_MISS), 3);
+  assert_int_equal(events(HM_DTLB_MISS), 3);
+  stop(header);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_level_serves_what_the_one_above_lost),
@@ -389,6 +402,7 @@ int main(void) {
       cmocka_unit_test(code_has_an_l1_of_its_own_and_shares_the_rest),
       cmocka_unit_test(a_page_written_before_it_is_copied_moves),
       cmocka_unit_test(one_guard_reports_a_line_and_an_access),
+      cmocka_unit_test(pages_and_lines_that_share_places_hit),
       cmocka_unit_test(every_third_miss_is_sampled),
       cmocka_unit_test(a_samples_time_includes_its_own_stall),
       cmocka_unit_test(one_access_may_expire_several_counters),
