@@ -47,6 +47,15 @@ static void access_l3(struct hm_access *access, uint32_t line) {
   access->latency = max32(access->latency, hm_sim.config.memory_latency);
 }
 
+/* The tags of a last level are many megabytes: they may come while its second level's twin is
+ * asked. */
+INLINE void expect_l3(uint32_t line) {
+  if (hm_sim.l3.sets == 0) return;
+  const uint32_t *way = hm_sim.l3.tags + (uint64_t)hm_cache_set(&hm_sim.l3, line) * hm_sim.l3.ways;
+  __builtin_prefetch(way);
+  __builtin_prefetch(way + hm_sim.l3.ways - 1);
+}
+
 /* Below L1; `first` is 1 if this L1 never had the line, -1 if nobody asked yet.  A
  * line that neither L1 of the core ever had is new to its L2 as well, and then it
  * misses there: so the question can wait until it does. */
@@ -59,6 +68,7 @@ INLINE void access_below_l1(struct hm_access *access, const struct first_level *
     int causes = causes_wanted(HM_L2_MISS);
     uint32_t set = hm_cache_set(&hm_sim.l2, line);
     int place = hm_cache_access(&hm_sim.l2, set, line);
+    if (place < 0) expect_l3(line);
     int held = causes && !is_recent(&hm_sim.l2, place)
                    ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line)
                    : 0;

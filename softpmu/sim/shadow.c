@@ -64,6 +64,16 @@ static uint32_t victim(struct hm_shadow *shadow, const struct hm_cache *real) {
   return nodes[0].newer;
 }
 
+/* Who goes next is known long before it has to: what that needs, and the node after it, will be in
+ * the host's caches by then. */
+static inline void expect_victim(const struct hm_shadow *shadow, const struct hm_cache *real,
+                                 uint32_t node) {
+  const struct hm_shadow_node *next = &shadow->nodes[node];
+  __builtin_prefetch(hm_shadow_bucket(shadow, next->line));
+  __builtin_prefetch(real->tags + (uint64_t)hm_cache_set(real, next->line) * real->ways);
+  __builtin_prefetch(&shadow->nodes[next->newer]);
+}
+
 int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line) {
   struct hm_shadow_node *nodes = shadow->nodes;
   uint32_t *bucket = hm_shadow_bucket(shadow, line);
@@ -82,6 +92,7 @@ int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint
     node = victim(shadow, real);
     unlink_node(nodes, node);
     remove_from_bucket(shadow, node);
+    expect_victim(shadow, real, nodes[0].newer);
   }
   nodes[node].line = line;
   nodes[node].next_in_bucket = *bucket;
