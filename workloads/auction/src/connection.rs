@@ -118,10 +118,17 @@ impl Connection {
                 other => return other,
             }
         }
-        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
-            return self.receive(buffer);
+        let over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        if !flags.intersects(EventFlags::IN | over) {
+            return Progress::Waiting;
         }
-        Progress::Waiting
+        let progress = self.receive(buffer);
+        // Closed with the answer: no event is left to tell of it when the next request is on its way, and while Apache
+        // lingers it takes that request without a word.
+        if progress == Progress::Complete && flags.intersects(over) {
+            self.close();
+        }
+        progress
     }
 
     fn flush(&mut self) -> Progress {

@@ -4,7 +4,7 @@ use hardmeter_auction::{
     drive, Arrivals, AuctionError, Driven, Fault, Interaction, Mode, Plan, Times, Visits, Watcher,
 };
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -161,6 +161,30 @@ fn a_closed_loop_ends_with_its_visitors() {
 #[test]
 fn a_kept_connection_that_the_server_closes_is_no_fault() {
     let address = serve(|number| (number % 3 != 1).then(|| PAGE.to_vec()));
+    let plan = Plan { mode: Mode::Closed { clients: 1 }, duration: None, ..open(address, 1.0, 1, 1.0) };
+    let mut visits = visitors(5);
+    let driven = driven(&plan, &mut visits);
+    assert_eq!((driven.record.requests(), driven.record.errors(), visits.shown), (5, 0, 5));
+}
+
+/// The end of a connection comes in one packet with an answer, and the server goes on reading, as Apache does when it is short of
+/// workers: whoever asks there again waits for ever.
+#[test]
+fn a_connection_that_ends_with_an_answer_is_not_asked_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                assert!(stream.read(&mut buffer).unwrap() > 0);
+                rustix::net::sockopt::set_tcp_cork(&stream, true).unwrap();
+                stream.write_all(PAGE).unwrap();
+                stream.shutdown(Shutdown::Write).unwrap();
+                while stream.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
+            });
+        }
+    });
     let plan = Plan { mode: Mode::Closed { clients: 1 }, duration: None, ..open(address, 1.0, 1, 1.0) };
     let mut visits = visitors(5);
     let driven = driven(&plan, &mut visits);
