@@ -38,6 +38,15 @@ struct split_pool {
 /* The time that tells L2 hits from misses; 0: these cannot be told apart, or the pages fit into the cache. */
 uint32_t split_discover_hit_cycles(struct split_pool *pool);
 
+/* How often loads took so many cycles, of a few lines that must hit, and of more than fit into the cache. */
+#define SPLIT_CYCLES_MOST 512
+struct split_spectrum {
+  uint32_t few[SPLIT_CYCLES_MOST], many[SPLIT_CYCLES_MOST];
+  uint32_t few_count, many_count;
+};
+/* The middle of the emptiest span between hits and misses. */
+uint32_t split_discover_valley(const struct split_spectrum *spectrum);
+
 /* Do lines that must be hits miss now, at more than 1 % of loads? Then others work on this core, and tests would go wrong. */
 bool split_discover_quiet(struct split_pool *pool);
 

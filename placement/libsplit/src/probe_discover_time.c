@@ -81,21 +81,15 @@ static void time_pages(const struct split_pool *pool, const uint16_t *order, uin
 /* Lines of so many pages at the same place: too many for a set of L1, and by far too few for the sets of L2 that they share. */
 enum { HITS = 64 };
 
-/* How often loads took so many cycles, of a few lines that must hit, and of more than fit into the cache. */
-enum { CYCLES_MOST = 512 };
-struct spectrum {
-  uint32_t few[CYCLES_MOST], many[CYCLES_MOST];
-  uint32_t few_count, many_count;
-};
-
 static void add_times(uint32_t *often, uint32_t *count, const uint32_t *times, uint32_t more) {
-  for (uint32_t i = 0; i < more; i++) often[times[i] < CYCLES_MOST ? times[i] : CYCLES_MOST - 1]++;
+  for (uint32_t i = 0; i < more; i++)
+    often[times[i] < SPLIT_CYCLES_MOST ? times[i] : SPLIT_CYCLES_MOST - 1]++;
   *count += more;
 }
 
 /* False: too few miss, or hits and misses take about as long; nothing is added. */
 static bool hit_and_miss(struct split_pool *pool, uint16_t *order, uint32_t *times,
-                         struct spectrum *spectrum) {
+                         struct split_spectrum *spectrum) {
   uint32_t few[HITS];
   split_random_shuffle(&pool->random, order, pool->count);
   time_pages(pool, order, HITS, few);
@@ -113,16 +107,34 @@ static bool hit_and_miss(struct split_pool *pool, uint16_t *order, uint32_t *tim
 
 static uint32_t median_of(const uint32_t *often, uint32_t count) {
   uint32_t below = 0, cycles = 0;
-  while (cycles < CYCLES_MOST - 1 && below + often[cycles] <= count / 2) below += often[cycles++];
+  while (cycles < SPLIT_CYCLES_MOST - 1 && below + often[cycles] <= count / 2)
+    below += often[cycles++];
   return cycles;
 }
 
-/* The emptiest span between hits and misses: the last of several, since hits get slower by a third while the core's other thread
- * works (up to 114 where this was measured), and the quickest misses (from 120) do not. */
-static uint32_t valley_of(const struct spectrum *spectrum) {
+/* Cycles from one time that is seen often to the next: AMD's time stamp counter goes on in steps (26 cycles where this was measured,
+ * hits take 2 to 4 of them, misses from 5), Intel's by ones. A span narrower than a step is empty for no reason. */
+static uint32_t step_of(const struct split_spectrum *spectrum) {
+  const uint32_t all = spectrum->few_count + spectrum->many_count;
+  uint32_t step = SPLIT_CYCLES_MOST, before = 0;
+  bool any = false;
+  for (uint32_t cycles = 0; cycles < SPLIT_CYCLES_MOST - 1; cycles++) {
+    if ((spectrum->few[cycles] + spectrum->many[cycles]) * UINT64_C(1000) < all) continue;
+    if (any && cycles - before < step) step = cycles - before;
+    before = cycles;
+    any = true;
+  }
+  return step == SPLIT_CYCLES_MOST ? 1 : step;
+}
+
+static uint32_t greatest(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* The last of several spans, since hits get slower by a third while the core's other thread works (up to 114 where this was measured),
+ * and the quickest misses (from 120) do not. */
+uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
   const uint32_t hit = median_of(spectrum->few, spectrum->few_count),
                  miss = median_of(spectrum->many, spectrum->many_count),
-                 width = hit / 12 < 4 ? 4 : hit / 12;
+                 width = greatest(greatest(hit / 12, 4), step_of(spectrum));
   double fewest = 2;
   uint32_t valley = 0;
   for (uint32_t from = hit + 1; from + width <= miss; from++) {
@@ -144,14 +156,14 @@ uint32_t split_discover_hit_cycles(struct split_pool *pool) {
   uint32_t found = 0;
   uint32_t *times = malloc(pool->count * sizeof(*times));
   uint16_t *order = malloc(pool->count * sizeof(*order));
-  struct spectrum *spectrum = calloc(1, sizeof(*spectrum));
+  struct split_spectrum *spectrum = calloc(1, sizeof(*spectrum));
   const bool room = times != NULL && order != NULL && spectrum != NULL;
   for (uint32_t i = 0; room && i < pool->count; i++) order[i] = (uint16_t)i;
   for (uint32_t try = 0; room && try < TRIES; try++) {
     pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
     found += hit_and_miss(pool, order, times, spectrum);
   }
-  const uint32_t limit = found < TRIES / 3 ? 0 : valley_of(spectrum);
+  const uint32_t limit = found < TRIES / 3 ? 0 : split_discover_valley(spectrum);
   free(times);
   free(order);
   free(spectrum);
