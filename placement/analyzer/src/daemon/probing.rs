@@ -1,5 +1,5 @@
 //! The probe's sets: found and published at start, looked at every minute, found anew if they are none any more. On a thread of its
-//! own, since finding them takes seconds in which heartbeats must go on.
+//! own, since finding them takes seconds in which heartbeats must go on; and rarely, since those are seconds of a processor.
 
 use super::Stop;
 use crate::state::{Probe, ProbePoint};
@@ -7,13 +7,16 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Fewer full sets than this share: what the probe says is another thing than its calibration.
 const SPOILT_BELOW: f64 = 0.75;
 /// Looks in a row with which sets are called spoilt: one may be disturbed by what else runs.
 const LOOKS: u32 = 3;
+/// A search is followed by so many times its own length without another: searches take at most half a percent of one processor, even
+/// where a kernel that moves pages, or a busy neighbour, spoils sets every minute.
+const REST: u32 = 200;
 /// 0: as many as the library thinks best.
 const COLOURS: u32 = 0;
 const SECONDS: u32 = 10;
@@ -94,22 +97,31 @@ pub(super) fn run(folder: &Path, seed: u64, news: &Sender<News>, stop: &Stop) {
     let Ok(directory) = CString::new(folder.as_os_str().as_bytes()) else { return };
     let mut seed = seed;
     while !stop.is_set() {
+        let begun = Instant::now();
         let Some(mut found) = publish(&directory, seed) else { return };
+        let rested = rested(begun, Instant::now());
         found.background_per_cycle = background(&directory);
         let usable = found.generation != 0;
         let line = describe(&found);
         if news.send(News { probe: found.clone(), line: Some(line) }).is_err() || !usable {
             return;
         }
-        watch(&directory, found, news, stop);
+        watch(&directory, found, rested, news, stop);
         seed = seed.wrapping_add(1);
     }
 }
 
-/// Looks every minute; returns when the sets are spoilt, or the daemon stops.
-fn watch(directory: &CStr, mut probe: Probe, news: &Sender<News>, stop: &Stop) {
+/// When the next search may begin.
+fn rested(begun: Instant, ended: Instant) -> Instant {
+    ended + (ended - begun) * REST
+}
+
+/// Looks every minute; returns when the sets are spoilt and others may be looked for, or the daemon stops. Sets that one look calls
+/// spoilt may be good at the next: on a busy machine the look itself is disturbed.
+fn watch(directory: &CStr, mut probe: Probe, rested: Instant, news: &Sender<News>, stop: &Stop) {
     // Random lines have no sets to look at.
     let full_sets = probe.kind == "full sets";
+    let mut was_spoilt = false;
     while !stop.wait(LOOK_EVERY) {
         if !full_sets {
             continue;
@@ -118,13 +130,25 @@ fn watch(directory: &CStr, mut probe: Probe, news: &Sender<News>, stop: &Stop) {
         let best = (0..LOOKS).map(|_| verify(directory)).fold(0.0, f64::max);
         probe.verified = Some(best);
         let spoilt = best < SPOILT_BELOW;
-        let line = spoilt.then(|| {
-            format!("probe: only {:.0} % of the sets are still full sets: looking for others", best * 100.0)
-        });
-        if news.send(News { probe: probe.clone(), line }).is_err() || spoilt {
+        let left = rested.saturating_duration_since(Instant::now());
+        // Once a spell, and when it ends in a search.
+        let line = (spoilt && (left.is_zero() || !was_spoilt)).then(|| spoilt_line(best, left));
+        was_spoilt = spoilt;
+        let search = spoilt && left.is_zero();
+        if news.send(News { probe: probe.clone(), line }).is_err() || search {
             return;
         }
     }
+}
+
+fn spoilt_line(share: f64, left: Duration) -> String {
+    let when = match left.as_secs() {
+        0 => String::new(),
+        seconds => {
+            format!(" in {seconds} s at the earliest, so that searches take half a percent of a processor")
+        }
+    };
+    format!("probe: only {:.0} % of the sets are still full sets: looking for others{when}", share * 100.0)
 }
 
 fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
@@ -258,6 +282,21 @@ mod tests {
         assert_eq!(rate(&idle(100, 0.10, 50_000.0), &idle(100, 0.05, 550_000.0)), 0.0);
         assert_eq!(rate(&idle(100, 0.10, 50_000.0), &idle(31, 0.55, 550_000.0)), 0.0, "too few");
         assert_eq!(rate(&Idle::default(), &Idle::default()), 0.0);
+    }
+
+    /// A search of three seconds rests ten minutes.
+    #[test]
+    fn searches_take_half_a_percent() {
+        let begun = Instant::now();
+        let search = Duration::from_secs(3);
+        let next = rested(begun, begun + search);
+        assert_eq!(next - begun, Duration::from_secs(603));
+        assert_eq!(
+            spoilt_line(0.504, Duration::from_secs(540)),
+            "probe: only 50 % of the sets are still full sets: looking for others in 540 s at the earliest, so that searches take half \
+             a percent of a processor"
+        );
+        assert!(spoilt_line(0.5, Duration::ZERO).ends_with("looking for others"));
     }
 
     /// Half of the shots all, half of them nothing: 50 +- 2 x 5 %, so that 40 % is sure: ln(0.9 / 0.6).
