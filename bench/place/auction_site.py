@@ -76,7 +76,7 @@ class Site:
 
     def _await_sets(self, process: subprocess.Popen) -> None:
         deadline = time.monotonic() + SETS_PATIENCE
-        while not self.told(process.pid)["probe"]["kind"]:
+        while self.told(process.pid)["probe"]["kind"] in ("", "searching"):
             self._require(process)
             if time.monotonic() > deadline:
                 raise Trouble(f"the analyzer found no sets in {SETS_PATIENCE} s\n  remedy: see {self.folder / 'analyzer.log'}")
