@@ -13,7 +13,8 @@
  *      frame at all (mapping.h): it is pooled, and stays. Nobody writes to it.
  *   3. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16 around it that is
  *      not yet in memory, as long as that pays: what a neighbour costs against how often one is
- *      used, both measured as the program runs.
+ *      used, both measured as the program runs. While a disk is waited for, the kernel is told what
+ *      will be wanted next (soon.h).
  *
  * Called with the store's slow-path lock held. Private to runtime/.
  */

@@ -5,6 +5,7 @@
 #define P3L_POOL_FRAMES_H
 
 #include "pool.h"
+#include "soon.h"
 
 /* How many pages to read at a time; pool.c. */
 typedef struct p3l_cluster {
@@ -30,6 +31,7 @@ struct p3l_pool {
   uint64_t store_pages; /* as of the last read */
   uint32_t regions;     /* of a small store: those that the kernel was asked to fetch */
   p3l_cluster cluster;
+  p3l_soon soon;
 };
 
 typedef struct p3l_frame_run {

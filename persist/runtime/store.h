@@ -42,6 +42,7 @@ struct p3l_store {
   pthread_mutex_t slow;
   p3l_page_states *pages;
   struct p3l_pool *pool;
+  const void *slot;               /* that leads to what is being resolved; NULL: none does */
   p3l_segment *oldest, *youngest; /* segments, in order of birth */
   p3l_segment *filling;           /* the arena that grows */
   uint64_t births;

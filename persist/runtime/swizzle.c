@@ -37,11 +37,14 @@ static p3l_store *store_elsewhere(const void *surrogate) {
   return only;
 }
 
-static __attribute__((noinline)) void *resolve(p3l_store *store, p3l_address address) {
+static __attribute__((noinline)) void *resolve(p3l_store *store, const void *slot,
+                                               p3l_address address) {
   p3l_error error;
   void *memory;
   pthread_mutex_lock(&store->slow);
+  store->slot = slot;
   p3l_code code = p3l_resolve(store, address, &memory, &error);
+  store->slot = NULL;
   pthread_mutex_unlock(&store->slow);
   if (__builtin_expect(code != P3L_OK, 0)) p3l_raise(&error);
   return memory;
@@ -68,8 +71,8 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
   uint64_t offset = address % P3L_PAGE_SIZE;
   p3l_page_state *state = p3l_page_state_find(store->pages, address / P3L_PAGE_SIZE);
   bool in_place = state != NULL && p3l_is_in_place(state, (uint32_t)(offset / P3L_GRANULE));
-  void *memory =
-      in_place ? (uint8_t *)state->frame + offset : resolve(store, (p3l_address){address});
+  void *memory = in_place ? (uint8_t *)state->frame + offset
+                          : resolve(store, segment != NULL ? slot : NULL, (p3l_address){address});
 
   /*
    * Heals the slot, if it still holds what was loaded. Load, compare, store is enough: a slot is

@@ -128,9 +128,11 @@ void p3l_pager_soon(p3l_pager *pager, p3l_page_number first, uint64_t count) {
   int descriptor = p3l_file_descriptor(pager->file);
   if (descriptor < 0) return;
   /* In requests of 256 KB: who comes for the first page is not to wait for the last. */
-  for (uint64_t at = 0; at < count; at += 64)
+  for (uint64_t at = 0; at < count; at += 64) {
+    uint64_t pages = count - at < 64 ? count - at : 64;
     posix_fadvise(descriptor, (off_t)place_of((p3l_page_number){first.n + at}).byte,
-                  64 * P3L_PAGE_SIZE, POSIX_FADV_WILLNEED);
+                  (off_t)(pages * P3L_PAGE_SIZE), POSIX_FADV_WILLNEED);
+  }
 }
 
 uint64_t p3l_pager_page_count(p3l_pager *pager) {
