@@ -75,11 +75,6 @@ static Instruction *insertSlowPath(Value *value, Instruction *where) {
 
 static void lowerCheck(CallInst *check) {
   Value *value = check->getArgOperand(0), *slot = findSlot(value, check->getArgOperand(1));
-  if (isSwizzled(value) || check->use_empty()) {
-    check->replaceAllUsesWith(value);
-    check->eraseFromParent();
-    return;
-  }
   BasicBlock *fast = check->getParent();
   Instruction *end = insertSlowPath(value, check);
   IRBuilder<> builder(end);
@@ -105,34 +100,72 @@ static void lowerHeal(CallInst *heal) {
   heal->eraseFromParent();
 }
 
-// A test for null needs no check: no surrogate is null, and none becomes it.
-static void testUnchecked(CallInst *check) {
-  for (Use &use : make_early_inc_range(check->uses())) {
-    auto *test = dyn_cast<ICmpInst>(use.getUser());
-    if (test && test->isEquality() && isa<ConstantPointerNull>(test->getOperand(1)))
-      use.set(check->getArgOperand(0));
-  }
+// Where no persistent object is: null, a variable, a function. No surrogate is equal, and none becomes it.
+static bool isNoObject(const Value *value) {
+  value = value->stripInBoundsConstantOffsets();
+  return isa<ConstantPointerNull>(value) || isa<GlobalObject>(value) || isa<AllocaInst>(value);
 }
 
-// Where a pointer is used only if it is not null, the check goes behind the test: `test; je; js`, of one
-// instruction's flags, instead of `test; js; test; je`.
-static void moveBehindTest(CallInst *check, DominatorTree &tree) {
+// What needs no check: a test for null or another address that no object has; a call of the pointer
+// (isExempt says why), though it went through a variable.
+static bool isUncheckedUse(const Use &use) {
+  if (auto *test = dyn_cast<ICmpInst>(use.getUser()))
+    return test->isEquality() && isNoObject(test->getOperand(1 - use.getOperandNo()));
+  auto *call = dyn_cast<CallBase>(use.getUser());
+  return call && call->isCallee(&use) && use->getType()->getPointerAddressSpace() != kAddressSpace;
+}
+
+static void useUnchecked(CallInst *check) {
+  for (Use &use : make_early_inc_range(check->uses()))
+    if (isUncheckedUse(use)) use.set(check->getArgOperand(0));
+}
+
+// Takes out what needs no check, of all before any is lowered: what was checked is known by its check. Such a
+// check is a copy, so what it says of others stays true.
+static void dropNeedless(SmallVectorImpl<CallInst *> &checks) {
+  SmallVector<bool, 32> needless;
+  for (CallInst *check : checks) {
+    useUnchecked(check);
+    needless.push_back(check->use_empty() || isSwizzled(check->getArgOperand(0)));
+  }
+  SmallVector<CallInst *, 32> left;
+  for (auto [check, drop] : zip(checks, needless)) {
+    if (!drop) {
+      left.push_back(check);
+      continue;
+    }
+    check->replaceAllUsesWith(check->getArgOperand(0));
+    check->eraseFromParent();
+  }
+  checks = left;
+}
+
+// Where a pointer is used on one way only, the check goes there. Behind a test for null it is `test; je; js`,
+// of one instruction's flags, instead of `test; js; test; je`.
+static bool moveToUse(CallInst *check, DominatorTree &tree) {
   BasicBlock *block = check->getParent();
-  auto *branch = dyn_cast<BranchInst>(block->getTerminator());
-  auto *test =
-      branch && branch->isConditional() ? dyn_cast<ICmpInst>(branch->getCondition()) : nullptr;
-  if (!test || !test->isEquality() || test->getOperand(0) != check->getArgOperand(0) ||
-      !isa<ConstantPointerNull>(test->getOperand(1)))
-    return;
-  BasicBlock *used = branch->getSuccessor(test->getPredicate() == CmpInst::ICMP_EQ ? 1 : 0);
-  if (branch->getSuccessor(0) == branch->getSuccessor(1)) return;
-  for (const Use &use : check->uses())
-    if (!tree.dominates(BasicBlockEdge(block, used), use)) return;
+  Instruction *fork = block->getTerminator();
+  if (!isa<BranchInst>(fork) && !isa<SwitchInst>(fork)) return false;
+  if (fork->getNumSuccessors() < 2 || check->use_empty()) return false;
   // The slot is healed by an address that it had before: no other code may run in between.
   for (const Instruction *next = check->getNextNode(); next; next = next->getNextNode())
-    if (isa<CallBase>(next) && !isa<IntrinsicInst>(next) && !isCheck(next)) return;
-  if (!used->getSinglePredecessor()) used = SplitEdge(block, used, &tree);
-  check->moveBefore(&*used->getFirstInsertionPt());
+    if (isa<CallBase>(next) && !isa<IntrinsicInst>(next) && !isCheck(next)) return false;
+  for (BasicBlock *used : successors(block)) {
+    // Several edges to one block dominate nothing.
+    BasicBlockEdge way(block, used);
+    if (!all_of(check->uses(), [&](const Use &use) { return tree.dominates(way, use); })) continue;
+    // A loop's header has two predecessors: the check does not come into a loop.
+    if (!used->getSinglePredecessor()) {
+      used = SplitEdge(block, used, &tree);
+    } else if (any_of(check->users(), [&](const User *user) {
+                 return isa<PHINode>(user) && cast<PHINode>(user)->getParent() == used;
+               })) {
+      return false;  // it would come behind its use
+    }
+    check->moveBefore(&*used->getFirstInsertionPt());
+    return true;
+  }
+  return false;
 }
 
 PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &analyses) {
@@ -143,14 +176,17 @@ PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &analys
       if (isCheck(&instruction)) checks.push_back(cast<CallInst>(&instruction));
       if (isHeal(&instruction)) heals.push_back(cast<CallInst>(&instruction));
     }
-    for (CallInst *check : checks) testUnchecked(check);
+    bool none = checks.empty() && heals.empty();
+    dropNeedless(checks);
     if (!checks.empty()) {
       DominatorTree &tree = functions.getResult<DominatorTreeAnalysis>(function);
-      for (CallInst *check : checks) moveBehindTest(check, tree);
+      for (CallInst *check : checks)
+        while (moveToUse(check, tree)) {
+        }
     }
     for (CallInst *check : checks) lowerCheck(check);
     for (CallInst *heal : heals) lowerHeal(heal);
-    if (checks.empty() && heals.empty()) continue;
+    if (none) continue;
     moveSlowPathsAway(function);
     // LLVM took the function for one that only reads. Slots are healed so that nobody can tell, but
     // the slow path takes locks and reads files.

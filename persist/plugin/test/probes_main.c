@@ -113,7 +113,8 @@ static void run(const char *name, probe checked, probe plain, unsigned from, lon
   take(after);
   if (found != told) fail(name, n, "returns, instead of", found, told);
   if (memcmp(after, expected, REGION_BYTES) != 0) fail(name, n, "leaves another graph", 0, 0);
-  if (swizzled == swizzled_before && n > 0) fail(name, n, "checked nothing", 0, 0);
+  /* Of one round, a loop uses only what it was given. */
+  if (swizzled == swizzled_before && n > 1) fail(name, n, "checked nothing", 0, 0);
   for (uint64_t at = 0; at < REGION_BYTES; at++)
     if (before[at] != after[at] && !cards[at >> P3L_CARD_SHIFT]) {
       fail(name, n, "changed a byte that was not marked", (long long)at, 0);

@@ -170,6 +170,78 @@ end:
   ret ptr addrspace(100) %value
 }
 
+; Used on one way only: checked there.
+; CHECK-LABEL: @one_way(
+; CHECK:       %value = load
+; CHECK-NOT:   is_surrogate
+; CHECK:       br i1 %way
+; CHECK:       used:
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       ret i64
+define i64 @one_way(ptr %slot, i1 %way) {
+  %value = load ptr addrspace(100), ptr %slot
+  br i1 %way, label %used, label %end
+used:
+  %x = load i64, ptr addrspace(100) %value
+  br label %end
+end:
+  %result = phi i64 [ 0, %0 ], [ %x, %used ]
+  ret i64 %result
+}
+
+; The call may free the slot, or put another surrogate there: checked before.
+; CHECK-LABEL: @one_way_behind_call(
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       call void @escape
+; CHECK-NOT:   is_surrogate
+; CHECK:       ret i64
+define i64 @one_way_behind_call(ptr %slot, i1 %way) {
+  %value = load ptr addrspace(100), ptr %slot
+  call void @escape(ptr %slot)
+  br i1 %way, label %used, label %end
+used:
+  %x = load i64, ptr addrspace(100) %value
+  br label %end
+end:
+  %result = phi i64 [ 0, %0 ], [ %x, %used ]
+  ret i64 %result
+}
+
+; The call on the way stops it, too.
+; CHECK-LABEL: @one_way_and_call(
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       call void @escape
+; CHECK-NOT:   is_surrogate
+; CHECK:       ret i64
+define i64 @one_way_and_call(ptr %slot, i1 %way, i1 %second) {
+  %value = load ptr addrspace(100), ptr %slot
+  br i1 %way, label %first, label %end
+first:
+  call void @escape(ptr %slot)
+  br i1 %second, label %used, label %end
+used:
+  %x = load i64, ptr addrspace(100) %value
+  br label %end
+end:
+  %result = phi i64 [ 0, %0 ], [ 0, %first ], [ %x, %used ]
+  ret i64 %result
+}
+
+; A phi of a block with one predecessor wants its value before: as it was.
+; CHECK-LABEL: @one_way_to_phi(
+; CHECK:       %is_surrogate = icmp slt
+; CHECK:       br i1 %way
+; CHECK:       %result = phi
+define ptr addrspace(100) @one_way_to_phi(ptr %slot, i1 %way) {
+  %value = load ptr addrspace(100), ptr %slot
+  br i1 %way, label %used, label %end
+used:
+  %result = phi ptr addrspace(100) [ %value, %0 ]
+  ret ptr addrspace(100) %result
+end:
+  ret ptr addrspace(100) null
+}
+
 ; A profile that the program has is better than ours.
 ; CHECK-LABEL: @profiled(
 ; CHECK-SAME:  !prof ![[PROFILE:[0-9]+]]

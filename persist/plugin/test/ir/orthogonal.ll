@@ -24,6 +24,54 @@ define void @callee(ptr %slot) {
   ret void
 }
 
+; Nor does it become one when it is also compared; what else is done with the pointer is checked.
+; CHECK-LABEL: @callee_and_test(
+; CHECK-NOT:   swizzle_value
+; CHECK:       ret i1
+define i1 @callee_and_test(ptr %slot) {
+  %function = load ptr, ptr %slot
+  call void %function()
+  %set = icmp ne ptr %function, null
+  ret i1 %set
+}
+
+; CHECK-LABEL: @callee_and_argument(
+; CHECK:       @__p3l_swizzle_value(
+; CHECK:       call void %{{.*}}(ptr %swizzled)
+define void @callee_and_argument(ptr %slot) {
+  %function = load ptr, ptr %slot
+  call void %function(ptr %function)
+  ret void
+}
+
+; No persistent object is where a variable of the program is; of two loaded pointers both may be.
+; CHECK-LABEL: @is_variable(
+; CHECK-NOT:   swizzle_value
+; CHECK:       ret i1
+define i1 @is_variable(ptr %slot) {
+  %value = load ptr, ptr %slot
+  %same = icmp eq ptr %value, @global
+  ret i1 %same
+}
+
+; CHECK-LABEL: @is_argument(
+; CHECK:       @__p3l_swizzle_value(
+; CHECK:       ret i1
+define i1 @is_argument(ptr %slot, ptr %other) {
+  %value = load ptr, ptr %slot
+  %same = icmp eq ptr %value, %other
+  ret i1 %same
+}
+
+; CHECK-LABEL: @is_before_variable(
+; CHECK:       @__p3l_swizzle_value(
+; CHECK:       ret i1
+define i1 @is_before_variable(ptr %slot) {
+  %value = load ptr, ptr %slot
+  %before = icmp ult ptr %value, @global
+  ret i1 %before
+}
+
 ; Two instructions for memory that is not persistent.
 ; CHECK-LABEL: @write(
 ; CHECK:       and i64 %{{.*}}, 70368744177664
