@@ -9,7 +9,7 @@ from figure import Bar, Figure
 from processes import Trouble
 from servers import REPOSITORY, Playground
 
-P3L = Path(os.environ.get("P3L", REPOSITORY / "build/persist/p3l"))
+P3L = Path(os.environ.get("P3L", REPOSITORY / "build/persist/tools/p3l"))
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
