@@ -7,7 +7,7 @@ times, which are told beside.
 
 import random
 import statistics
-from typing import Callable, Dict, Iterator, List
+from typing import Callable, Dict, Iterator, List, Optional
 
 import auction_overhead
 from auction_prediction import EXECUTIONS, Foretold, foretold, table
@@ -68,7 +68,7 @@ class Auction:
 
     def errors(self, policy: str, quick: bool, visit: Callable[[bool], None]) -> Dict[str, List[Foretold]]:
         """How well each application's kinds are foretold under a policy, when the site is visited so."""
-        trace, wanted = self.split.folder / f"trace-{policy}-{visit.__name__}.jsonl", 100 if quick else EXECUTIONS
+        trace, wanted = self.split.folder / f"trace-{policy}-{visit.__name__}.jsonl", _executions(quick)
         self.split.switch(True)
         with self.split.analyzed(policy, "--no-guard", "--trace", trace, "--interval", "100ms"):
             visit(quick)
@@ -82,7 +82,7 @@ class Auction:
     def same(self, quick: bool) -> None:
         """As the paper: one client, each request again and again."""
         # Some more: sections in which a thread was preempted or moved have no cycles of their own.
-        times = 2 * (100 if quick else EXECUTIONS) * 5 // 4
+        times = 2 * _executions(quick) * 5 // 4
         self.say(f"prediction: {len(SAME)} requests, each {times} times, traced")
         with Visitor(self.split) as visitor:
             for path in SAME:
@@ -102,21 +102,11 @@ class Auction:
 
     def prediction(self, quick: bool) -> List[Figure]:
         """Equation (2): what equation (1) expected beside what came, for each kind with executions enough."""
-        figures = []
-        for words, visit, bar in (("", self.same, ERROR), (", mix", self.mixed, None)):
-            for application, kinds in self.errors("observe", quick, visit).items():
-                means, totals, typical, largest = (
-                    [100 * abs(one) for one in ones] for ones in zip(*((kind.mean, kind.total, kind.typical, kind.largest) for kind in kinds))
-                )
-                name = f"prediction, {application}{words}"
-                what = f"equation (2) over executions after the first {EXECUTIONS}, by kind; the paper: {FORETOLD[application]} %"
-                figures += [
-                    Figure.of_blocks(f"{name}: mean error", means, "%", what, bar),
-                    Figure.of_blocks(f"{name}: error of the sum", totals, "%", "all that was foretold over all that came, by kind"),
-                    Figure.of_blocks(f"{name}: typical error", typical, "%", "of a single execution, by kind"),
-                    Figure.of_blocks(f"{name}: largest error", largest, "%", "of a single execution, by kind"),
-                ]
-        return figures
+        same, mixed = (self.errors("observe", quick, visit).items() for visit in (self.same, self.mixed))
+        return [
+            *(figure for application, kinds in same for figure in _errors(application, kinds, ERROR)),
+            *(figure for application, kinds in mixed for figure in _errors(application, kinds, None, ", mix")),
+        ]
 
     def by_policy(self, scenario: str, blocks: int) -> List[Figure]:
         """Response and processor time of a scenario under each policy, over stock servers; the best of ours over the paper's."""
@@ -165,3 +155,24 @@ class Auction:
         if result["errors"]:
             raise Trouble(f"{result['errors']} requests of scenario {scenario} went wrong: {result['faults']}")
         return {"seconds": result["seconds"], "cpu": result["cpu"]["servers_us_per_request"]}
+
+
+def _executions(quick: bool) -> int:
+    """So many to learn from, so many to foretell."""
+    return 100 if quick else EXECUTIONS
+
+
+def _errors(application: str, kinds: List[Foretold], bar: Optional[Bar], visits: str = "") -> List[Figure]:
+    """An application's errors, by kind."""
+    name = f"prediction, {application}{visits}"
+    what = f"equation (2) over executions after the first {EXECUTIONS}, by kind; the paper: {FORETOLD[application]} %"
+    columns = {
+        "mean error": ("mean", what, bar),
+        "error of the sum": ("total", "all that was foretold over all that came, by kind", None),
+        "typical error": ("typical", "of a single execution, by kind", None),
+        "largest error": ("largest", "of a single execution, by kind", None),
+    }
+    return [
+        Figure.of_blocks(f"{name}: {words}", [100 * abs(getattr(kind, field)) for kind in kinds], "%", about, of)
+        for words, (field, about, of) in columns.items()
+    ]

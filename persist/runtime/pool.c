@@ -121,15 +121,15 @@ static void fetch_region(p3l_store *store, uint64_t page, uint64_t took) {
   p3l_pager_soon(store->pager, (p3l_page_number){region * REGION_PAGES}, REGION_PAGES);
 }
 
-/* Whether somebody hinted at the page. */
-static bool was_hinted(p3l_pool *pool, uint64_t number) {
+/* The page is read: the hint at it is used, if there was one. */
+static bool take_hint(p3l_pool *pool, uint64_t number) {
   return p3l_soon_came(&pool->soon, number & ~(uint64_t)(pool->cluster.pages - 1));
 }
 
 static p3l_code read_frames(p3l_store *store, uint64_t first, p3l_frame_run run, p3l_error *error) {
   p3l_cluster *cluster = &store->pool->cluster;
   p3l_page *pages = (p3l_page *)p3l_frame_page(run, 0);
-  bool hinted = was_hinted(store->pool, first);
+  bool hinted = take_hint(store->pool, first);
   uint64_t before = now();
   if (!hinted && cluster->nanoseconds > SLOW_REQUEST && !p3l_adopts_all(store))
     p3l_soon_neighbours(store, &store->pool->soon, first, run.count, cluster->pages);
@@ -155,7 +155,7 @@ static p3l_code use_mapped(p3l_store *store, p3l_page_number number, p3l_page_st
                            const p3l_page *page, p3l_error *error) {
   p3l_code code = look(store, number, state, page, error);
   store->statistics.pages_read++;
-  was_hinted(store->pool, number.n);
+  take_hint(store->pool, number.n);
   if (code == P3L_OK && p3l_page_use_of(page) == P3L_USE_OBJECTS)
     p3l_state_pooled(state, (p3l_object_page *)(uintptr_t)page, false);
   return code;

@@ -19,7 +19,8 @@ static uint64_t target_of(uint64_t id, uint64_t which) {
   return (id + 4099 + which * 2953) % NODES;
 }
 
-static void make(fixture *f) {
+/* Within the store, larger than its limit, at its root. */
+static node *enter_made(fixture *f) {
   fixture_make(f, 0);
   node **made = malloc(NODES * sizeof(*made));
   MUST(f, p3l_begin(f->store, &f->error));
@@ -36,6 +37,13 @@ static void make(fixture *f) {
   MUST(f, p3l_commit(f->store, &f->error));
   free(made);
   fixture_reopen(f, 8 << 20);
+  p3l_enter(f->store);
+  return p3l_root(f->store, "nodes");
+}
+
+static void leave_and_drop(fixture *f) {
+  p3l_leave(f->store);
+  fixture_drop(f);
 }
 
 static uint64_t page_in(const void *slot) {
@@ -61,9 +69,7 @@ static void pretend_slow(fixture *f) { f->store->pool->cluster.nanoseconds = 100
 static void neighbours_in_the_array_are_hinted_at(void **state) {
   (void)state;
   fixture f;
-  make(&f);
-  p3l_enter(f.store);
-  node *root = p3l_root(f.store, "nodes");
+  node *root = enter_made(&f);
   const p3l_soon *soon = &f.store->pool->soon;
   uint64_t pages[6], other = page_in(&root->other);
   for (int k = 0; k < 6; k++) pages[k] = page_in(&root->to[k]);
@@ -86,30 +92,24 @@ static void neighbours_in_the_array_are_hinted_at(void **state) {
   assert_int_equal(P3L_LD(root->to[5])->id, target_of(ROOT, 5));
   assert_int_equal(sum(soon).given, 4);
   assert_null(f.store->slot);
-  p3l_leave(f.store);
-  fixture_drop(&f);
+  leave_and_drop(&f);
 }
 
 static void the_page_cache_needs_none(void **state) {
   (void)state;
   fixture f;
-  make(&f);
-  p3l_enter(f.store);
-  node *root = p3l_root(f.store, "nodes");
+  node *root = enter_made(&f);
   f.store->pool->cluster.nanoseconds = 2000;
   assert_int_equal(P3L_LD(root->to[0])->id, target_of(ROOT, 0));
   assert_int_equal(sum(&f.store->pool->soon).given, 0);
-  p3l_leave(f.store);
-  fixture_drop(&f);
+  leave_and_drop(&f);
 }
 
 /* Who takes one pointer of each array gets hints for a while only, and again after a rest. */
 static void hints_in_vain_are_given_up(void **state) {
   (void)state;
   fixture f;
-  make(&f);
-  p3l_enter(f.store);
-  node *at = p3l_root(f.store, "nodes");
+  node *at = enter_made(&f);
   const p3l_soon *soon = &f.store->pool->soon;
   uint32_t slow = 0;
   for (; sum(soon).rest == 0 && slow < 1000; slow++) {
@@ -123,8 +123,7 @@ static void hints_in_vain_are_given_up(void **state) {
     at = P3L_LD(at->to[0]);
   }
   assert_in_range(slow, P3L_SOON_REST, P3L_SOON_REST + 8);
-  p3l_leave(f.store);
-  fixture_drop(&f);
+  leave_and_drop(&f);
 }
 
 int main(void) {
