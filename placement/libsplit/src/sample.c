@@ -13,6 +13,8 @@
 #define SYSCALL_EVERY 16
 /* Budget that was not used is kept for so long: a burst of new kinds is learned at once, and the mean stays what it is. */
 #define BUDGET_SECONDS 0.25
+/* Tokens come in whole ones: sections that follow each other within 50 ns would bring half a one each, and so none at all. */
+#define REFILL_LEAST 64
 /* A probe that was interrupted seems to have cost milliseconds: so many times its usual cost is charged at most. */
 #define CHARGE_AT_MOST 4
 /* Older views of the published lines that are kept, since a thread might be using one. */
@@ -70,8 +72,8 @@ static bool afford(struct split_mapping *mapping, uint32_t cpu, uint64_t now, ui
   double most = share * BUDGET_SECONDS * 1e9 * mapping->cycles_per_ns;
   if (most < 2.0 * cost) most = 2.0 * cost;
   uint64_t since = atomic_load_explicit(&line->probe_refilled, memory_order_relaxed);
-  if (now > since && atomic_compare_exchange_strong(&line->probe_refilled, &since, now)) {
-    double more = since == 0 ? most : (double)(now - since) * share;
+  double more = since == 0 ? most : now > since ? (double)(now - since) * share : 0;
+  if (more >= REFILL_LEAST && atomic_compare_exchange_strong(&line->probe_refilled, &since, now)) {
     int64_t tokens = atomic_load_explicit(&line->probe_tokens, memory_order_relaxed);
     if (more > most) more = most;
     if ((double)tokens + more > most) more = most - (double)tokens;
