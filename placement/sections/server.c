@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NOT_COUNTED = -1, OPEN_LOOP_CAPACITY = 1 << 16 };
+enum { NOT_COUNTED = -1, OPEN_LOOP_CAPACITY = 1 << 16, BALANCE_PASSES = 101 };
 
 struct request {
   unsigned kind;
@@ -30,6 +30,7 @@ struct worker {
 
 struct server {
   const struct server_options *options;
+  struct mix mix; /* balanced, if that is wanted */
   split_queue *queue;
   struct kind_memory {
     struct section_arena arena;
@@ -61,9 +62,9 @@ static bool put(struct server *server, struct request *request, uint64_t arrived
   const struct server_options *options = server->options;
   const uint64_t number = server->next++;
   if (server->ending || (options->requests > 0 && number >= options->requests)) return false;
-  request->kind = mix_kind_of(options->mix, options->seed, number);
+  request->kind = mix_kind_of(&server->mix, options->seed, number);
   request->arrived_ns = arrived_ns;
-  const char *key = options->mix->kind[request->kind].key;
+  const char *key = server->mix.kind[request->kind].key;
   return split_queue_put(server->queue, key, strlen(key), request);
 }
 
@@ -93,7 +94,7 @@ static void count(struct worker *worker, int stage, const struct request *reques
 }
 
 static void run_section(struct server *server, unsigned number) {
-  const struct mix_kind *kind = &server->options->mix->kind[number];
+  const struct mix_kind *kind = &server->mix.kind[number];
   struct kind_memory *memory = &server->memory[number];
   const size_t pieces = memory->arena.bytes / memory->piece;
   const size_t piece = pieces > 1 ? memory->next++ % pieces : 0;
@@ -110,7 +111,7 @@ static void *work(void *of) {
   uint64_t cpu_at_end = 0;
   for (struct request *request;
        (request = split_queue_take(server->queue, worker->number)) != NULL;) {
-    const struct mix_kind *kind = &options->mix->kind[request->kind];
+    const struct mix_kind *kind = &server->mix.kind[request->kind];
     const int stage = server->stage;
     split_section section;
     if (!options->bare) split_begin(&section, 0, kind->key, strlen(kind->key));
@@ -217,9 +218,29 @@ static const char *run_with(struct server *server, struct worker *workers, pthre
   return complete ? NULL : "no more threads can be made";
 }
 
+static int by_value(const void *left, const void *right) {
+  const double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+/* What a request of each kind takes when it has a core for itself. */
+static void balance(struct server *server) {
+  double took[BALANCE_PASSES], alone[MIX_KINDS];
+  for (unsigned kind = 0; kind < MIX_KINDS; kind++) {
+    for (unsigned pass = 0; pass < BALANCE_PASSES; pass++) {
+      const uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+      run_section(server, kind);
+      took[pass] = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start);
+    }
+    qsort(took, BALANCE_PASSES, sizeof(*took), by_value);
+    alone[kind] = took[BALANCE_PASSES / 2];
+  }
+  mix_balance(&server->mix, alone);
+}
+
 const char *server_run(const struct server_options *options, uint64_t (*affinity_moves)(void),
                        struct server_stage_result *results) {
-  struct server server = {.options = options};
+  struct server server = {.options = options, .mix = options->mix};
   const size_t capacity = options->rate > 0 ? OPEN_LOOP_CAPACITY : options->outstanding;
   struct worker *workers = aligned_alloc(64, options->workers * sizeof(*workers));
   pthread_t *threads = calloc(options->workers, sizeof(*threads));
@@ -230,7 +251,7 @@ const char *server_run(const struct server_options *options, uint64_t (*affinity
   server.queue = split_queue_open(capacity, options->workers);
   bool complete = workers && threads && requests && stages && server.queue;
   for (unsigned kind = 0; kind < MIX_KINDS; kind++) {
-    const struct mix_kind *of = &options->mix->kind[kind];
+    const struct mix_kind *of = &server.mix.kind[kind];
     const uint32_t kilobytes = of->of_kilobytes > 0 ? of->of_kilobytes : of->kilobytes;
     server.memory[kind].piece = (size_t)of->kilobytes * 1024;
     if (!section_arena_open(&server.memory[kind].arena, (size_t)kilobytes * 1024)) complete = false;
@@ -239,6 +260,7 @@ const char *server_run(const struct server_options *options, uint64_t (*affinity
     for (unsigned i = 0; i < options->workers; i++)
       workers[i] = (struct worker){
           .server = &server, .number = i, .stage = &stages[(size_t)i * options->stages]};
+    if (options->balance) balance(&server);
     problem = run_with(&server, workers, threads, requests, affinity_moves, results);
     add_up(workers, options, results);
   }

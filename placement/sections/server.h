@@ -15,7 +15,8 @@
 enum { STAGES_MAX = 256 };
 
 struct server_options {
-  const struct mix *mix;
+  struct mix mix;
+  bool balance; /* the shares of a balanced mix are measured anew */
   unsigned workers;
   unsigned outstanding; /* closed loop: so many requests wait or are worked on at any time */
   double rate;          /* > 0: open loop, so many requests arrive each second, at random times */

@@ -19,6 +19,8 @@ static const char usage[] =
     "  split-sections --mix C [--seconds 10] [--workers 4] [--outstanding 8 | --rate R]\n"
     "\n"
     "  --mix LETTER        A C F H B D E K M N; --list says what they are\n"
+    "  --l2 KB             sizes are for an L2 of 2048 KB; for one of so much, all in proportion\n"
+    "  --balance           shares of balanced mixes as this machine has them balanced\n"
     "  --seconds S         of a stage (default 10)\n"
     "  --settle S          at the start of each stage, not counted (default 0.3)\n"
     "  --stages 0110...    one stage for each digit: 1 places as the analyzer says, 0 does not "
@@ -92,7 +94,7 @@ static double per(double value, uint64_t count) { return count == 0 ? 0 : value 
 static void print_json(const struct server_options *options,
                        const struct server_stage_result *results) {
   printf("{\"format\":\"split-sections\",\"version\":1,\"mix\":\"%c\",\"workers\":%u,",
-         options->mix->letter, options->workers);
+         options->mix.letter, options->workers);
   printf("\"outstanding\":%u,\"rate\":%g,\"stages\":[",
          options->rate > 0 ? 0 : options->outstanding, options->rate);
   for (unsigned i = 0; i < options->stages; i++) {
@@ -111,7 +113,7 @@ static void print_json(const struct server_options *options,
     for (unsigned k = 0; k < MIX_KINDS; k++) {
       const struct server_kind_result *kind = &stage->kind[k];
       printf("%s{\"key\":\"%s\",\"count\":%llu,\"cpu_us\":%.3f,\"p50_us\":%.3f,\"p99_us\":%.3f}",
-             k ? "," : "", options->mix->kind[k].key, (unsigned long long)kind->count,
+             k ? "," : "", options->mix.kind[k].key, (unsigned long long)kind->count,
              per((double)kind->cpu_ns / 1000, kind->count),
              (double)latencies_quantile(&kind->latencies, 0.5) / 1000,
              (double)latencies_quantile(&kind->latencies, 0.99) / 1000);
@@ -123,7 +125,7 @@ static void print_json(const struct server_options *options,
 
 static void print_text(const struct server_options *options,
                        const struct server_stage_result *results) {
-  printf("%c: %s; %u workers\n", options->mix->letter, options->mix->what, options->workers);
+  printf("%c: %s; %u workers\n", options->mix.letter, options->mix.what, options->workers);
   if (split_problem()[0] != '\0') printf("libsplit: %s\n", split_problem());
   for (unsigned i = 0; i < options->stages; i++) {
     const struct server_stage_result *stage = &results[i];
@@ -138,7 +140,7 @@ static void print_text(const struct server_options *options,
         (unsigned long long)stage->cpu_changes);
     for (unsigned k = 0; k < MIX_KINDS; k++) {
       const struct server_kind_result *kind = &stage->kind[k];
-      printf("  %-12s %9llu  %8.1f us CPU  p50 %8.1f us  p99 %8.1f us\n", options->mix->kind[k].key,
+      printf("  %-12s %9llu  %8.1f us CPU  p50 %8.1f us  p99 %8.1f us\n", options->mix.kind[k].key,
              (unsigned long long)kind->count, per((double)kind->cpu_ns / 1000, kind->count),
              (double)latencies_quantile(&kind->latencies, 0.5) / 1000,
              (double)latencies_quantile(&kind->latencies, 0.99) / 1000);
@@ -149,6 +151,8 @@ static void print_text(const struct server_options *options,
 static int parse(int argc, char **argv, struct server_options *options) {
   enum {
     MIX = 1,
+    L2,
+    BALANCE,
     SECONDS,
     SETTLE,
     STAGES,
@@ -165,6 +169,8 @@ static int parse(int argc, char **argv, struct server_options *options) {
     HELP
   };
   static const struct option names[] = {{"mix", 1, NULL, MIX},
+                                        {"l2", 1, NULL, L2},
+                                        {"balance", 0, NULL, BALANCE},
                                         {"seconds", 1, NULL, SECONDS},
                                         {"settle", 1, NULL, SETTLE},
                                         {"stages", 1, NULL, STAGES},
@@ -180,11 +186,18 @@ static int parse(int argc, char **argv, struct server_options *options) {
                                         {"list", 0, NULL, LIST},
                                         {"help", 0, NULL, HELP},
                                         {NULL, 0, NULL, 0}};
+  const struct mix *mix = NULL;
+  uint32_t l2_kilobytes = MIX_L2_KILOBYTES;
   double value = 0;
   for (int option; (option = getopt_long(argc, argv, "", names, NULL)) != -1;) {
     bool good = true;
     switch (option) {
-      case MIX: good = (options->mix = mix_of(optarg)) != NULL; break;
+      case MIX: good = (mix = mix_of(optarg)) != NULL; break;
+      case L2:
+        good = number_of(optarg, 64, 1 << 20, &value);
+        l2_kilobytes = (uint32_t)value;
+        break;
+      case BALANCE: options->balance = true; break;
       case SECONDS: good = number_of(optarg, 0.001, 86400, &options->stage_seconds); break;
       case SETTLE: good = number_of(optarg, 0, 3600, &options->settle_seconds); break;
       case STAGES:
@@ -234,7 +247,8 @@ static int parse(int argc, char **argv, struct server_options *options) {
     if (!good) return wrong("wrong value", optarg);
   }
   if (optind < argc) return wrong("what is that", argv[optind]);
-  if (options->mix == NULL) return wrong("which mix", "--mix LETTER is missing");
+  if (mix == NULL) return wrong("which mix", "--mix LETTER is missing");
+  options->mix = mix_for(mix, l2_kilobytes);
   if (options->requests > 0 && options->stages > 1)
     return wrong("one stage only", "--requests beside --stages");
   if (strlen(options->placing) != options->stages)

@@ -38,6 +38,22 @@ static void the_order_is_fixed_and_has_the_shares(void **state) {
   assert_in_range(differ, 36480 - 800, 36480 + 800);
 }
 
+static void another_cache_has_other_sizes(void **state) {
+  (void)state;
+  struct mix f = mix_for(mix_of("F"), 1024);
+  assert_int_equal(f.kind[0].kilobytes, 512);
+  assert_int_equal(f.kind[0].of_kilobytes, 0);
+  assert_int_equal(f.kind[1].of_kilobytes, 16384);
+  assert_int_equal(mix_for(mix_of("K"), 1000).kind[0].kilobytes, 592); /* 593.75 in whole pages */
+  assert_int_equal(mix_for(mix_of("H"), 16).kind[0].kilobytes, 4);
+  const double alone[] = {30, 10};
+  mix_balance(&f, alone); /* is not balanced */
+  assert_true(f.first_share == 0.15);
+  struct mix c = mix_for(mix_of("C"), MIX_L2_KILOBYTES);
+  mix_balance(&c, alone); /* one of the first takes as long as three of the second */
+  assert_true(c.first_share == 0.25);
+}
+
 static void quantiles_are_right_to_a_thirtysecond(void **state) {
   (void)state;
   static struct latencies latencies, more;
@@ -64,6 +80,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_letter_is_a_mix),
       cmocka_unit_test(the_order_is_fixed_and_has_the_shares),
+      cmocka_unit_test(another_cache_has_other_sizes),
       cmocka_unit_test(quantiles_are_right_to_a_thirtysecond),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
