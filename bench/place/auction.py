@@ -1,4 +1,5 @@
-"""The auction site (`hardmeter auction`): what collecting costs, how well cycles are foretold, and the paper's scenarios by policy.
+"""The auction site (`hardmeter auction`), three parts of the bench: what collecting costs, how well cycles are foretold, and the paper's
+scenarios by policy.
 
 Two sites run side by side, one stock, one with placement's modules, and are visited in turn: a machine that drifts drifts alike for both.
 Processor time per request is compared, of Apache, PHP, MariaDB and the analyzer: on a shared machine it is much less noisy than response
@@ -42,12 +43,21 @@ SAME = (
 PAPER = {"accesses": "1.050 observing, 0.953 placing", "volume": "1.025 observing, 0.740 placing"}
 
 
-def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Overhead of collecting, prediction error, the scenarios by policy."""
-    bench = Auction(playground, say, 0.1 if quick else 1.0)
+def overhead(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """What collecting costs, in processor time (auction_overhead.py)."""
+    bench = Auction(playground, say, quick)
     for scenario in SCENARIOS:
-        yield from bench.overhead(scenario, quick)
-    yield from bench.prediction(quick)
+        yield from auction_overhead.measure(bench.stock, bench.split, scenario, quick, say)
+
+
+def prediction(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """How well cycles are foretold."""
+    yield from Auction(playground, say, quick).prediction(quick)
+
+
+def scenarios(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """The paper's scenarios by policy."""
+    bench = Auction(playground, say, quick)
     for scenario in SCENARIOS:
         yield from bench.by_policy(scenario, 2 if quick else 6)
 
@@ -55,16 +65,13 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 class Auction:
     """The measurements, on two sites."""
 
-    def __init__(self, playground: Playground, say: Callable[[str], None], data: float):
+    def __init__(self, playground: Playground, say: Callable[[str], None], quick: bool):
         need_modules()
-        self.say, self.data, self.chance = say, data, random.Random(1)
+        data = 0.1 if quick else 1.0
+        self.say, self.chance = say, random.Random(1)
         say("making two sites")
-        self.stock = Site(playground, "stock", "off", data)
-        self.split = Site(playground, "split", "collect", data)
-
-    def overhead(self, scenario: str, quick: bool) -> List[Figure]:
-        """Processor time of collecting (auction_overhead.py)."""
-        return auction_overhead.measure(self.stock, self.split, scenario, quick, self.say)
+        self.stock = Site.of(playground, "stock", "off", data)
+        self.split = Site.of(playground, "split", "collect", data)
 
     def errors(self, policy: str, quick: bool, visit: Callable[[bool], None]) -> Dict[str, List[Foretold]]:
         """How well each application's kinds are foretold under a policy, when the site is visited so."""

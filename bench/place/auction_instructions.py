@@ -1,37 +1,32 @@
-#!/usr/bin/python3
-"""Counts what collecting costs on the auction site in instructions: free of noise, and against stock servers.
+"""What collecting costs on the auction site in instructions, to stock servers: free of noise, and by another measure than processor time.
 
-  bench/place/auction_instructions.py [--scenario accesses|volume ...]      some four minutes a scenario
-
-Apache (one process) and MariaDB of a small site run inside callgrind, stock and with the modules, and are asked for one and for three lists of
+Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and are asked for one and for three lists of
 requests: the difference is two lists. Counted are Apache's connections and MariaDB's commands, in user mode. Two things differ from earnest:
 Valgrind has no rseq, so that a section takes some 100 instructions more, and no analyzer probes. Instructions are not time: what modules add are
 short loops over text, which take fewer cycles an instruction than a server's own work.
 """
 
-import argparse
 import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Dict, List
+from typing import Callable, Dict, Iterator, List, Sequence
 
-sys.dont_write_bytecode = True  # the repository is not ours to write into
-sys.path.append(str(Path(__file__).resolve().parents[1] / "common"))
+import callgrind
+from auction_overhead import BAR, requests
+from auction_site import Site, Visitor, need_modules
+from figure import Figure
+from processes import Trouble
+from servers import Playground, undisturbed
 
-import callgrind  # noqa: E402
-from auction_overhead import requests  # noqa: E402
-from auction_site import Site, Visitor, need_modules  # noqa: E402
-from processes import Trouble  # noqa: E402
-from servers import Playground, undisturbed  # noqa: E402
-
-DATA, WORKERS = 0.1, 2
+SCENARIOS = ("accesses", "volume")
+WORKERS = 2
 FEW, MORE = 1, 3
 START_PATIENCE = 120
 # What is counted: functions that the servers export, whatever symbols they come with.
@@ -92,7 +87,7 @@ def _await(happened, what: str) -> None:
         time.sleep(0.1)
 
 
-def counted(site: Site, servers: List[Server], scenario: str, lists: int) -> Dict[str, int]:
+def counted(site: Site, servers: List[Server], scenario: str, lists: int, state: str) -> Dict[str, int]:
     """Instructions of so many lists of requests, after one that warms up; by server."""
     folder = site.folder / "callgrind"
     folder.mkdir(exist_ok=True)
@@ -101,6 +96,8 @@ def counted(site: Site, servers: List[Server], scenario: str, lists: int) -> Dic
     try:
         for server in servers:
             running.append(server.start(folder / f"{server.name}.{scenario}.{lists}"))
+        if state != "stock":
+            site.switch(state == "on")
         with Visitor(site) as visitor:
             for seed in (1, *[2] * lists):
                 for path in requests(scenario, random.Random(seed)):
@@ -127,39 +124,37 @@ def _total(file: Path) -> int:
     return counted
 
 
-def measure(playground: Playground, scenarios: List[str]) -> dict:
-    """Instructions of a list of requests by scenario, site and server; printed as they come."""
-    found: dict = {}
+def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """Instructions of a list of requests: collecting and switched off, to stock servers."""
+    need_modules()
+    if shutil.which("valgrind") is None:
+        raise Trouble("there is no valgrind\n  remedy: apt-get install valgrind")
+    data = 0.1 if quick else 1.0
+    found: Dict[str, Dict[str, Dict[str, float]]] = {scenario: {} for scenario in SCENARIOS}
     for split in ("off", "collect"):
-        site = Site(playground, split, split, DATA, WORKERS)
-        servers = [Server(site, "apache"), Server(site, "mariadb")]
-        servers.reverse()
-        for scenario in scenarios:
-            few, more = (counted(site, servers, scenario, lists) for lists in (FEW, MORE))
-            found.setdefault(scenario, {})[split] = {name: (more[name] - few[name]) / (MORE - FEW) for name in few}
-    for scenario, of in found.items():
-        for name in (*COUNTED, "both"):
-            stock, mine = (sum(of[split][one] for one in COUNTED if name in (one, "both")) for split in ("off", "collect"))
-            print(f"{scenario:<9} {name:<8} stock {stock:14,.0f}  collecting {mine:14,.0f}  {100 * (mine / stock - 1):+.2f} %", flush=True)
-    return found
+        say(f"instructions: a site, {'stock' if split == 'off' else 'with the modules'}")
+        site = Site(playground, f"counted-{split}", split, data, WORKERS)
+        servers = [Server(site, "mariadb"), Server(site, "apache")]
+        for state in ("stock",) if split == "off" else ("on", "off"):
+            for scenario in SCENARIOS:
+                say(f"instructions: {scenario}, {state}, inside callgrind")
+                few, more = (counted(site, servers, scenario, lists, state) for lists in (FEW, MORE))
+                found[scenario][state] = {name: (more[name] - few[name]) / (MORE - FEW) for name in few}
+    for scenario, states in found.items():
+        yield from _figures(scenario, states)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--scenario", action="append", choices=("accesses", "volume"))
-    given = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        need_modules()
-        with Playground() as playground:
-            measure(playground, given.scenario or ["accesses", "volume"])
-    except (Trouble, OSError) as error:
-        print(f"auction_instructions: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+def _figures(scenario: str, states: Dict[str, Dict[str, float]]) -> Iterator[Figure]:
+    def more(way: str, other: str, names: Sequence[str] = tuple(COUNTED)) -> float:
+        """By how many percent of what `other` takes `way` takes more."""
+        mine, theirs = (sum(states[state][name] for name in names) for state in (way, other))
+        return 100 * (mine / theirs - 1)
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    name = f"instructions, {scenario}"
+    millions = sum(states["stock"].values()) / 1e6
+    what = f"collecting over stock servers, Apache with PHP and MariaDB; {millions:.0f} million of stock ones"
+    yield Figure(name, more("on", "stock"), "% more", 1, what, BAR)
+    for server in COUNTED:
+        yield Figure(f"{name}: {server}", more("on", "stock", [server]), "% more", 1, f"the same, of {server} alone")
+    yield Figure(f"{name}: on to off", more("on", "off"), "% more", 1, "collecting over the same modules switched off")
+    yield Figure(f"{name}: off to stock", more("off", "stock"), "% more", 1, "the modules switched off over stock servers")

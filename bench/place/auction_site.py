@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Iterator, List
+from typing import Dict, Iterator, List, Tuple
 
 from processes import Trouble, children, run
 from servers import HARDMETER, REPOSITORY, Playground, undisturbed
@@ -16,8 +16,19 @@ MODULES = REPOSITORY / "build/placement"
 SETS_PATIENCE = 90
 
 
+_sites: Dict[Tuple[Path, str], "Site"] = {}
+
+
 class Site:
     """A site that stays until the playground is left."""
+
+    @staticmethod
+    def of(playground: Playground, name: str, split: str, data: float) -> "Site":
+        """The same site for each part of a bench that asks for it: to make one takes half a minute."""
+        key = (playground.folder, name)
+        if key not in _sites:
+            _sites[key] = Site(playground, name, split, data)
+        return _sites[key]
 
     def __init__(self, playground: Playground, name: str, split: str, data: float, workers: int = 16):
         self.folder = playground.folder / f"auction-{name}"

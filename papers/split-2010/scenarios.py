@@ -27,7 +27,7 @@ def with_auction(documentation, work):
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Playground() as playground:
-            work(auction.Auction(playground, _say, 0.1 if given.quick else 1.0), given.quick)
+            work(auction.Auction(playground, _say, given.quick), given.quick)
     except (Trouble, OSError) as error:
         print(f"{pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 1
