@@ -29,7 +29,30 @@ const JOIN: &str = "select i.name from items i join users u on i.seller=u.id whe
 
 #[test]
 fn what_is_counted_is_what_was_executed() {
-    let Some(server) = Server::new(&[]) else { return };
+    count_what_is_executed(&[], "instrumentation");
+}
+
+#[test]
+fn by_the_audit_interface_too() {
+    count_what_is_executed(&["split_interface=audit"], "audit");
+}
+
+/// Who has the instrumentation interface keeps it, and sees what it saw without us.
+#[test]
+fn beside_the_performance_schema_too() {
+    let settings = ["performance_schema=ON", "split_interface=instrumentation"];
+    let Some(server) = count_what_is_executed(&settings, "audit") else { return };
+    let mut connection = server.connect();
+    connection.query_drop("SELECT name FROM items WHERE id = 3").unwrap();
+    let asked = "SELECT COUNT(*) FROM performance_schema.events_statements_summary_by_digest WHERE digest_text LIKE 'SELECT%'";
+    assert!(connection.query_first::<u64, _>(asked).unwrap() > Some(0));
+    let log = std::fs::read_to_string(server.cluster().folder().log()).unwrap();
+    assert!(log.contains("by the audit interface: the performance schema has it"), "{log}");
+}
+
+fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> {
+    let server = Server::new(settings)?;
+    assert_eq!(server.status("split_interface"), interface);
     let mut segment = server.segment();
     let mut connection = server.connect();
     let before = kinds(&mut segment);
@@ -57,6 +80,7 @@ fn what_is_counted_is_what_was_executed() {
     for _ in 0..4 {
         connection.query_drop("EXECUTE byname USING @a").unwrap();
     }
+    connection.query_drop("EXECUTE IMMEDIATE 'SELECT seller FROM items WHERE id = 2'").unwrap();
     // What fails counts, too; what is no section does not.
     for _ in 0..2 {
         connection.query_drop("SELECT nothing FROM items").unwrap_err();
@@ -89,18 +113,21 @@ fn what_is_counted_is_what_was_executed() {
     wait_for(&mut segment, "select nothing from users", 1);
 
     let kinds = kinds(&mut segment);
+    let by_locks = interface == "audit";
     let expected = [
         (BY_ID, 8 + 5, "select items"),
         (JOIN, 3, "select items,users"),
         ("select name from users where id=?", 4, ""),
+        ("select seller from items where id=?", 1, ""),
         ("select nothing from items", 2, "select items"),
         ("insert into users values(?)", 1 + 2, "insert users"),
-        ("call work(?)", 3, "call items,users"),
-        ("select f(id) from items", 3, "select items,users"),
+        // What a routine works on is known to who sees locks.
+        ("call work(?)", 3, if by_locks { "call items,users" } else { "call" }),
+        ("select f(id) from items", 3, if by_locks { "select items,users" } else { "select items" }),
         ("select max(id) from items", 2, "select items"),
-        ("update items set seller=? where id=?", 1, ""),
-        ("select min(id) from items", 1, ""),
-        ("select nothing from users", 1, ""),
+        ("update items set seller=? where id=?", 1, if by_locks { "" } else { "update items" }),
+        ("select min(id) from items", 1, if by_locks { "" } else { "select items" }),
+        ("select nothing from users", 1, if by_locks { "" } else { "select users" }),
     ];
     for (label, count, note) in expected {
         let kind = kinds.get(label).unwrap_or_else(|| panic!("{label} is missing among {kinds:#?}"));
@@ -118,6 +145,44 @@ fn what_is_counted_is_what_was_executed() {
     assert_eq!(server.status("split_abandoned"), "0");
     assert_eq!(server.status("split_app_id"), APP.0.to_string());
     assert_eq!(server.status("split_analyzer"), "absent");
+    Some(server)
+}
+
+/// The server calls through our functions until it is taken out, and its own again from then on; those that are called meanwhile stay.
+#[test]
+fn it_is_taken_out_and_put_in_under_load() {
+    let Some(server) = Server::new(&[]) else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut connection, stop) = (server.connect(), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                let statement = connection.prep("SELECT name FROM items WHERE id = ?").unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    connection.query_drop("SELECT name FROM items WHERE id = 1").unwrap();
+                    connection.exec_drop(&statement, (1,)).unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut operator = server.connect();
+    for _ in 0..20 {
+        // A session that has just come or gone may hold the plugin; then the server takes it out later.
+        for (sql, present) in [("UNINSTALL SONAME 'split'", 0), ("INSTALL SONAME 'split'", 1)] {
+            wait_until(sql, || {
+                let _ = operator.query_drop(sql);
+                let asked = "SELECT COUNT(*) FROM information_schema.all_plugins WHERE plugin_name='split' AND plugin_status<>'NOT INSTALLED'";
+                operator.query_first(asked).unwrap() == Some(present)
+            });
+        }
+    }
+    let mut segment = server.segment();
+    let counted = count(&mut segment, BY_ID);
+    wait_for(&mut segment, BY_ID, counted + 100);
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.join().unwrap();
+    }
 }
 
 #[test]

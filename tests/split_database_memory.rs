@@ -18,6 +18,12 @@ use std::process::Command;
 /// The plugin that `make test` has built with AddressSanitizer, in a server that was not: whatever the plugin does is watched.
 #[test]
 fn mariadb_with_a_sanitized_plugin_has_no_error() {
+    for interface in ["instrumentation", "audit"] {
+        work_with_a_sanitized_plugin(interface);
+    }
+}
+
+fn work_with_a_sanitized_plugin(interface: &str) {
     let Some(plugin) = split::built("../placement-address/mariadb/split.so") else { return };
     let runtime = |name: &str| {
         let output = Command::new("cc").arg(format!("-print-file-name={name}")).output().unwrap();
@@ -31,8 +37,13 @@ fn mariadb_with_a_sanitized_plugin_has_no_error() {
         command.env("ASAN_OPTIONS", "detect_leaks=0:halt_on_error=1:abort_on_error=0");
         command
     };
-    let settings =
-        ["thread_handling=pool-of-threads", "thread_pool_size=2", "innodb_flush_log_at_trx_commit=1"];
+    let interface = format!("split_interface={interface}");
+    let settings = [
+        "thread_handling=pool-of-threads",
+        "thread_pool_size=2",
+        "innodb_flush_log_at_trx_commit=1",
+        &interface,
+    ];
     let Some(server) = split_mariadb::Server::inside(plugin, &settings, Some(Box::new(wrapper))) else {
         return;
     };

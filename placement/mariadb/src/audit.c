@@ -17,49 +17,23 @@
  *   - A client that goes, or is killed, in the middle: STATUS comes nevertheless; should it not, DISCONNECT or the thread's next
  *     statement tidies up.
  */
-#include "sections.h"
+#include "audit.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "decided.h"
-#include "fingerprint.h"
 #include "groups.h"
-#include "origin.h"
-#include "recent.h"
-#include "split.h"
+#include "statement.h"
 
-#define NOTE_LENGTH 63   /* as long as the library keeps (SPLIT_NOTE_TEXT) */
-#define CODES 65536      /* as many kinds as there can be (SPLIT_HASH_SIZE) */
 #define CONNECTIONS 4096 /* 2^12: place_of */
 
-enum phase {
-  IDLE = 0,
-  OPEN,    /* a section is open */
-  IGNORED, /* a statement that is no section: what it locks begins none either */
-};
-
-/* What the thread works on. Statements do not nest here: those within a statement belong to it. */
-struct statement {
-  MYSQL_THD thd;
+#define own statement_own
+/* Of the statement, what only this interface needs. */
+static _Thread_local struct {
   unsigned long long query_id; /* 0: not known yet (go_on) */
-  int command; /* thd_sql_command() when a client's text had come; -1: it was executed by number */
-  enum phase phase;
-  enum sql_verb verb;
-  bool keyed;      /* its kind is known */
-  bool wants_note; /* nobody has noted the kind's tables yet */
-  uint8_t rest;    /* so many statements follow in the same packet */
-  uint8_t note_length;
-  split_code_id code;
-  char note[NOTE_LENGTH];
-  split_section section;
-};
-static _Thread_local struct statement own;
+  uint8_t rest;                /* so many statements follow in the same packet */
+} packet;
 
-static _Atomic bool switched_on;
-static _Atomic uint64_t abandoned;
-/* Kinds whose tables are noted: a bit each. Two threads may both note; the library keeps the first. */
-static _Atomic uint64_t noted[CODES / 64];
 /* The latest statement that another thread ended than had begun it, of each connection: query ids, which only grow. Two connections may
  * share a place; then a statement within a statement is taken for the next one, and the outer one is not counted. */
 static _Atomic unsigned long long ended_elsewhere[CONNECTIONS];
@@ -68,76 +42,7 @@ static _Atomic unsigned long long *place_of(MYSQL_THD thd) {
   return &ended_elsewhere[((uintptr_t)thd * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
 }
 
-void sections_switch(bool on) { atomic_store_explicit(&switched_on, on, memory_order_relaxed); }
-
-/* Neither split_engine nor `hardmeter split off` says otherwise: off, no statement is read. */
-static bool is_on(void) {
-  return atomic_load_explicit(&switched_on, memory_order_relaxed) && split_collecting();
-}
-
-uint64_t sections_abandoned(void) { return atomic_load_explicit(&abandoned, memory_order_relaxed); }
-
-/* Notes ------------------------------------------------------------------------------------- */
-
-static void note_append(const char *text, size_t length) {
-  size_t room = NOTE_LENGTH - own.note_length;
-  if (length > room) length = room;
-  memcpy(own.note + own.note_length, text, length);
-  own.note_length = (uint8_t)(own.note_length + length);
-}
-
-static bool note_has(const char *table, size_t length) {
-  const char *at = own.note + strlen(sql_verb_name(own.verb)), *end = own.note + own.note_length;
-  while (at < end) {
-    at++; /* the blank or comma before a table */
-    const char *next = memchr(at, ',', (size_t)(end - at));
-    if (next == NULL) next = end;
-    if ((size_t)(next - at) == length && memcmp(at, table, length) == 0) return true;
-    at = next;
-  }
-  return false;
-}
-
-static void note_table(const struct mysql_event_table *event) {
-  static const char system[] =
-      "mysql"; /* statistics of tables, procedures: what the server asks itself */
-  if (!own.wants_note || event->table.str == NULL || own.note_length >= NOTE_LENGTH) return;
-  if (event->database.length == sizeof system - 1 &&
-      memcmp(event->database.str, system, sizeof system - 1) == 0)
-    return;
-  if (own.note_length == 0) {
-    const char *verb = sql_verb_name(own.verb);
-    note_append(verb, strlen(verb));
-    note_append(" ", 1);
-  } else if (note_has(event->table.str, event->table.length)) {
-    return;
-  } else {
-    note_append(",", 1);
-  }
-  note_append(event->table.str, event->table.length);
-}
-
-static void know_code(split_code_id code) {
-  own.code = code;
-  own.keyed = true;
-  own.wants_note = code < CODES && code > SPLIT_CODE_OTHER &&
-                   (atomic_load_explicit(&noted[code / 64], memory_order_relaxed) &
-                    UINT64_C(1) << code % 64) == 0;
-}
-
-/* Beginning and ending ---------------------------------------------------------------------- */
-
-static void forget(void) {
-  if (own.phase == OPEN) {
-    split_cancel(&own.section);
-    atomic_fetch_add_explicit(&abandoned, 1, memory_order_relaxed);
-  }
-  own.phase = IDLE;
-}
-
-static void note_origin(const char *origin, size_t length) {
-  if (length > 0) split_note_section(&own.section, SPLIT_NOTE_ORIGIN, origin, length);
-}
+/* Beginning --------------------------------------------------------------------------------- */
 
 static uint8_t statements_in(const char *text, size_t length) {
   char unused[SQL_FINGERPRINT_LENGTH];
@@ -153,62 +58,18 @@ static uint8_t statements_in(const char *text, size_t length) {
 }
 
 static void begin(MYSQL_THD thd, unsigned long long query_id, enum sql_verb verb, const char *text,
-                  size_t length, const struct recent *known) {
-  char fingerprint[SQL_FINGERPRINT_LENGTH];
-  const char *origin = NULL;
-  size_t next, key_length, origin_length;
-
-  own.thd = thd;
-  own.query_id = query_id;
-  own.verb = verb;
-  own.phase = OPEN;
-  own.rest = 0;
-  own.keyed = own.wants_note = false;
-  own.note_length = 0;
-  groups_begin(thd);
-  if (verb == SQL_EXECUTE) {
-    own.code = split_begin(&own.section, 0, NULL, 0);
-    return;
-  }
-  if (known != NULL) {
-    know_code(split_begin_hashed(&own.section, known->hash, known->key, known->key_length));
-    note_origin(known->origin, known->origin_length);
-    return;
-  }
-  key_length = sql_fingerprint(SQL_MARIADB, text, length, fingerprint, &next);
-  origin_length = sql_origin(text, length, &origin);
-  if (next == 0) recent_keep(text, length, verb, fingerprint, key_length, origin, origin_length);
+                  size_t length, const struct known *known) {
+  size_t next = 0;
+  packet.query_id = query_id;
+  packet.rest = 0;
+  if (verb == SQL_EXECUTE)
+    statement_begin_unknown(thd, verb);
+  else if (known != NULL)
+    statement_begin_known(thd, known);
+  else
+    next = statement_begin_text(thd, verb, text, length);
   /* The body of a procedure has semicolons, too. */
-  if (next != 0 && verb != SQL_CREATE) own.rest = statements_in(text + next, length - next);
-  know_code(split_begin(&own.section, 0, fingerprint, key_length));
-  note_origin(origin, origin_length);
-}
-
-/* The kind of an open section, from a text that is known late. */
-static void note_key(const char *text, size_t length) {
-  char key[SQL_FINGERPRINT_LENGTH];
-  const char *origin = NULL;
-  size_t next;
-
-  if (text == NULL || length == 0) return;
-  size_t key_length = sql_fingerprint(SQL_MARIADB, text, length, key, &next);
-  if (key_length == 0) return;
-  own.verb = sql_verb(SQL_MARIADB, text, length);
-  split_note_section(&own.section, SPLIT_NOTE_KEY, key, key_length);
-  own.keyed = true;
-  size_t origin_length = sql_origin(text, length, &origin);
-  note_origin(origin, origin_length);
-}
-
-static void end(void) {
-  if (own.wants_note && own.note_length > 0) {
-    split_note_section(&own.section, SPLIT_NOTE_TEXT, own.note, own.note_length);
-    atomic_fetch_or_explicit(&noted[own.code / 64], UINT64_C(1) << own.code % 64,
-                             memory_order_relaxed);
-  }
-  split_finish(&own.section);
-  groups_end(own.thd, own.code);
-  own.phase = IDLE;
+  if (next != 0 && verb != SQL_CREATE) packet.rest = statements_in(text + next, length - next);
 }
 
 /* Events ------------------------------------------------------------------------------------ */
@@ -220,33 +81,33 @@ static bool is_command(const struct mysql_event_general *event, const char *comm
 }
 
 static bool is_own(MYSQL_THD thd, unsigned long long query_id) {
-  return own.thd == thd && own.query_id == query_id;
+  return own.thd == thd && packet.query_id == query_id;
 }
 
 /* Whether the thread is at work on a statement of this client, of which this event is part then. */
 static bool is_within(MYSQL_THD thd) {
   if (own.phase == IDLE || own.thd != thd) return false;
   return !groups_are_pool() ||
-         atomic_load_explicit(place_of(thd), memory_order_relaxed) < own.query_id ||
-         own.query_id == 0;
+         atomic_load_explicit(place_of(thd), memory_order_relaxed) < packet.query_id ||
+         packet.query_id == 0;
 }
 
 static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
   if (is_within(thd)) {
-    if (own.query_id == 0) own.query_id = event->query_id;
+    if (packet.query_id == 0) packet.query_id = event->query_id;
     return;
   }
-  forget(); /* what was not ended has been left to another thread */
+  statement_forget(); /* what was not ended has been left to another thread */
   const char *text = event->general_query;
   size_t length = event->general_query_length;
-  const struct recent *known = recent_find(text, length);
+  const struct known *known = recent_find(text, length);
   enum sql_verb verb = known != NULL ? known->verb : sql_verb(SQL_MARIADB, text, length);
   if (verb != SQL_OTHER) {
     begin(thd, event->query_id, verb, text, length, known);
   } else {
     own.phase = IGNORED;
     own.thd = thd;
-    own.query_id = event->query_id;
+    packet.query_id = event->query_id;
   }
 }
 
@@ -254,13 +115,13 @@ static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
 static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
   if (own.phase != IDLE && is_own(thd, event->query_id)) {
     if (own.phase == OPEN && !own.keyed)
-      note_key(event->general_query, event->general_query_length);
+      statement_note_key(event->general_query, event->general_query_length);
     return;
   }
-  forget();
+  statement_forget();
   const char *text = event->general_query;
   size_t length = event->general_query_length;
-  const struct recent *known = recent_find(text, length);
+  const struct known *known = recent_find(text, length);
   enum sql_verb verb = known != NULL ? known->verb : sql_verb(SQL_MARIADB, text, length);
   if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
   begin(thd, event->query_id, verb, text, length, known);
@@ -268,23 +129,20 @@ static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
 
 static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {
   if (own.phase != OPEN || own.thd != thd) return;
-  if (own.query_id == 0) own.query_id = event->query_id;
-  note_table(event);
+  if (packet.query_id == 0) packet.query_id = event->query_id;
+  statement_note_table(event->database.str, event->database.length, event->table.str,
+                       event->table.length);
 }
 
 /* The first statement of a packet has begun at LOG; each of the rest begins when the one before it ends. */
 static void go_on(uint8_t rest) {
-  own.rest = rest;
-  own.phase = OPEN;
-  own.query_id = 0; /* has none yet: the next STATUS is its */
-  own.keyed = own.wants_note = false;
-  own.note_length = 0;
-  groups_begin(own.thd);
-  own.code = split_begin(&own.section, 0, NULL, 0);
+  packet.rest = rest;
+  packet.query_id = 0; /* has none yet: the next STATUS is its */
+  statement_begin_unknown(own.thd, SQL_OTHER);
 }
 
 static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
-  bool fits = is_own(thd, event->query_id) || (own.thd == thd && own.query_id == 0);
+  bool fits = is_own(thd, event->query_id) || (own.thd == thd && packet.query_id == 0);
   if (own.phase == IDLE || !fits) {
     if (groups_are_pool())
       atomic_store_explicit(place_of(thd), event->query_id, memory_order_relaxed);
@@ -294,25 +152,24 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
     own.phase = IDLE;
     return;
   }
-  uint8_t rest = event->general_error_code == 0 ? own.rest : 0;
+  uint8_t rest = event->general_error_code == 0 ? packet.rest : 0;
   bool counts = is_command(event, "Query") || is_command(event, "Execute") ||
                 is_command(event, "Bulk_execute"); /* not: PREPARE, and what else locks tables */
   if (counts && !own.keyed) {
     counts = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length) != SQL_OTHER;
-    if (counts) note_key(event->general_query, event->general_query_length);
+    if (counts) statement_note_key(event->general_query, event->general_query_length);
   }
   if (counts) {
-    end();
+    statement_end();
   } else {
-    split_cancel(&own.section);
-    own.phase = IDLE;
+    statement_cancel();
   }
-  if (rest > 0 && is_on()) go_on(rest - 1);
+  if (rest > 0 && statement_is_wanted()) go_on(rest - 1);
 }
 
-void sections_event(MYSQL_THD thd, unsigned event_class, const void *event) {
+void audit_event(MYSQL_THD thd, unsigned event_class, const void *event) {
   if (thd == NULL) return;
-  if (own.phase != OPEN && !is_on()) return;
+  if (own.phase != OPEN && !statement_is_wanted()) return;
   if (event_class == MYSQL_AUDIT_GENERAL_CLASS) {
     const struct mysql_event_general *general = event;
     if (general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS) {
@@ -328,6 +185,7 @@ void sections_event(MYSQL_THD thd, unsigned event_class, const void *event) {
     if (table->event_subclass == MYSQL_AUDIT_TABLE_LOCK) on_lock(thd, table);
   } else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS) {
     const struct mysql_event_connection *connection = event;
-    if (connection->event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT && own.thd == thd) forget();
+    if (connection->event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT && own.thd == thd)
+      statement_forget();
   }
 }

@@ -39,10 +39,13 @@ static uint64_t round_began; /* cycles; of whoever has set round_ends_ns */
 static _Thread_local int bound_for = -1;
 static _Thread_local uint64_t began;
 
+bool groups_matter; /* set before a thread asks, or by one that need not see it at once */
+
 void groups_switch(bool on) {
   for (unsigned group = 0; group < GROUPS; group++) atomic_store(&groups[group].bound, -1);
   atomic_store(&bound_groups, 0);
   atomic_store(&switched_on, on);
+  if (on && groups_are_pool()) groups_matter = true;
 }
 
 unsigned groups_bound(void) { return atomic_load(&bound_groups); }
@@ -140,7 +143,7 @@ static void end_round(void) {
 }
 
 /* A thread whose group changed its mind follows when it begins a statement; one that waits for work disturbs nobody. */
-void groups_begin(MYSQL_THD thd) {
+void groups_follow(MYSQL_THD thd) {
   if (!groups_are_pool() || !atomic_load_explicit(&switched_on, memory_order_relaxed)) {
     if (bound_for >= 0) split_thread_widen();
     bound_for = -1;
@@ -159,7 +162,7 @@ void groups_begin(MYSQL_THD thd) {
       cores_of((unsigned)wanted, &decided) && split_thread_narrow(decided.cpu_mask) ? wanted : -1;
 }
 
-void groups_end(MYSQL_THD thd, split_code_id code) {
+void groups_count(MYSQL_THD thd, split_code_id code) {
   if (!groups_are_pool() || !atomic_load_explicit(&switched_on, memory_order_relaxed)) return;
   struct group *group = group_of(thd);
   atomic_fetch_add_explicit(&group->cycles[queue_of_code(code)], split_cycles() - began,

@@ -9,21 +9,26 @@
 #include <string.h>
 #include <time.h>
 
+#include "audit.h"
 #include "groups.h"
-#include "sections.h"
+#include "instrumentation.h"
 #include "server.h"
 #include "split.h"
+#include "statement.h"
 
 /* enum_policy: what is done with what the analyzer says. */
 enum { POLICY_OBSERVE, POLICY_FOLLOW };
+/* enum_interface: by which of the server's interfaces statements are told of. */
+enum { INTERFACE_AUTO, INTERFACE_INSTRUMENTATION, INTERFACE_AUDIT };
 
 static char engine = 1;
 static char *directory;
 static unsigned app_id, related_app_id, kinds, probe_budget;
-static unsigned long policy, backend;
+static unsigned long policy, backend, interface;
 static char thread_groups = 1;
 
 static split_app_id application; /* 0: the library stays off */
+static bool is_instrumentation;  /* the interface in use */
 
 /* The server's log is what it writes to stderr; its own functions for that are not for plugins. */
 static void say(const char *severity, const char *text) {
@@ -45,7 +50,7 @@ static void update_engine(MYSQL_THD thd, struct st_mysql_sys_var *variable, void
   char on = *(const char *)value;
   *(char *)target = on;
   if (application == 0) return;
-  sections_switch(on != 0);
+  statement_switch(on != 0);
   set(SPLIT_COLLECT, on != 0);
   say("Note", on ? "switched on" : "switched off; all threads have their affinity back");
 }
@@ -75,6 +80,8 @@ static const char *policies[] = {"observe", "follow", NULL};
 static TYPELIB policies_type = {2, "split_policies", policies, NULL};
 static const char *backends[] = {"auto", "pmu", "probe", "none", NULL}; /* as enum split_backend */
 static TYPELIB backends_type = {4, "split_backends", backends, NULL};
+static const char *interfaces[] = {"auto", "instrumentation", "audit", NULL};
+static TYPELIB interfaces_type = {3, "split_interfaces", interfaces, NULL};
 
 static MYSQL_SYSVAR_BOOL(
     engine, engine, PLUGIN_VAR_OPCMDARG,
@@ -102,6 +109,12 @@ static MYSQL_SYSVAR_ENUM(
     "What measures beside cycles: the processor's counters, the occupancy probe, nothing", NULL,
     NULL, 0, &backends_type);
 static MYSQL_SYSVAR_ENUM(
+    interface, interface, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "By which of the server's interfaces statements are told of. instrumentation: where the "
+    "performance schema is off; the cheaper one. audit: everywhere. auto: the cheaper one that "
+    "works",
+    NULL, NULL, INTERFACE_AUTO, &interfaces_type);
+static MYSQL_SYSVAR_ENUM(
     policy, policy, PLUGIN_VAR_RQCMDARG,
     "observe: threads are never moved. follow: they are where the analyzer says", NULL,
     update_policy, POLICY_FOLLOW, &policies_type);
@@ -115,12 +128,17 @@ static MYSQL_SYSVAR_UINT(
     "What probing may cost, in millionths of the processors' time; 0: nothing is probed", NULL,
     update_probe_budget, 5000, 0, 1000000, 0);
 
-static struct st_mysql_sys_var *settings[] = {
-    MYSQL_SYSVAR(engine),       MYSQL_SYSVAR(directory),
-    MYSQL_SYSVAR(app_id),       MYSQL_SYSVAR(related_app_id),
-    MYSQL_SYSVAR(kinds),        MYSQL_SYSVAR(backend),
-    MYSQL_SYSVAR(policy),       MYSQL_SYSVAR(thread_groups),
-    MYSQL_SYSVAR(probe_budget), NULL};
+static struct st_mysql_sys_var *settings[] = {MYSQL_SYSVAR(engine),
+                                              MYSQL_SYSVAR(directory),
+                                              MYSQL_SYSVAR(app_id),
+                                              MYSQL_SYSVAR(related_app_id),
+                                              MYSQL_SYSVAR(kinds),
+                                              MYSQL_SYSVAR(backend),
+                                              MYSQL_SYSVAR(policy),
+                                              MYSQL_SYSVAR(thread_groups),
+                                              MYSQL_SYSVAR(probe_budget),
+                                              MYSQL_SYSVAR(interface),
+                                              NULL};
 
 /* SHOW STATUS LIKE 'split%' ----------------------------------------------------------------- */
 
@@ -155,7 +173,7 @@ static int show_app_id(MYSQL_THD thd, struct st_mysql_show_var *variable, void *
 static int show_abandoned(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
                           struct system_status_var *status, enum enum_var_type scope) {
   (void)thd, (void)status, (void)scope;
-  return show_number(variable, buffer, sections_abandoned());
+  return show_number(variable, buffer, statement_abandoned());
 }
 
 static int show_bound_groups(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
@@ -175,6 +193,15 @@ static int show_analyzer(MYSQL_THD thd, struct st_mysql_show_var *variable, void
   return 0;
 }
 
+static int show_interface(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
+                          struct system_status_var *status, enum enum_var_type scope) {
+  (void)thd, (void)status, (void)scope;
+  variable->type = SHOW_CHAR;
+  variable->value = buffer;
+  strcpy(buffer, interfaces[is_instrumentation ? INTERFACE_INSTRUMENTATION : INTERFACE_AUDIT]);
+  return 0;
+}
+
 static int show_problem(MYSQL_THD thd, struct st_mysql_show_var *variable, void *buffer,
                         struct system_status_var *status, enum enum_var_type scope) {
   (void)thd, (void)status, (void)scope;
@@ -187,14 +214,41 @@ static int show_problem(MYSQL_THD thd, struct st_mysql_show_var *variable, void 
 #define STATUS(name) \
   { "split_" #name, (void *)show_##name, SHOW_FUNC }
 static struct st_mysql_show_var status[] = {
-    STATUS(abandoned),    STATUS(analyzer), STATUS(app_id),       STATUS(bad_origins),
-    STATUS(bound_groups), STATUS(kinds),    STATUS(moves),        STATUS(probes),
-    STATUS(problem),      STATUS(sections), STATUS(without_room), {NULL, NULL, SHOW_UNDEF}};
+    STATUS(abandoned),       STATUS(analyzer),  STATUS(app_id),   STATUS(bad_origins),
+    STATUS(bound_groups),    STATUS(interface), STATUS(kinds),    STATUS(moves),
+    STATUS(probes),          STATUS(problem),   STATUS(sections), STATUS(without_room),
+    {NULL, NULL, SHOW_UNDEF}};
 
 /* The plugin -------------------------------------------------------------------------------- */
 
 static void notify(MYSQL_THD thd, unsigned event_class, const void *event) {
-  sections_event(thd, event_class, event);
+  audit_event(thd, event_class, event);
+}
+
+static struct st_mysql_audit descriptor = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    NULL,
+    notify,
+    {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_TABLE_CLASSMASK |
+     MYSQL_AUDIT_CONNECTION_CLASSMASK}};
+
+/* The server looks at what events we want only after `init`: those of statements cost it as much as they cost us, and more. */
+static void want_no_statements(void) {
+  descriptor.class_mask[0] = MYSQL_AUDIT_CONNECTION_CLASSMASK;
+}
+
+static void choose_interface(void) {
+  const char *why_not =
+      interface == INTERFACE_AUDIT ? "split_interface says so" : instrumentation_open();
+  is_instrumentation = why_not == NULL;
+  if (is_instrumentation) {
+    want_no_statements();
+  } else if (interface == INTERFACE_INSTRUMENTATION) {
+    char text[128];
+    snprintf(text, sizeof text, "not by the instrumentation interface, by the audit interface: %s",
+             why_not);
+    say("Warning", text);
+  }
 }
 
 /* Never fails: a server shall start whatever is amiss with its measurements. */
@@ -206,15 +260,18 @@ static int init(void *plugin) {
   application = split_init_named("mariadb", app_id, related_app_id, SPLIT_KEY_TEXT);
   if (application == 0) {
     say("Warning", split_problem());
+    want_no_statements();
     return 0;
   }
   set(SPLIT_COLLECT, engine != 0);
   set(SPLIT_PLACE, policy == POLICY_FOLLOW);
   set(SPLIT_PROBE_BUDGET, probe_budget);
   groups_switch(thread_groups != 0);
-  sections_switch(engine != 0);
-  char text[128];
-  snprintf(text, sizeof text, "version %s, application %" PRIx32 "%s", split_version(), application,
+  statement_switch(engine != 0);
+  choose_interface();
+  char text[160];
+  snprintf(text, sizeof text, "version %s, application %" PRIx32 ", by the %s interface%s",
+           split_version(), application, is_instrumentation ? "instrumentation" : "audit",
            engine ? "" : ", switched off by split_engine");
   say("Note", text);
   if (split_problem()[0] != '\0') say("Note", split_problem());
@@ -223,18 +280,12 @@ static int init(void *plugin) {
 
 static int deinit(void *plugin) {
   (void)plugin;
-  sections_switch(false);
+  instrumentation_close();
+  statement_switch(false);
   split_close();
   application = 0;
   return 0;
 }
-
-static struct st_mysql_audit descriptor = {
-    MYSQL_AUDIT_INTERFACE_VERSION,
-    NULL,
-    notify,
-    {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_TABLE_CLASSMASK |
-     MYSQL_AUDIT_CONNECTION_CLASSMASK}};
 
 #define SPLIT_PLUGIN_VERSION 0x0001
 #pragma GCC visibility push(default) /* what the server looks up by name; all else is hidden */

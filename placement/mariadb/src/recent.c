@@ -35,7 +35,9 @@ struct place {
     uint8_t hole; /* what follows it */
   } piece[PIECES];
   char text[RECENT_TEXT];
-  struct recent known;
+  char key[RECENT_KEY];
+  char origin[SQL_ORIGIN_LENGTH];
+  struct known known;
 };
 /* This thread's. Not thread-local themselves: the library has its own by the initial-exec model, so that all of the plugin's lies in the
  * static block, of which a server that loads it late has two kilobytes left. */
@@ -107,7 +109,7 @@ static bool fits(const struct place *place, const char *text, size_t length) {
   return at == length;
 }
 
-const struct recent *recent_find(const char *text, size_t length) {
+const struct known *recent_find(const char *text, size_t length) {
   if (length < SHORTEST || !places) return NULL;
   const struct place *place = place_of(text, length);
   return place->length != 0 && fits(place, text, length) ? &place->known : NULL;
@@ -179,11 +181,13 @@ void recent_keep(const char *text, size_t length, enum sql_verb verb, const char
   place->length = 0;
   if (!cut(place, text, length)) return;
   memcpy(place->text, text, length);
-  place->known.verb = verb;
-  place->known.key_length = (uint16_t)key_length;
-  place->known.origin_length = (uint16_t)origin_length;
-  place->known.hash = split_hash_text(key, key_length);
-  memcpy(place->known.key, key, key_length);
-  if (origin_length > 0) memcpy(place->known.origin, origin, origin_length);
+  memcpy(place->key, key, key_length);
+  if (origin_length > 0) memcpy(place->origin, origin, origin_length);
+  place->known = (struct known){.verb = verb,
+                                .key_length = (uint16_t)key_length,
+                                .origin_length = (uint16_t)origin_length,
+                                .hash = split_hash_text(key, key_length),
+                                .key = place->key,
+                                .origin = place->origin};
   place->length = (uint16_t)length;
 }

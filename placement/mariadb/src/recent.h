@@ -16,17 +16,17 @@
   320 /* longer statements are not kept: to read them is little beside what they do */
 #define RECENT_KEY 256
 
-struct recent {
+/* What is known of a statement, however it became known. */
+struct known {
   enum sql_verb verb;
   uint16_t key_length;
   uint16_t origin_length; /* 0: none */
   uint64_t hash;          /* of the key, as the library has it */
-  char key[RECENT_KEY];
-  char origin[SQL_ORIGIN_LENGTH];
+  const char *key, *origin;
 };
 
 /* What is known of a statement like this one; NULL: nothing. Holds until this thread's next recent_keep. */
-const struct recent *recent_find(const char *text, size_t length);
+const struct known *recent_find(const char *text, size_t length);
 
 /* Keeps what was found out of a text that is one statement, if it is short and plain enough. */
 void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,

@@ -6,25 +6,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include <pthread.h>
-#include <unistd.h>
 
-#include "fingerprint.h"
-#include "groups.h"
-#include "sections.h"
-#include "split.h"
-
-/* What the server would have. */
-unsigned threadpool_size = 2;
-unsigned long thread_handling;
-unsigned long thd_get_thread_id(const MYSQL_THD thd) { return (unsigned long)(uintptr_t)thd; }
-
-static MYSQL_THD connection(unsigned number) { return (MYSQL_THD)(uintptr_t)number; }
+#include "audit.h"
+#include "counting.h"
 
 /* Texts lie in blocks of their exact size, so that a read behind them is found. */
 static void general(unsigned who, unsigned long long id, unsigned kind, const char *command,
@@ -40,7 +29,7 @@ static void general(unsigned who, unsigned long long id, unsigned kind, const ch
   event.general_query_length = (unsigned)strlen(text);
   event.general_error_code = error;
   event.query_id = id;
-  sections_event(connection(who), MYSQL_AUDIT_GENERAL_CLASS, &event);
+  audit_event(connection(who), MYSQL_AUDIT_GENERAL_CLASS, &event);
   free(exact);
 }
 
@@ -65,23 +54,7 @@ static void lock(unsigned who, unsigned long long id, const char *database, cons
   event.database.length = strlen(database);
   event.table.str = table;
   event.table.length = strlen(table);
-  sections_event(connection(who), MYSQL_AUDIT_TABLE_CLASS, &event);
-}
-
-static struct split_kind_counts found;
-
-/* How often statements with this fingerprint were counted; what else is known of them is in `found`. */
-static uint64_t count(const char *label) {
-  for (split_code_id code = 1; code < 65536; code++)
-    if (split_kind_counts(code, &found) && strcmp(found.label, label) == 0) return found.count;
-  memset(&found, 0, sizeof found);
-  return 0;
-}
-
-static uint64_t sections(void) {
-  struct split_counts counts;
-  split_counts(&counts);
-  return counts.sections;
+  audit_event(connection(who), MYSQL_AUDIT_TABLE_CLASS, &event);
 }
 
 static void a_statement_is_counted_with_its_tables_and_origin(void **state) {
@@ -186,7 +159,8 @@ static void *send_answer(void *unused) {
 static void a_commit_that_another_thread_finishes_is_dropped(void **state) {
   (void)state;
   thread_handling = SERVER_THREAD_POOL;
-  uint64_t before = sections_abandoned();
+  groups_switch(true);
+  uint64_t before = statement_abandoned();
   log_query(1, 50, "insert into l values (1)");
   pthread_t other;
   assert_int_equal(pthread_create(&other, NULL, send_answer, NULL), 0);
@@ -194,32 +168,32 @@ static void a_commit_that_another_thread_finishes_is_dropped(void **state) {
   log_query(1, 51, "insert into l values (2)");
   status(1, 51, "Query", "insert into l values (2)");
   assert_int_equal(count("insert into l values(?)"), 1);
-  assert_int_equal(sections_abandoned(), before + 1);
+  assert_int_equal(statement_abandoned(), before + 1);
   /* Another connection on this thread, though the one before never ended. */
   log_query(1, 52, "select 1 from m");
   log_query(2, 53, "select 1 from m");
   status(2, 53, "Query", "select 1 from m");
   assert_int_equal(count("select ? from m"), 1);
-  assert_int_equal(sections_abandoned(), before + 2);
+  assert_int_equal(statement_abandoned(), before + 2);
   thread_handling = 0;
 }
 
 static void switched_off_nothing_is_counted(void **state) {
   (void)state;
   log_query(1, 60, "select 1 from o");
-  sections_switch(false);
+  statement_switch(false);
   status(1, 60, "Query", "select 1 from o"); /* was begun: ends */
   log_query(1, 61, "select 1 from o");
   status(1, 61, "Query", "select 1 from o");
   assert_int_equal(count("select ? from o"), 1);
-  sections_switch(true);
+  statement_switch(true);
 }
 
 /* `hardmeter split off`: the segment says so, the server's variable does not. What began a section would have left one here. */
 static void switched_off_from_outside_nothing_is_read(void **state) {
   (void)state;
   const int64_t off = 0, on = 1;
-  uint64_t before = sections_abandoned();
+  uint64_t before = statement_abandoned();
   split_set(SPLIT_COLLECT, &off);
   log_query(1, 70, "select 1 from outside");
   log_query(1, 71, "select 1 from outside");
@@ -227,7 +201,7 @@ static void switched_off_from_outside_nothing_is_read(void **state) {
   log_query(1, 72, "select 1 from outside");
   status(1, 72, "Query", "select 1 from outside");
   assert_int_equal(count("select ? from outside"), 1);
-  assert_int_equal(sections_abandoned(), before);
+  assert_int_equal(statement_abandoned(), before);
 }
 
 /* Events in any order, with any text: nothing to count, but nothing may break. */
@@ -249,22 +223,6 @@ static void nonsense_does_no_harm(void **state) {
               random >> 9 & 1);
   }
   thread_handling = 0;
-}
-
-static int open_library(void **state) {
-  static char folder[] = "/tmp/split-mariadb-XXXXXX";
-  *state = mkdtemp(folder);
-  split_configure(*state);
-  groups_switch(true);
-  sections_switch(true);
-  return split_init_named("test", 0xdb, 0xa1, SPLIT_KEY_TEXT) == 0xdb ? 0 : -1;
-}
-
-static int close_library(void **state) {
-  char command[64];
-  split_close();
-  snprintf(command, sizeof command, "rm -r %s", (const char *)*state);
-  return system(command);
 }
 
 int main(void) {

@@ -32,7 +32,7 @@ static bool is_known(const char *text, size_t length) {
   char *exact = malloc(length ? length : 1);
   assert_non_null(exact);
   memcpy(exact, text, length);
-  const struct recent *known = recent_find(exact, length);
+  const struct known *known = recent_find(exact, length);
   if (known) {
     char key[SQL_FINGERPRINT_LENGTH];
     const char *origin = NULL;

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the server tells, on the thread that works on the statement (MariaDB 10.11, seen in a run and read in its source):
+ *
+ *   text       START ──> TEXT ──> [EXECUTE of EXECUTE] ──> END      each statement of a packet anew
+ *   by number  START ──> EXECUTE ──> END                            of what CREATE and TEXT OF IT told of before
+ *                        begin       end
+ *
+ * START gives a place that is the statement's until END (a member of the server's THD): its address is our handle. NULL as an answer says
+ * that we do not care for this statement, and the server tells no more of it.
+ *
+ * Traps, each of which has a test in tests/split_database_mariadb.rs:
+ *   - Statements within CALL, and those of functions and triggers, have a START, too, at a place of their own, between START and END of
+ *     the client's statement, for the same client: they are not cared for.
+ *   - The thread pool may take a statement off its thread while its commit is written, and let another thread send the answer
+ *     (asynchronous commit, since 10.6). Then END comes on a thread that has not begun it. The first thread learns of it by its next
+ *     START, which is for another client, or at the same place.
+ *   - A prepared statement is known to us if it was prepared while our table was there and not within a procedure.
+ */
+#include "instrumentation.h"
+
+/* Not ours to mend: warnings in there stay in there. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <my_global.h>
+#include <mysql/psi/psi.h>
+#include <mysql_version.h>
+#pragma GCC diagnostic pop
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "origin.h"
+#include "statement.h"
+
+/* What the server exports beside; weak, since other servers may not. */
+extern PSI *PSI_server __attribute__((weak));
+extern struct PSI_bootstrap *PSI_hook __attribute__((weak)); /* NULL: no performance schema */
+extern void set_psi_server(PSI *table) __attribute__((weak));
+extern MYSQL_THD _current_thd(void) __attribute__((weak));
+extern char server_version[] __attribute__((weak));
+
+#define own statement_own
+
+static PSI *original; /* NULL: ours is not there */
+static PSI ours;
+
+/* Where the server keeps the statement that this thread works on; NULL: on none. */
+static _Thread_local const void *place;
+
+/* Statements -------------------------------------------------------------------------------- */
+
+static struct PSI_statement_locker *on_start(PSI_statement_locker_state *state,
+                                             PSI_statement_key key, const void *charset,
+                                             PSI_sp_share *share) {
+  (void)key, (void)charset, (void)share;
+  MYSQL_THD thd = _current_thd();
+  if (place != NULL && place != state && own.thd == thd) return NULL; /* within the client's */
+  if (own.phase == OPEN) statement_forget();
+  place = state;
+  own.thd = thd;
+  return (struct PSI_statement_locker *)state;
+}
+
+/* What was said to be some statement is said to be this kind of one: keys are nothing to us. */
+static struct PSI_statement_locker *on_refine(struct PSI_statement_locker *locker,
+                                              PSI_statement_key key) {
+  (void)key;
+  return locker;
+}
+
+static void on_text(struct PSI_statement_locker *locker, const char *text, uint length) {
+  if ((const void *)locker != place || own.phase != IDLE || !statement_is_wanted()) return;
+  const struct known *known = recent_find(text, length);
+  if (known != NULL) {
+    statement_begin_known(own.thd, known);
+    return;
+  }
+  enum sql_verb verb = sql_verb(SQL_MARIADB, text, length);
+  if (verb == SQL_EXECUTE)
+    statement_begin_unknown(own.thd, verb);
+  else if (verb != SQL_OTHER)
+    (void)statement_begin_text(own.thd, verb, text, length);
+}
+
+static void on_end(struct PSI_statement_locker *locker, void *diagnostics) {
+  (void)diagnostics;
+  if ((const void *)locker != place) return; /* another thread began it */
+  place = NULL;
+  if (own.phase != OPEN) return;
+  if (own.keyed)
+    statement_end();
+  else
+    statement_cancel(); /* EXECUTE of what is not known */
+}
+
+/* Prepared statements ----------------------------------------------------------------------- */
+
+/* The server's PSI_prepared_stmt is this. */
+struct prepared {
+  struct known known; /* verb SQL_OTHER: no section */
+  char origin[SQL_ORIGIN_LENGTH];
+  char key[]; /* SQL_FINGERPRINT_LENGTH */
+};
+
+static PSI_prepared_stmt *on_create(void *identity, uint id, PSI_statement_locker *locker,
+                                    const char *name, size_t length) {
+  (void)identity, (void)id, (void)locker, (void)name, (void)length;
+  return calloc(1, sizeof(struct prepared) + SQL_FINGERPRINT_LENGTH);
+}
+
+static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uint length) {
+  struct prepared *prepared = (struct prepared *)statement;
+  struct known *known = &prepared->known;
+  const char *origin;
+  size_t next;
+  known->verb = sql_verb(SQL_MARIADB, text, length);
+  if (known->verb == SQL_OTHER || known->verb == SQL_EXECUTE) return;
+  known->key = prepared->key;
+  known->key_length = (uint16_t)sql_fingerprint(SQL_MARIADB, text, length, prepared->key, &next);
+  known->hash = split_hash_text(known->key, known->key_length);
+  known->origin = prepared->origin;
+  known->origin_length = (uint16_t)sql_origin(text, length, &origin);
+  memcpy(prepared->origin, origin, known->origin_length);
+}
+
+static void on_execute(PSI_statement_locker *locker, PSI_prepared_stmt *statement) {
+  const struct known *known = &((const struct prepared *)statement)->known;
+  if ((const void *)locker != place || known->key_length == 0) return;
+  if (own.phase == OPEN)
+    statement_note_known(known);
+  else if (statement_is_wanted())
+    statement_begin_known(own.thd, known);
+}
+
+static void on_destroy(PSI_prepared_stmt *statement) { free(statement); }
+
+/* The table of functions -------------------------------------------------------------------- */
+
+/* The table's form is that of a release (10.11), and nothing in it says which. */
+static bool is_release(const char *version) {
+  const char *dot = strchr(MYSQL_SERVER_VERSION, '.');
+  if (dot != NULL) dot = strchr(dot + 1, '.');
+  return dot != NULL &&
+         strncmp(version, MYSQL_SERVER_VERSION, (size_t)(dot + 1 - MYSQL_SERVER_VERSION)) == 0;
+}
+
+const char *instrumentation_open(void) {
+  if (original != NULL) return NULL;
+  if (&PSI_server == NULL || &PSI_hook == NULL || set_psi_server == NULL || _current_thd == NULL ||
+      server_version == NULL || PSI_server == NULL)
+    return "the server does not export it";
+  if (!is_release(server_version))
+    return "the plugin was built for the release of " MYSQL_SERVER_VERSION;
+  if (PSI_hook != NULL) return "the performance schema has it";
+  ours = *PSI_server;
+  ours.get_thread_statement_locker = on_start;
+  ours.refine_statement = on_refine;
+  ours.set_statement_text = on_text;
+  ours.end_statement = on_end;
+  ours.create_prepared_stmt = on_create;
+  ours.set_prepared_stmt_text = on_prepared_text;
+  ours.execute_prepared_stmt = on_execute;
+  ours.destroy_prepared_stmt = on_destroy;
+  /* Of tables it tells by their addresses only, and of their locks, as Debian builds the server, nothing. */
+  statement_tables_of_text(true);
+  original = PSI_server;
+  atomic_thread_fence(memory_order_release);
+  set_psi_server(&ours);
+  return NULL;
+}
+
+void instrumentation_close(void) {
+  if (original == NULL) return;
+  set_psi_server(original);
+  original = NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
+ *
+ * The tables that a statement names, by its fingerprint.
+ *
+ *     select i.name from shop.items i join users u on i.seller=u.id where u.id in(?)   ->   shop.items, users
+ *
+ * For what servers do not tell. Known to be inexact: what views, procedures and functions work on is not in their caller's text; a name
+ * that WITH gives is taken for a table; so is none of a list that goes on behind a JOIN's condition.
+ */
+#ifndef SPLIT_SQL_TABLES_H
+#define SPLIT_SQL_TABLES_H
+
+#include <stddef.h>
+
+/* Both lie in the fingerprint, without quotes. */
+struct sql_table {
+  const char *database, *name;
+  size_t database_length /* 0: not named */, name_length;
+};
+
+/* Writes the first tables, at most `most`, in the order of the text, each as often as it is named; returns how many. */
+size_t sql_tables(const char *fingerprint, size_t length, struct sql_table *tables, size_t most);
+
+#endif
