@@ -125,8 +125,8 @@ class Visitor:
     def __exit__(self, *_) -> None:
         self._socket.close()
 
-    def get(self, path: str) -> int:
-        """Asks for a page; how many bytes it has."""
+    def get(self, path: str, status: int = 200) -> int:
+        """Asks for a page, which comes with this status; how many bytes it has."""
         self._socket.sendall(f"GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head:
@@ -134,7 +134,7 @@ class Visitor:
         head, body = head.split(b"\r\n\r\n", 1)
         lines = head.decode("latin-1").split("\r\n")
         fields = dict(line.lower().split(": ", 1) for line in lines[1:])
-        if " 200 " not in lines[0] + " " or "content-length" not in fields:
+        if f" {status} " not in lines[0] + " " or "content-length" not in fields:
             raise Trouble(f"{path}: {lines[0]}\n  remedy: see the site's logs")
         length, came = int(fields["content-length"]), len(body)
         while came < length:

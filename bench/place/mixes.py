@@ -22,22 +22,19 @@ SECTIONS = REPOSITORY / "build/placement/sections/split-sections"
 MIXES = "ACFHBDEKMN"
 # Where a gain is promised: the processor time of a request is at least 20 % lower.
 GAINS, GAIN = "KC", Bar(0.8)
-# The sizes of the promise (1.2 MB, 4 MB) are for an L2 of so many kilobytes (placement/sections/mixes.h): two kinds of 1.2 MB gain by
-# placement where one fits into a cache and two do not.
+# The sizes of mixes (1.2 MB, 4 MB) are for an L2 of so many kilobytes (placement/sections/mixes.h): two kinds of 1.2 MB gain by placement
+# where one fits into a cache and two do not. On a smaller one all are in proportion to it.
 PROMISED_L2 = 2048
 NO_LOSS = Bar(0.99, at_most=False)
 
 
 def gains(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """CPU time of K and C under soft: of the promised sizes, and where the L2 is smaller, of sizes in proportion to it, which have the bar then."""
+    """CPU time of K and C under soft; where the L2 is smaller than theirs, of the promised sizes too, without bars."""
     bench = Mixes(playground, say)
-    l2 = _l2_kilobytes()
     for mix in GAINS:
-        if l2 >= PROMISED_L2:
-            yield from bench.compared(mix, "soft", _plain(quick), cpu_bar=GAIN)
-        else:
-            yield from bench.compared(mix, "soft", _plain(quick), l2=l2, cpu_bar=GAIN)
-            yield from bench.compared(mix, "soft", _plain(quick))
+        yield from bench.compared(mix, "soft", _plain(quick), cpu_bar=GAIN)
+        if bench.l2 != PROMISED_L2:
+            yield from bench.compared(mix, "soft", _plain(quick), l2=PROMISED_L2)
 
 
 def guarded(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
@@ -59,10 +56,10 @@ def policies(playground: Playground, quick: bool, say: Callable[[str], None]) ->
 
 
 def _l2_kilobytes() -> int:
-    """This machine's, as the kernel has it; PROMISED_L2 where it does not say."""
+    """This machine's, as the kernel has it, PROMISED_L2 at most, and where it does not say."""
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         if (index / "level").read_text().strip() == "2":
-            return int((index / "size").read_text().strip().rstrip("K"))
+            return min(PROMISED_L2, int((index / "size").read_text().strip().rstrip("K")))
     return PROMISED_L2
 
 
@@ -94,19 +91,22 @@ class Mixes:
             raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
         self.playground, self.say = playground, say
         self.chance = random.Random(1)
+        self.l2 = _l2_kilobytes()
 
     def compared(
         self,
         mix: str,
         policy: str,
         plan: Plan,
-        l2: int = PROMISED_L2,
+        l2: Optional[int] = None,
         cpu_bar: Optional[Bar] = None,
         throughput_bar: Optional[Bar] = None,
     ) -> List[Figure]:
-        """A mix under a policy, its sizes in proportion to an L2 of so many kilobytes, beside itself without placement."""
+        """A mix under a policy, its sizes in proportion to an L2 of so many kilobytes (this machine's), beside itself without placement."""
         cpu, throughput, tail, shares = [], [], [], []
-        name = f"{mix}{'' if l2 == PROMISED_L2 else f' for {l2} KB'}, {policy}{', guarded' if plan.guard else ''}"
+        l2 = l2 or self.l2
+        sizes = f" at {l2} KB of L2" if l2 != PROMISED_L2 else "" if l2 == self.l2 else ", promised sizes"
+        name = f"{mix}{sizes}, {policy}{', guarded' if plan.guard else ''}"
         for server in range(plan.servers):
             self.say(f"mixes: {name}: server {server + 1} of {plan.servers}")
             for block in self._blocks(mix, l2, policy, plan, server):
@@ -116,7 +116,7 @@ class Mixes:
                 cpu.append(1.0 if same else _ratio(block, lambda stage: stage["worker_cpu_us"]))
                 throughput.append(1.0 if same else _ratio(block, lambda stage: stage["requests"] / stage["seconds"]))
                 tail.append(_ratio(block, lambda stage: stage["kinds"][0]["p99_us"]))
-        how = f"placed by {policy}{' and its guard' if plan.guard else ''}, to the default scheduler; mix {mix}"
+        how = f"placed by {policy}{' and its guard' if plan.guard else ''}, to the default scheduler; mix {mix} for an L2 of {l2} KB"
         of = [
             Figure.of_blocks(f"{name}: CPU time", cpu, "x", f"workers' processor time for a request, {how}", cpu_bar),
             Figure.of_blocks(f"{name}: throughput", throughput, "x", f"requests a second, {how}", throughput_bar),

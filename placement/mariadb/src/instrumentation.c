@@ -124,7 +124,7 @@ static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uin
   known->hash = split_hash_text(known->key, known->key_length);
   known->origin = prepared->origin;
   known->origin_length = (uint16_t)sql_origin(text, length, &origin);
-  memcpy(prepared->origin, origin, known->origin_length);
+  if (known->origin_length > 0) memcpy(prepared->origin, origin, known->origin_length);
 }
 
 static void on_execute(PSI_statement_locker *locker, PSI_prepared_stmt *statement) {

@@ -17,24 +17,25 @@
 
 #include "hash.h"
 
-#define PLACES 32
+#define SETS 16
+#define WAYS 2
 #define PIECES 16
-/* A text whose place is taken gets it only once in so many times: two that share one would otherwise be kept in turn, which costs more than
- * to read them. */
+/* A text whose set is full gets a place of it only once in so many times: three that share two would otherwise be kept in turn, which costs more
+ * than to read them. */
 #define TAKES_AFTER 8
 #define SHORTEST 40 /* what `place_of` looks at */
 
 enum hole { HOLE_NONE = 0, HOLE_NUMBER, HOLE_STRING };
 
 struct place {
-  uint16_t length; /* of the text; 0: empty */
-  uint8_t pieces;
+  uint8_t pieces; /* 0: empty */
   uint8_t tries;
   struct piece {
-    uint16_t begin, length;
+    uint16_t length;
     uint8_t hole; /* what follows it */
   } piece[PIECES];
-  char text[RECENT_TEXT];
+  uint16_t length;        /* of the pieces together */
+  char text[RECENT_TEXT]; /* the pieces, without holes */
   char key[RECENT_KEY];
   char origin[SQL_ORIGIN_LENGTH];
   struct known known;
@@ -58,7 +59,7 @@ static bool has_places(void) {
   if (places) return true;
   pthread_once(&once, make_key);
   if (!has_key) return false;
-  struct place *made = calloc(PLACES, sizeof *made);
+  struct place *made = calloc((size_t)SETS * WAYS, sizeof *made);
   if (made && pthread_setspecific(key_of_thread, made) != 0) {
     free(made);
     made = NULL;
@@ -78,7 +79,7 @@ static bool is_word(char byte) {
 static bool goes_on_a_number(char byte) { return is_word(byte) || byte == '.'; }
 
 /* Statements of a program begin differently soon after their verb; where the id of a page comes last, that tells pages apart. */
-static struct place *place_of(const char *text, size_t length) {
+static inline struct place *set_of(const char *text, size_t length) {
   const unsigned char *bytes = (const unsigned char *)text;
   uint64_t hash =
       split_fold(split_word(bytes + 8) ^ SPLIT_HASH_1, split_word(bytes + 16) ^ SPLIT_HASH_2);
@@ -86,41 +87,48 @@ static struct place *place_of(const char *text, size_t length) {
   if (text[length - 1] == '/')
     hash = split_fold(split_word(bytes + length - 16) ^ SPLIT_HASH_4,
                       split_word(bytes + length - 8) ^ hash);
-  return &places[hash % PLACES];
+  return &places[hash % SETS * WAYS];
 }
 
-static bool fits(const struct place *place, const char *text, size_t length) {
-  size_t at = 0;
-  for (unsigned i = 0; i < place->pieces; i++) {
-    const struct piece *piece = &place->piece[i];
-    if (length - at < piece->length ||
-        memcmp(text + at, place->text + piece->begin, piece->length) != 0)
-      return false;
-    at += piece->length;
+static inline bool fits(const struct place *place, const char *text, size_t length) {
+  const char *at = text, *const end = text + length, *expected = place->text;
+  const struct piece *piece = place->piece, *const behind = piece + place->pieces;
+  for (; piece < behind; piece++) {
+    const size_t same = piece->length;
+    if (same > 0) { /* the last one is nothing often */
+      if ((size_t)(end - at) < same || memcmp(at, expected, same) != 0) return false;
+      at += same;
+      expected += same;
+    }
     if (piece->hole == HOLE_NUMBER) {
-      if (at == length || !is_digit(text[at])) return false;
-      while (at < length && is_digit(text[at])) at++;
+      if (at == end || !is_digit(*at)) return false;
+      do at++;
+      while (at < end && is_digit(*at));
     } else if (piece->hole == HOLE_STRING) {
-      const char *quote = memchr(text + at, '\'', length - at);
-      if (!quote || memchr(text + at, '\\', (size_t)(quote - (text + at)))) return false;
-      at = (size_t)(quote - text);
+      const char *quote = memchr(at, '\'', (size_t)(end - at));
+      if (!quote || memchr(at, '\\', (size_t)(quote - at))) return false;
+      at = quote;
     }
   }
-  return at == length;
+  return at == end;
 }
 
 const struct known *recent_find(const char *text, size_t length) {
   if (length < SHORTEST || !places) return NULL;
-  const struct place *place = place_of(text, length);
-  return place->length != 0 && fits(place, text, length) ? &place->known : NULL;
+  const struct place *place = set_of(text, length);
+  for (const struct place *const behind = place + WAYS; place < behind; place++)
+    if (place->pieces > 0 && fits(place, text, length)) return &place->known;
+  return NULL;
 }
 
 /* Cutting ----------------------------------------------------------------------------------- */
 
-static bool add_piece(struct place *place, size_t begin, size_t end, enum hole hole) {
+static bool add_piece(struct place *place, const char *text, size_t begin, size_t end,
+                      enum hole hole) {
   if (place->pieces == PIECES) return false;
-  place->piece[place->pieces++] =
-      (struct piece){(uint16_t)begin, (uint16_t)(end - begin), (uint8_t)hole};
+  place->piece[place->pieces++] = (struct piece){(uint16_t)(end - begin), (uint8_t)hole};
+  memcpy(place->text + place->length, text + begin, end - begin);
+  place->length = (uint16_t)(place->length + (end - begin));
   return true;
 }
 
@@ -144,6 +152,7 @@ static size_t closing_quote(const char *text, size_t length, size_t open) {
 static bool cut(struct place *place, const char *text, size_t length) {
   size_t begin = 0, at = 0;
   place->pieces = 0;
+  place->length = 0;
   while (at < length) {
     char byte = text[at], next = at + 1 < length ? text[at + 1] : '\0';
     if (memchr("\\\"`#;", byte, 5) || (byte == '-' && next == '-') || (byte == '*' && next == '/'))
@@ -153,14 +162,14 @@ static bool cut(struct place *place, const char *text, size_t length) {
       if (at == 0) return false;
     } else if (byte == '\'') {
       size_t close = closing_quote(text, length, at);
-      if (close == 0 || !add_piece(place, begin, at + 1, HOLE_STRING)) return false;
+      if (close == 0 || !add_piece(place, text, begin, at + 1, HOLE_STRING)) return false;
       begin = close;
       at = close + 1;
     } else if (is_digit(byte) && (at == 0 || !goes_on_a_number(text[at - 1]))) {
       size_t end = at;
       while (end < length && is_digit(text[end])) end++;
       if (end == length || !goes_on_a_number(text[end])) {
-        if (!add_piece(place, begin, at, HOLE_NUMBER)) return false;
+        if (!add_piece(place, text, begin, at, HOLE_NUMBER)) return false;
         begin = end;
       }
       at = end;
@@ -168,7 +177,14 @@ static bool cut(struct place *place, const char *text, size_t length) {
       at++;
     }
   }
-  return add_piece(place, begin, length, HOLE_NONE);
+  return add_piece(place, text, begin, length, HOLE_NONE);
+}
+
+/* An empty place, or the one whose turn it is; NULL: it keeps what it has for now. */
+static struct place *room_in(struct place *set) {
+  for (unsigned way = 0; way < WAYS; way++)
+    if (set[way].pieces == 0) return &set[way];
+  return ++set->tries % TAKES_AFTER == 0 ? &set[set->tries / TAKES_AFTER % WAYS] : NULL;
 }
 
 void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,
@@ -176,11 +192,12 @@ void recent_keep(const char *text, size_t length, enum sql_verb verb, const char
   if (length < SHORTEST || length > RECENT_TEXT || key_length == 0 || key_length > RECENT_KEY ||
       origin_length > SQL_ORIGIN_LENGTH || !has_places())
     return;
-  struct place *place = place_of(text, length);
-  if (place->length != 0 && ++place->tries % TAKES_AFTER != 0) return;
-  place->length = 0;
-  if (!cut(place, text, length)) return;
-  memcpy(place->text, text, length);
+  struct place *place = room_in(set_of(text, length));
+  if (!place) return;
+  if (!cut(place, text, length)) {
+    place->pieces = 0;
+    return;
+  }
   memcpy(place->key, key, key_length);
   if (origin_length > 0) memcpy(place->origin, origin, origin_length);
   place->known = (struct known){.verb = verb,
@@ -189,5 +206,4 @@ void recent_keep(const char *text, size_t length, enum sql_verb verb, const char
                                 .hash = split_hash_text(key, key_length),
                                 .key = place->key,
                                 .origin = place->origin};
-  place->length = (uint16_t)length;
 }
