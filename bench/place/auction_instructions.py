@@ -105,6 +105,9 @@ def counted(site: Site, servers: List[Server], scenario: str, lists: int, state:
             running.append(server.start(folder / server.name))
         if state != "stock":
             site.switch(state == "on")
+            problem = _ask(site, "SHOW STATUS LIKE 'split_problem'")
+            if "rseq" in problem:
+                raise Trouble(f"{RSEQ} does not stand in for rseq: {problem}\n  remedy: see {site.folder}/callgrind-mariadb.log")
         with Visitor(site) as visitor:
             for number in range(1, lists + 2):
                 for path in requests(scenario, random.Random(1)):
@@ -120,9 +123,13 @@ def counted(site: Site, servers: List[Server], scenario: str, lists: int, state:
 def _mark(site: Site, visitor: Visitor, files: List[Path]) -> None:
     """Has callgrind write down the list that has ended, by a page that is not there, and by a command that nobody else gives."""
     visitor.get("no-such-page", 404)
-    run(["mariadb", "--no-defaults", "--user=root", f"--socket={site.socket}", "--execute=SHOW PROCESSLIST"])
+    _ask(site, "SHOW PROCESSLIST")
     for file in files:
         _await(file.exists, f"{file.name}, what callgrind counted,")
+
+
+def _ask(site: Site, sql: str) -> str:
+    return run(["mariadb", "--no-defaults", "--user=root", f"--socket={site.socket}", f"--execute={sql}"])
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -143,6 +150,8 @@ def _total(file: Path) -> int:
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Instructions of a list of requests: collecting and switched off, to stock servers."""
     need_modules()
+    if not RSEQ.exists():
+        raise Trouble(f"there is no {RSEQ}\n  remedy: make build-placement")
     if shutil.which("valgrind") is None:
         raise Trouble("there is no valgrind\n  remedy: apt-get install valgrind")
     data, lists = (0.1, QUICK_LISTS) if quick else (1.0, LISTS)

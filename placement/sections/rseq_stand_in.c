@@ -2,8 +2,8 @@
  * For programs inside Valgrind, by LD_PRELOAD: what the kernel does for rseq(2), which Valgrind does not know. Without it a section of libsplit
  * takes another way than in earnest, and more than twice the instructions.
  *
- * It says that every thread is on processor 0, and takes back what a thread has announced when that thread waits: then the kernel would
- * have taken the processor from it. Valgrind runs one thread at a time; what it interrupts otherwise is not told here.
+ * It says that every thread is on processor 0, and takes back what a thread has announced when that thread sleeps or polls: then the kernel
+ * would have taken the processor from it. Who waits by other calls (for a lock, in read) keeps its announcement here, and not in earnest.
  *
  * What it is not for: programs outside of Valgrind, which have the real thing.
  */
@@ -25,21 +25,20 @@ static _Thread_local struct area area __attribute__((tls_model("initial-exec")))
 ptrdiff_t __rseq_offset;
 unsigned __rseq_size = sizeof(struct area);
 
-static int (*real_nanosleep)(const struct timespec *, struct timespec *);
-static int (*real_poll)(struct pollfd *, nfds_t, int);
-
 __attribute__((constructor)) static void find(void) {
   __rseq_offset = (char *)&area - (char *)__builtin_thread_pointer();
-  *(void **)&real_nanosleep = dlsym(RTLD_NEXT, "nanosleep");
-  *(void **)&real_poll = dlsym(RTLD_NEXT, "poll");
 }
 
 int nanosleep(const struct timespec *wanted, struct timespec *left) {
+  static int (*real)(const struct timespec *, struct timespec *);
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "nanosleep");
   area.announced = 0;
-  return real_nanosleep(wanted, left);
+  return real(wanted, left);
 }
 
 int poll(struct pollfd *files, nfds_t count, int milliseconds) {
+  static int (*real)(struct pollfd *, nfds_t, int);
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "poll");
   area.announced = 0;
-  return real_poll(files, count, milliseconds);
+  return real(files, count, milliseconds);
 }

@@ -4,7 +4,7 @@
  *
  *     from, behind a select or delete of the same parentheses: extract(year from x) has none
  *     join
- *     the statement's first word: update, insert, replace, truncate, and others' `table` and `into`
+ *     the statement's first word: update, insert, replace, truncate; and `table` behind others'
  *
  * Behind a name an alias may come, and behind that a comma and another name.
  */

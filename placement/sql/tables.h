@@ -4,7 +4,7 @@
  *
  *     select i.name from shop.items i join users u on i.seller=u.id where u.id in(?)   ->   shop.items, users
  *
- * For what servers do not tell. Known to be inexact: what views, procedures and functions work on is not in their caller's text; a name
+ * For what servers do not tell. In lower case, as the fingerprint is, and no further than it goes. Known to be inexact: what views, procedures and functions work on is not in their caller's text; a name
  * that WITH gives is taken for a table; so is none of a list that goes on behind a JOIN's condition.
  */
 #ifndef SPLIT_SQL_TABLES_H

@@ -6,7 +6,7 @@
  *   by number  LOG 'Execute' ──> TABLE/LOCK ... ──> STATUS                                   ... of the prepared statement
  *              begin                 tables, as a note              end
  *
- * Traps, each of which has a test in tests/split_database_mariadb.rs:
+ * Traps, with tests in tests/split_database_mariadb.rs and test/test_audit.c:
  *   - The statements within CALL, and those of functions, have LOG 'Query' and STATUS, too. Their STATUS has a query id of their own:
  *     only the one that fits ends a section, and until then no LOG begins one.
  *   - Several statements in one packet have one LOG, and a STATUS each. The section of a later one begins when the one before ends,
@@ -169,7 +169,10 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
 
 void audit_event(MYSQL_THD thd, unsigned event_class, const void *event) {
   if (thd == NULL) return;
-  if (own.phase != OPEN && !statement_is_wanted()) return;
+  if (own.phase != OPEN && !statement_is_wanted()) {
+    own.phase = IDLE; /* no STATUS will be heard of what is ignored */
+    return;
+  }
   if (event_class == MYSQL_AUDIT_GENERAL_CLASS) {
     const struct mysql_event_general *general = event;
     if (general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS) {

@@ -39,13 +39,13 @@ static uint64_t round_began; /* cycles; of whoever has set round_ends_ns */
 static _Thread_local int bound_for = -1;
 static _Thread_local uint64_t began;
 
-bool groups_matter; /* set before a thread asks, or by one that need not see it at once */
+_Atomic bool groups_matter;
 
 void groups_switch(bool on) {
   for (unsigned group = 0; group < GROUPS; group++) atomic_store(&groups[group].bound, -1);
   atomic_store(&bound_groups, 0);
   atomic_store(&switched_on, on);
-  if (on && groups_are_pool()) groups_matter = true;
+  atomic_store(&groups_matter, groups_are_pool());
 }
 
 unsigned groups_bound(void) { return atomic_load(&bound_groups); }

@@ -16,6 +16,7 @@
 #ifndef SPLIT_MARIADB_GROUPS_H
 #define SPLIT_MARIADB_GROUPS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "server.h"
@@ -26,17 +27,19 @@ void groups_switch(bool on);
 /* Whether the server has a thread pool and uses it. */
 bool groups_are_pool(void);
 
-/* There is a pool, and groups were switched on once: not so with most servers, whose statements it should cost next to nothing. */
-extern bool groups_matter __attribute__((visibility("hidden")));
+/* There is a pool. Most servers have none, and it shall cost their statements next to nothing. */
+extern _Atomic bool groups_matter __attribute__((visibility("hidden")));
 void groups_follow(MYSQL_THD thd);
 void groups_count(MYSQL_THD thd, split_code_id code);
 
 /* A statement of a connection begins, or has ended as one of this kind, on this thread. */
 static inline void groups_begin(MYSQL_THD thd) {
-  if (__builtin_expect(groups_matter, 0)) groups_follow(thd);
+  if (__builtin_expect(atomic_load_explicit(&groups_matter, memory_order_relaxed), 0))
+    groups_follow(thd);
 }
 static inline void groups_end(MYSQL_THD thd, split_code_id code) {
-  if (__builtin_expect(groups_matter, 0)) groups_count(thd, code);
+  if (__builtin_expect(atomic_load_explicit(&groups_matter, memory_order_relaxed), 0))
+    groups_count(thd, code);
 }
 
 /* So many groups are bound now. */

@@ -6,15 +6,15 @@
  *   by number  START ──> EXECUTE ──> END                            of what CREATE and TEXT OF IT told of before
  *                        begin       end
  *
- * START gives a place that is the statement's until END (a member of the server's THD): its address is our handle. NULL as an answer says
- * that we do not care for this statement, and the server tells no more of it.
+ * START gives memory that is the statement's until END (a member of the server's THD): its place is our handle, and in it lies which thread
+ * began. NULL as an answer says that we do not care for this statement, and the server tells no more of it.
  *
- * Traps, each of which has a test in tests/split_database_mariadb.rs:
+ * Traps, with tests in tests/split_database_mariadb.rs and test/test_instrumentation.c:
  *   - Statements within CALL, and those of functions and triggers, have a START, too, at a place of their own, between START and END of
  *     the client's statement, for the same client: they are not cared for.
  *   - The thread pool may take a statement off its thread while its commit is written, and let another thread send the answer
- *     (asynchronous commit, since 10.6). Then END comes on a thread that has not begun it. The first thread learns of it by its next
- *     START, which is for another client, or at the same place.
+ *     (asynchronous commit, since 10.6). Then END comes on a thread that has not begun it. The first thread learns of it by the next thing
+ *     that it hears: a START for another client or at the same place, or an END at the same place, whose statement began elsewhere.
  *   - A prepared statement is known to us if it was prepared while our table was there and not within a procedure.
  */
 #include "instrumentation.h"
@@ -45,23 +45,35 @@ extern char server_version[] __attribute__((weak));
 
 #define own statement_own
 
-static PSI *original; /* NULL: ours is not there */
-static PSI ours;
+static PSI *original; /* the server's; NULL: ours was never there */
+static PSI ours, left;
+static _Atomic unsigned openings; /* so often were ours put there */
 
-/* Where the server keeps the statement that this thread works on; NULL: on none. */
+/* Where the server keeps the statement that this thread works on; NULL: on none. Its address is how threads are told apart. */
 static _Thread_local const void *place;
+static _Thread_local unsigned opening; /* the one that `place` is of */
 
 /* Statements -------------------------------------------------------------------------------- */
+
+/* The statement there began on this thread, and has not ended elsewhere. */
+static inline bool is_own(const struct PSI_statement_locker *locker) {
+  return (const void *)locker == place &&
+         (const void *)((const PSI_statement_locker_state *)locker)->m_thread == &place;
+}
 
 static struct PSI_statement_locker *on_start(PSI_statement_locker_state *state,
                                              PSI_statement_key key, const void *charset,
                                              PSI_sp_share *share) {
   (void)key, (void)charset, (void)share;
   MYSQL_THD thd = _current_thd();
-  if (place != NULL && place != state && own.thd == thd) return NULL; /* within the client's */
-  if (own.phase == OPEN) statement_forget();
+  const unsigned now = atomic_load_explicit(&openings, memory_order_relaxed);
+  /* Within the client's; but not what was left when our table was taken away. */
+  if (place != NULL && place != state && own.thd == thd && opening == now) return NULL;
+  if (own.phase != IDLE) statement_forget();
   place = state;
+  opening = now;
   own.thd = thd;
+  state->m_thread = (struct PSI_thread *)(uintptr_t)&place;
   return (struct PSI_statement_locker *)state;
 }
 
@@ -73,7 +85,7 @@ static struct PSI_statement_locker *on_refine(struct PSI_statement_locker *locke
 }
 
 static void on_text(struct PSI_statement_locker *locker, const char *text, uint length) {
-  if ((const void *)locker != place || own.phase != IDLE || !statement_is_wanted()) return;
+  if (!is_own(locker) || own.phase != IDLE || !statement_is_wanted()) return;
   const struct known *known = recent_find(text, length);
   if (known != NULL) {
     statement_begin_known(own.thd, known);
@@ -89,9 +101,12 @@ static void on_text(struct PSI_statement_locker *locker, const char *text, uint 
 static void on_end(struct PSI_statement_locker *locker, void *diagnostics) {
   (void)diagnostics;
   if ((const void *)locker != place) return; /* another thread began it */
+  const bool began_here = is_own(locker);
   place = NULL;
   if (own.phase != OPEN) return;
-  if (own.keyed)
+  if (!began_here)
+    statement_forget(); /* what we have open ended elsewhere, and what ends here began there */
+  else if (own.keyed)
     statement_end();
   else
     statement_cancel(); /* EXECUTE of what is not known */
@@ -99,8 +114,9 @@ static void on_end(struct PSI_statement_locker *locker, void *diagnostics) {
 
 /* Prepared statements ----------------------------------------------------------------------- */
 
-/* The server's PSI_prepared_stmt is this. */
+/* The server's PSI_prepared_stmt is this. It may outlive us: another build of this plugin, put in our place, must not read it. */
 struct prepared {
+  const void *owner;  /* `ours`; stays the first */
   struct known known; /* verb SQL_OTHER: no section */
   char origin[SQL_ORIGIN_LENGTH];
   char key[]; /* SQL_FINGERPRINT_LENGTH */
@@ -109,7 +125,9 @@ struct prepared {
 static PSI_prepared_stmt *on_create(void *identity, uint id, PSI_statement_locker *locker,
                                     const char *name, size_t length) {
   (void)identity, (void)id, (void)locker, (void)name, (void)length;
-  return calloc(1, sizeof(struct prepared) + SQL_FINGERPRINT_LENGTH);
+  struct prepared *prepared = calloc(1, sizeof(struct prepared) + SQL_FINGERPRINT_LENGTH);
+  if (prepared != NULL) prepared->owner = &ours;
+  return (PSI_prepared_stmt *)prepared;
 }
 
 static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uint length) {
@@ -117,6 +135,7 @@ static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uin
   struct known *known = &prepared->known;
   const char *origin;
   size_t next;
+  if (prepared->owner != &ours) return;
   known->verb = sql_verb(SQL_MARIADB, text, length);
   if (known->verb == SQL_OTHER || known->verb == SQL_EXECUTE) return;
   known->key = prepared->key;
@@ -128,8 +147,9 @@ static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uin
 }
 
 static void on_execute(PSI_statement_locker *locker, PSI_prepared_stmt *statement) {
-  const struct known *known = &((const struct prepared *)statement)->known;
-  if ((const void *)locker != place || known->key_length == 0) return;
+  const struct prepared *prepared = (const struct prepared *)statement;
+  const struct known *known = &prepared->known;
+  if (!is_own(locker) || prepared->owner != &ours || known->key_length == 0) return;
   if (own.phase == OPEN)
     statement_note_known(known);
   else if (statement_is_wanted())
@@ -140,7 +160,8 @@ static void on_destroy(PSI_prepared_stmt *statement) { free(statement); }
 
 /* The table of functions -------------------------------------------------------------------- */
 
-/* The table's form is that of a release (10.11), and nothing in it says which. */
+/* The table's form is that of a release (10.11), and nothing in it says which. Within a release it stays: the server's own build compares it
+ * (psi_abi_v1.h). */
 static bool is_release(const char *version) {
   const char *dot = strchr(MYSQL_SERVER_VERSION, '.');
   if (dot != NULL) dot = strchr(dot + 1, '.');
@@ -148,15 +169,12 @@ static bool is_release(const char *version) {
          strncmp(version, MYSQL_SERVER_VERSION, (size_t)(dot + 1 - MYSQL_SERVER_VERSION)) == 0;
 }
 
-const char *instrumentation_open(void) {
-  if (original != NULL) return NULL;
-  if (&PSI_server == NULL || &PSI_hook == NULL || set_psi_server == NULL || _current_thd == NULL ||
-      server_version == NULL || PSI_server == NULL)
-    return "the server does not export it";
-  if (!is_release(server_version))
-    return "the plugin was built for the release of " MYSQL_SERVER_VERSION;
-  if (PSI_hook != NULL) return "the performance schema has it";
-  ours = *PSI_server;
+/* Filled once: threads may read it at any time from then on. */
+static void make_tables(void) {
+  original = PSI_server;
+  left = *original;
+  left.destroy_prepared_stmt = on_destroy; /* of what was made before */
+  ours = left;
   ours.get_thread_statement_locker = on_start;
   ours.refine_statement = on_refine;
   ours.set_statement_text = on_text;
@@ -164,17 +182,23 @@ const char *instrumentation_open(void) {
   ours.create_prepared_stmt = on_create;
   ours.set_prepared_stmt_text = on_prepared_text;
   ours.execute_prepared_stmt = on_execute;
-  ours.destroy_prepared_stmt = on_destroy;
-  /* Of tables it tells by their addresses only, and of their locks, as Debian builds the server, nothing. */
-  statement_tables_of_text(true);
-  original = PSI_server;
-  atomic_thread_fence(memory_order_release);
+}
+
+const char *instrumentation_open(void) {
+  if (&PSI_server == NULL || &PSI_hook == NULL || set_psi_server == NULL || _current_thd == NULL ||
+      server_version == NULL || PSI_server == NULL)
+    return "the server does not export it";
+  if (!is_release(server_version))
+    return "the plugin was built for the release of " MYSQL_SERVER_VERSION;
+  if (PSI_hook != NULL) return "the performance schema has it";
+  if (PSI_server == &ours) return NULL;
+  if (original == NULL) make_tables();
+  if (PSI_server != original && PSI_server != &left) return "another plugin has it";
+  atomic_fetch_add(&openings, 1);
   set_psi_server(&ours);
   return NULL;
 }
 
 void instrumentation_close(void) {
-  if (original == NULL) return;
-  set_psi_server(original);
-  original = NULL;
+  if (original != NULL && PSI_server == &ours) set_psi_server(&left);
 }

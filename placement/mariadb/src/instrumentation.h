@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 /* From now on statements are told of by this interface. NULL, or why not: the performance schema has it, or the server is another
- * version than this plugin was built for. */
+ * release than this plugin was built for. Not for two threads at a time. */
 const char *instrumentation_open(void);
 
 /* Gives the table back. Threads may be within our functions still: the plugin stays in memory (split_init sees to that). */

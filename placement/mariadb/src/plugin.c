@@ -2,7 +2,7 @@
  *
  * What the server sees of us: the plugin's declaration, its settings, what SHOW STATUS says.
  *
- * A plugin cannot be taken out of sessions that use it, so it is switched by split_engine and not by UNINSTALL.
+ * Sessions may use it as long as they live, so it is switched by split_engine rather than by UNINSTALL.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -226,29 +226,26 @@ static void notify(MYSQL_THD thd, unsigned event_class, const void *event) {
 }
 
 static struct st_mysql_audit descriptor = {
-    MYSQL_AUDIT_INTERFACE_VERSION,
-    NULL,
-    notify,
-    {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_TABLE_CLASSMASK |
-     MYSQL_AUDIT_CONNECTION_CLASSMASK}};
+    MYSQL_AUDIT_INTERFACE_VERSION, NULL, notify, {MYSQL_AUDIT_CONNECTION_CLASSMASK}};
 
 /* The server looks at what events we want only after `init`: those of statements cost it as much as they cost us, and more. */
-static void want_no_statements(void) {
-  descriptor.class_mask[0] = MYSQL_AUDIT_CONNECTION_CLASSMASK;
+static void want_statements(bool wanted) {
+  const unsigned long of_statements = MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_TABLE_CLASSMASK;
+  descriptor.class_mask[0] = MYSQL_AUDIT_CONNECTION_CLASSMASK | (wanted ? of_statements : 0);
 }
 
-static void choose_interface(void) {
+/* Says which, and why not the cheaper one. */
+static void choose_interface(char *text, size_t size) {
   const char *why_not =
       interface == INTERFACE_AUDIT ? "split_interface says so" : instrumentation_open();
   is_instrumentation = why_not == NULL;
-  if (is_instrumentation) {
-    want_no_statements();
-  } else if (interface == INTERFACE_INSTRUMENTATION) {
-    char text[128];
-    snprintf(text, sizeof text, "not by the instrumentation interface, by the audit interface: %s",
-             why_not);
-    say("Warning", text);
-  }
+  want_statements(!is_instrumentation);
+  /* Of tables the instrumentation interface tells by their addresses only, and of locks, as Debian builds the server, nothing. */
+  statement_tables_of_text(is_instrumentation);
+  if (is_instrumentation)
+    snprintf(text, size, "by the instrumentation interface");
+  else
+    snprintf(text, size, "by the audit interface (%s)", why_not);
 }
 
 /* Never fails: a server shall start whatever is amiss with its measurements. */
@@ -260,7 +257,8 @@ static int init(void *plugin) {
   application = split_init_named("mariadb", app_id, related_app_id, SPLIT_KEY_TEXT);
   if (application == 0) {
     say("Warning", split_problem());
-    want_no_statements();
+    want_statements(false);
+    is_instrumentation = false;
     return 0;
   }
   set(SPLIT_COLLECT, engine != 0);
@@ -268,12 +266,12 @@ static int init(void *plugin) {
   set(SPLIT_PROBE_BUDGET, probe_budget);
   groups_switch(thread_groups != 0);
   statement_switch(engine != 0);
-  choose_interface();
-  char text[160];
-  snprintf(text, sizeof text, "version %s, application %" PRIx32 ", by the %s interface%s",
-           split_version(), application, is_instrumentation ? "instrumentation" : "audit",
-           engine ? "" : ", switched off by split_engine");
-  say("Note", text);
+  char by[128], text[256];
+  choose_interface(by, sizeof by);
+  snprintf(text, sizeof text, "version %s, application %" PRIx32 ", %s%s", split_version(),
+           application, by, engine ? "" : ", switched off by split_engine");
+  const bool as_wished = interface != INTERFACE_INSTRUMENTATION || is_instrumentation;
+  say(as_wished ? "Note" : "Warning", text);
   if (split_problem()[0] != '\0') say("Note", split_problem());
   return 0;
 }

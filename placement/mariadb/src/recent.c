@@ -23,7 +23,7 @@
 /* A text whose set is full gets a place of it only once in so many times: three that share two would otherwise be kept in turn, which costs more
  * than to read them. */
 #define TAKES_AFTER 8
-#define SHORTEST 40 /* what `place_of` looks at */
+#define SHORTEST 40 /* what `set_of` looks at */
 
 enum hole { HOLE_NONE = 0, HOLE_NUMBER, HOLE_STRING };
 

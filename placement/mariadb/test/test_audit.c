@@ -178,6 +178,20 @@ static void a_commit_that_another_thread_finishes_is_dropped(void **state) {
   thread_handling = 0;
 }
 
+/* The statement that switches off is ignored, and its end is not heard. */
+static void who_switches_off_and_on_counts_again(void **state) {
+  (void)state;
+  log_query(1, 55, "set global split_engine=off");
+  statement_switch(false);
+  status(1, 55, "Query", "set global split_engine=off");
+  log_query(1, 56, "set global split_engine=on");
+  statement_switch(true);
+  status(1, 56, "Query", "set global split_engine=on");
+  log_query(1, 57, "select 1 from switched");
+  status(1, 57, "Query", "select 1 from switched");
+  assert_int_equal(count("select ? from switched"), 1);
+}
+
 static void switched_off_nothing_is_counted(void **state) {
   (void)state;
   log_query(1, 60, "select 1 from o");
@@ -233,6 +247,7 @@ int main(void) {
       cmocka_unit_test(prepared_statements_have_the_kind_of_their_text),
       cmocka_unit_test(each_statement_of_a_packet_counts),
       cmocka_unit_test(a_commit_that_another_thread_finishes_is_dropped),
+      cmocka_unit_test(who_switches_off_and_on_counts_again),
       cmocka_unit_test(switched_off_nothing_is_counted),
       cmocka_unit_test(switched_off_from_outside_nothing_is_read),
       cmocka_unit_test(nonsense_does_no_harm),

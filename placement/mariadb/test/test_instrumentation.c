@@ -190,6 +190,30 @@ static void a_commit_that_another_thread_finishes_is_dropped(void **state) {
   assert_int_equal(statement_abandoned(), before + 2);
 }
 
+static void *begin_another(void *place) {
+  PSI_statement_locker *locker = start(1, 1);
+  text(locker, "insert into both values (2)");
+  *(PSI_statement_locker **)place = locker;
+  return NULL;
+}
+
+/* What ends at the same place is the statement that another thread began there: not ours, with the time between. */
+static void an_end_of_what_began_elsewhere_is_not_ours(void **state) {
+  (void)state;
+  uint64_t before = statement_abandoned();
+  pthread_t other;
+  PSI_statement_locker *locker = start(1, 1);
+  text(locker, "insert into both values (1)");
+  answer_elsewhere(locker);
+  assert_int_equal(pthread_create(&other, NULL, begin_another, &locker), 0);
+  pthread_join(other, NULL);
+  end(locker);
+  assert_int_equal(count("insert into both values(?)"), 0);
+  assert_int_equal(statement_abandoned(), before + 1);
+  statement(1, "insert into both values (3)");
+  assert_int_equal(count("insert into both values(?)"), 1);
+}
+
 static void switched_off_nothing_is_counted(void **state) {
   const int64_t off = 0, on = 1;
   (void)state;
@@ -236,21 +260,58 @@ static void who_has_the_interface_keeps_it(void **state) {
   static int schema;
   (void)state;
   assert_null(instrumentation_open()); /* again: nothing happens */
+  PSI *mine = PSI_server;
   instrumentation_close();
-  assert_ptr_equal(PSI_server, &nothing);
+  assert_ptr_not_equal(PSI_server, mine);
+  assert_ptr_equal(PSI_server->end_statement, nothing.end_statement);
   PSI_hook = (struct PSI_bootstrap *)&schema;
   assert_string_equal(instrumentation_open(), "the performance schema has it");
   PSI_hook = NULL;
   strcpy(server_version, "10.1.48-MariaDB");
   assert_string_equal(instrumentation_open(),
                       "the plugin was built for the release of " MYSQL_SERVER_VERSION);
-  assert_ptr_equal(PSI_server, &nothing);
+  assert_ptr_not_equal(PSI_server, mine);
   strcpy(server_version, MYSQL_SERVER_VERSION);
+  PSI *ours_no_more = PSI_server, others = nothing;
+  PSI_server = &others;
+  assert_string_equal(instrumentation_open(), "another plugin has it");
+  instrumentation_close(); /* leaves it alone */
+  assert_ptr_equal(PSI_server, &others);
+  PSI_server = ours_no_more;
   assert_null(instrumentation_open());
-  assert_ptr_not_equal(PSI_server, &nothing);
+  assert_ptr_equal(PSI_server, mine);
+}
+
+/* Taken out within a statement, whose end is never heard, and put in again: the client's next one counts. */
+static void what_began_before_is_forgotten(void **state) {
+  (void)state;
+  uint64_t before = statement_abandoned();
+  PSI_statement_locker *within = start(1, 5);
+  text(within, "select 1 from taken_out");
+  PSI_prepared_stmt *prepared = prepare(2, "select 2 from taken_out");
+  instrumentation_close();
+  assert_null(PSI_server->get_thread_statement_locker); /* the server's own do nothing */
+  assert_null(instrumentation_open());
+  statement(1, "select 1 from taken_out");
+  assert_int_equal(count("select ? from taken_out"), 1);
+  assert_int_equal(statement_abandoned(), before + 1);
+  PSI_statement_locker *locker = start(2, 2);
+  PSI_server->execute_prepared_stmt(locker, prepared);
+  end(locker);
+  assert_int_equal(count("select ? from taken_out"), 2);
+  /* One that another build of the plugin has made. */
+  *(const void **)(void *)prepared = &nothing;
+  locker = start(2, 2);
+  PSI_server->execute_prepared_stmt(locker, prepared);
+  end(locker);
+  assert_int_equal(count("select ? from taken_out"), 2);
+  instrumentation_close();
+  PSI_server->destroy_prepared_stmt(prepared); /* else the sanitizer tells of it */
+  assert_null(instrumentation_open());
 }
 
 static int open_interface(void **state) {
+  statement_tables_of_text(true);
   return open_library(state) == 0 && instrumentation_open() == NULL ? 0 : -1;
 }
 
@@ -262,6 +323,8 @@ int main(void) {
       cmocka_unit_test(prepared_statements_have_the_kind_of_their_text),
       cmocka_unit_test(each_statement_of_a_packet_counts),
       cmocka_unit_test(a_commit_that_another_thread_finishes_is_dropped),
+      cmocka_unit_test(an_end_of_what_began_elsewhere_is_not_ours),
+      cmocka_unit_test(what_began_before_is_forgotten),
       cmocka_unit_test(switched_off_nothing_is_counted),
       cmocka_unit_test(nonsense_does_no_harm),
       cmocka_unit_test(who_has_the_interface_keeps_it),
