@@ -20,8 +20,8 @@
 #define SETS 16
 #define WAYS 2
 #define PIECES 16
-/* A text whose set is full gets a place of it only once in so many times: three that share two would otherwise be kept in turn, which costs more
- * than to read them. */
+/* A text whose set is full gets a place that was asked for so often by others since it was last of use: three that share two would otherwise be
+ * kept in turn, which costs more than to read them, and a text that is rare would push out one that comes all the time. */
 #define TAKES_AFTER 8
 #define SHORTEST 40 /* what `set_of` looks at */
 
@@ -29,7 +29,7 @@ enum hole { HOLE_NONE = 0, HOLE_NUMBER, HOLE_STRING };
 
 struct place {
   uint8_t pieces; /* 0: empty */
-  uint8_t tries;
+  uint8_t asked;  /* by texts that were not kept, since it was found last; TAKES_AFTER at most */
   struct piece {
     uint16_t length;
     uint8_t hole; /* what follows it */
@@ -115,9 +115,12 @@ static inline bool fits(const struct place *place, const char *text, size_t leng
 
 const struct known *recent_find(const char *text, size_t length) {
   if (length < SHORTEST || !places) return NULL;
-  const struct place *place = set_of(text, length);
+  struct place *place = set_of(text, length);
   for (const struct place *const behind = place + WAYS; place < behind; place++)
-    if (place->pieces > 0 && fits(place, text, length)) return &place->known;
+    if (place->pieces > 0 && fits(place, text, length)) {
+      place->asked = 0;
+      return &place->known;
+    }
   return NULL;
 }
 
@@ -180,11 +183,18 @@ static bool cut(struct place *place, const char *text, size_t length) {
   return add_piece(place, text, begin, length, HOLE_NONE);
 }
 
-/* An empty place, or the one whose turn it is; NULL: it keeps what it has for now. */
+/* An empty place, or one that is of no use any more; NULL: they keep what they have for now. */
 static struct place *room_in(struct place *set) {
-  for (unsigned way = 0; way < WAYS; way++)
-    if (set[way].pieces == 0) return &set[way];
-  return ++set->tries % TAKES_AFTER == 0 ? &set[set->tries / TAKES_AFTER % WAYS] : NULL;
+  struct place *room = NULL;
+  for (unsigned way = 0; way < WAYS && room == NULL; way++)
+    if (set[way].pieces == 0) room = &set[way];
+  for (unsigned way = 0; way < WAYS && room == NULL; way++)
+    if (set[way].asked >= TAKES_AFTER)
+      room = &set[way];
+    else
+      set[way].asked++;
+  if (room != NULL) room->asked = 0;
+  return room;
 }
 
 void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,

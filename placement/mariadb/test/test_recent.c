@@ -177,11 +177,34 @@ static void whatever_the_text_it_is_read_alike(void **state) {
   assert_in_range(hits, 1000, 400000);
 }
 
+/* Three texts of which two have room: they begin alike as far as places are chosen by that. */
+static void who_comes_all_the_time_stays(void **state) {
+  (void)state;
+  const char *const often[] = {"SELECT name, price FROM items WHERE the_colour = 1",
+                               "SELECT name, price FROM items WHERE the_number = 1"};
+  const char *rare = "SELECT name, price FROM items WHERE the_seller = 1";
+  unsigned read = 0;
+  for (unsigned round = 0; round < 1000; round++) {
+    for (unsigned i = 0; i < 2; i++) {
+      if (knows(often[i])) continue;
+      read++;
+      learn(often[i], strlen(often[i]));
+    }
+    if (round % 10 == 0 && !knows(rare)) learn(rare, strlen(rare));
+  }
+  /* Until what the tests before have left there is gone. */
+  assert_in_range(read, 0, 40);
+  assert_true(knows(often[0]) && knows(often[1]) && !knows(rare));
+  for (unsigned round = 0; round < 10; round++) learn(rare, strlen(rare));
+  assert_true(knows(rare));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(numbers_and_strings_may_differ),
       cmocka_unit_test(what_might_be_read_otherwise_is_not_kept),
       cmocka_unit_test(whatever_the_text_it_is_read_alike),
+      cmocka_unit_test(who_comes_all_the_time_stays),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
