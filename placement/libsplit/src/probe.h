@@ -105,7 +105,7 @@ struct split_probe_options {
 enum split_probe_outcome {
   SPLIT_PROBE_FULL_SETS = 0,
   SPLIT_PROBE_RANDOM_LINES =
-      1, /* no sets were found in time: published are random lines, which tell 512 KB from 4 MB only */
+      1, /* no sets were found in time: published are random lines, which tell very large sections only */
   SPLIT_PROBE_IMPOSSIBLE =
       2 /* no time stamp counter, no memory, no file, or timing makes no sense here; *reason says which */
 };

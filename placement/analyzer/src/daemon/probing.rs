@@ -239,28 +239,28 @@ fn verify(directory: &CStr) -> f64 {
     }
 }
 
+/// What the calibration found, by size: "256 KB 24 %, ...".
+fn displaced_by(probe: &Probe) -> String {
+    let points = probe.points.iter();
+    let words = points.map(|point| format!("{} KB {:.0} %", point.kilobytes, point.median * 100.0));
+    words.collect::<Vec<_>>().join(", ")
+}
+
 fn describe(probe: &Probe) -> String {
     let because = if probe.reason.is_empty() { String::new() } else { format!(" ({})", probe.reason) };
     match probe.kind.as_str() {
         "impossible" => {
             format!("probe: displacement cannot be measured here{because}: sensitivity alone is learned")
         }
-        "random lines" => {
-            format!("probe: no full sets were found{because}: random lines tell 512 KB from 2 MB only")
-        }
+        "random lines" => format!("probe: random lines{because}; displaced by {}", displaced_by(probe)),
         _ => {
-            let points: Vec<_> = probe
-                .points
-                .iter()
-                .map(|point| format!("{} KB {:.0} %", point.kilobytes, point.median * 100.0))
-                .collect();
             let others = 1.0 - (-probe.background_per_cycle * 600_000.0).exp();
             let others = match others {
                 share if share < 0.01 => String::new(),
                 share => format!("; by others {:.0} % in 600,000 cycles, which is taken off", share * 100.0),
             };
-            let points = points.join(", ");
-            format!("probe: full sets of L2 found and published{because}; displaced by {points}{others}")
+            let displaced = displaced_by(probe);
+            format!("probe: full sets of L2 found and published{because}; displaced by {displaced}{others}")
         }
     }
 }
