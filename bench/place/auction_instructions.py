@@ -1,10 +1,11 @@
-"""What collecting costs on the auction site in instructions, to stock servers: free of noise, and by another measure than processor time.
+"""What collecting costs on the auction site in instructions, to stock servers: a measure that a shared machine's noise hardly reaches.
 
 Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and are asked for the same list of requests again
-and again; the median of lists is taken, since now and then a server does something else beside (0.2 % of a list, seen). Counted are Apache's connections and MariaDB's commands, in user mode. Valgrind has no rseq: something stands
-in for it (placement/sections/rseq_stand_in.c), so that sections take the way that they take in earnest, where threads are interrupted now and then.
-No analyzer probes. Instructions are not time: what modules add are short loops over text, which take fewer cycles an instruction than a server's own
-work.
+and again; the median of lists is taken, since now and then a server does something else beside (0.2 % of a list, seen). Counted are Apache's
+connections and MariaDB's commands, in user mode. Valgrind has no rseq: something stands in for it (placement/sections/rseq_stand_in.c), so that
+sections take the way that they take in earnest, where threads are interrupted now and then. No analyzer probes. Nothing else should run: whether
+a server finds the next packet there already makes 0.1 to 0.2 %. Instructions are not time: what modules add are short loops over text, which take
+fewer cycles an instruction than a server's own work.
 """
 
 import contextlib
