@@ -11,13 +11,13 @@ import statistics
 from typing import Callable, Dict, Iterator, List, Optional
 
 import auction_overhead
+from auction_overhead import SCENARIOS
 from auction_prediction import EXECUTIONS, Foretold, foretold, table
 from auction_site import Site, Visitor, need_modules
 from figure import Bar, Figure
 from processes import Trouble
 from servers import Playground
 
-SCENARIOS = ("accesses", "volume")
 ERROR = Bar(5.0)
 POLICIES = ("paper", "lazy", "soft")
 NO_LOSS = Bar(1.0)
@@ -67,11 +67,18 @@ class Auction:
 
     def __init__(self, playground: Playground, say: Callable[[str], None], quick: bool):
         need_modules()
-        data = 0.1 if quick else 1.0
+        self.playground, self.data = playground, 0.1 if quick else 1.0
         self.say, self.chance = say, random.Random(1)
-        say("making two sites")
-        self.stock = Site.of(playground, "stock", "off", data)
-        self.split = Site.of(playground, "split", "collect", data)
+
+    @property
+    def stock(self) -> Site:
+        """Stock servers; made when they are asked for: predictions need none."""
+        return Site.of(self.playground, "stock", "off", self.data, self.say)
+
+    @property
+    def split(self) -> Site:
+        """Servers with placement's modules."""
+        return Site.of(self.playground, "split", "collect", self.data, self.say)
 
     def errors(self, policy: str, quick: bool, visit: Callable[[bool], None]) -> Dict[str, List[Foretold]]:
         """How well each application's kinds are foretold under a policy, when the site is visited so."""

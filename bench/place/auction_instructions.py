@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Sequence
 
 import callgrind
-from auction_overhead import BAR, requests
+from auction_overhead import BAR, SCENARIOS, requests
 from auction_site import MODULES, Site, Visitor, need_modules
 from figure import Figure
 from processes import Trouble, run
 from servers import Playground, undisturbed
 
-SCENARIOS = ("accesses", "volume")
 WORKERS = 2
 LISTS, QUICK_LISTS = 5, 3
 START_PATIENCE = 120

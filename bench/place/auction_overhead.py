@@ -16,6 +16,7 @@ from auction_site import Site, Visitor, process_seconds
 from figure import Bar, Figure, interleaved
 
 BAR = Bar(0.5)
+SCENARIOS = ("accesses", "volume")
 # In percent: what the paper says collecting costs, of response time.
 PAPER = {"accesses": 5.0, "volume": 2.5}
 # After the answer has come Apache and MariaDB put things away.

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple
+from typing import Callable, Dict, Iterator, List, Tuple
 
 from processes import Trouble, children, run
 from servers import HARDMETER, REPOSITORY, Playground, undisturbed
@@ -23,10 +23,11 @@ class Site:
     """A site that stays until the playground is left."""
 
     @staticmethod
-    def of(playground: Playground, name: str, split: str, data: float) -> "Site":
+    def of(playground: Playground, name: str, split: str, data: float, say: Callable[[str], None]) -> "Site":
         """The same site for each part of a bench that asks for it: to make one takes half a minute."""
         key = (playground.folder, name)
         if key not in _sites:
+            say(f"making a site: {name}")
             _sites[key] = Site(playground, name, split, data)
         return _sites[key]
 

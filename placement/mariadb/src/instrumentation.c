@@ -32,8 +32,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
-#include "origin.h"
 #include "statement.h"
 
 /* What the server exports beside; weak, since other servers may not. */
@@ -117,7 +115,7 @@ static void on_end(struct PSI_statement_locker *locker, void *diagnostics) {
 /* The server's PSI_prepared_stmt is this. It may outlive us: another build of this plugin, put in our place, must not read it. */
 struct prepared {
   const void *owner;  /* `ours`; stays the first */
-  struct known known; /* verb SQL_OTHER: no section */
+  struct known known; /* without a key: no section */
   char origin[SQL_ORIGIN_LENGTH];
   char key[]; /* SQL_FINGERPRINT_LENGTH */
 };
@@ -132,18 +130,13 @@ static PSI_prepared_stmt *on_create(void *identity, uint id, PSI_statement_locke
 
 static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uint length) {
   struct prepared *prepared = (struct prepared *)statement;
-  struct known *known = &prepared->known;
-  const char *origin;
-  size_t next;
   if (prepared->owner != &ours) return;
-  known->verb = sql_verb(SQL_MARIADB, text, length);
-  if (known->verb == SQL_OTHER || known->verb == SQL_EXECUTE) return;
-  known->key = prepared->key;
-  known->key_length = (uint16_t)sql_fingerprint(SQL_MARIADB, text, length, prepared->key, &next);
-  known->hash = split_hash_text(known->key, known->key_length);
+  struct known *known = &prepared->known;
+  const enum sql_verb verb = sql_verb(SQL_MARIADB, text, length);
+  if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
+  (void)known_read(text, length, verb, prepared->key, known);
+  if (known->origin_length > 0) memcpy(prepared->origin, known->origin, known->origin_length);
   known->origin = prepared->origin;
-  known->origin_length = (uint16_t)sql_origin(text, length, &origin);
-  if (known->origin_length > 0) memcpy(prepared->origin, origin, known->origin_length);
 }
 
 static void on_execute(PSI_statement_locker *locker, PSI_prepared_stmt *statement) {

@@ -197,10 +197,9 @@ static struct place *room_in(struct place *set) {
   return room;
 }
 
-void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,
-                 size_t key_length, const char *origin, size_t origin_length) {
-  if (length < SHORTEST || length > RECENT_TEXT || key_length == 0 || key_length > RECENT_KEY ||
-      origin_length > SQL_ORIGIN_LENGTH || !has_places())
+void recent_keep(const char *text, size_t length, const struct known *known) {
+  if (length < SHORTEST || length > RECENT_TEXT || known->key_length == 0 ||
+      known->key_length > RECENT_KEY || known->origin_length > SQL_ORIGIN_LENGTH || !has_places())
     return;
   struct place *place = room_in(set_of(text, length));
   if (!place) return;
@@ -208,12 +207,19 @@ void recent_keep(const char *text, size_t length, enum sql_verb verb, const char
     place->pieces = 0;
     return;
   }
-  memcpy(place->key, key, key_length);
-  if (origin_length > 0) memcpy(place->origin, origin, origin_length);
-  place->known = (struct known){.verb = verb,
-                                .key_length = (uint16_t)key_length,
-                                .origin_length = (uint16_t)origin_length,
-                                .hash = split_hash_text(key, key_length),
-                                .key = place->key,
-                                .origin = place->origin};
+  memcpy(place->key, known->key, known->key_length);
+  if (known->origin_length > 0) memcpy(place->origin, known->origin, known->origin_length);
+  place->known = *known;
+  place->known.key = place->key;
+  place->known.origin = place->origin;
+}
+
+size_t known_read(const char *text, size_t length, enum sql_verb verb,
+                  char key[SQL_FINGERPRINT_LENGTH], struct known *known) {
+  size_t next;
+  *known = (struct known){.verb = verb, .key = key};
+  known->key_length = (uint16_t)sql_fingerprint(SQL_MARIADB, text, length, key, &next);
+  known->hash = split_hash_text(key, known->key_length);
+  known->origin_length = (uint16_t)sql_origin(text, length, &known->origin);
+  return next;
 }

@@ -28,8 +28,12 @@ struct known {
 /* What is known of a statement like this one; NULL: nothing. Holds until this thread's next recent_keep. */
 const struct known *recent_find(const char *text, size_t length);
 
-/* Keeps what was found out of a text that is one statement, if it is short and plain enough. */
-void recent_keep(const char *text, size_t length, enum sql_verb verb, const char *key,
-                 size_t key_length, const char *origin, size_t origin_length);
+/* Reads the first statement of a text as SQL. `key` is where known->key lies then, the text where known->origin does. Returns where the next
+ * statement begins, 0: there is none. */
+size_t known_read(const char *text, size_t length, enum sql_verb verb,
+                  char key[SQL_FINGERPRINT_LENGTH], struct known *known);
+
+/* Keeps a copy of what was read of a text that is one statement, if it is short and plain enough. */
+void recent_keep(const char *text, size_t length, const struct known *known);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "decided.h"
 #include "groups.h"
-#include "origin.h"
 #include "tables.h"
 
 #define TABLES 8    /* a note has no room for more */
@@ -103,13 +102,13 @@ static inline void open_section(MYSQL_THD thd, enum sql_verb verb) {
   groups_begin(thd);
 }
 
-static inline void know_code(split_code_id code, const char *key, size_t length) {
+static inline void know_code(split_code_id code, const struct known *known) {
   own.code = code;
   own.keyed = true;
   own.wants_note = code < CODES && code > SPLIT_CODE_OTHER &&
                    (atomic_load_explicit(&noted[code / 64], memory_order_relaxed) &
                     UINT64_C(1) << code % 64) == 0;
-  if (own.wants_note && tables_of_text) note_tables(key, length);
+  if (own.wants_note && tables_of_text) note_tables(known->key, known->key_length);
 }
 
 void statement_begin_unknown(MYSQL_THD thd, enum sql_verb verb) {
@@ -119,22 +118,16 @@ void statement_begin_unknown(MYSQL_THD thd, enum sql_verb verb) {
 
 void statement_begin_known(MYSQL_THD thd, const struct known *known) {
   open_section(thd, known->verb);
-  know_code(split_begin_hashed(&own.section, known->hash, known->key, known->key_length),
-            known->key, known->key_length);
+  know_code(split_begin_hashed(&own.section, known->hash, known->key, known->key_length), known);
   note_origin(known->origin, known->origin_length);
 }
 
 size_t statement_begin_text(MYSQL_THD thd, enum sql_verb verb, const char *text, size_t length) {
-  char fingerprint[SQL_FINGERPRINT_LENGTH];
-  const char *origin = NULL;
-  size_t next;
-
-  open_section(thd, verb);
-  size_t key_length = sql_fingerprint(SQL_MARIADB, text, length, fingerprint, &next);
-  size_t origin_length = sql_origin(text, length, &origin);
-  if (next == 0) recent_keep(text, length, verb, fingerprint, key_length, origin, origin_length);
-  know_code(split_begin(&own.section, 0, fingerprint, key_length), fingerprint, key_length);
-  note_origin(origin, origin_length);
+  char key[SQL_FINGERPRINT_LENGTH];
+  struct known known;
+  const size_t next = known_read(text, length, verb, key, &known);
+  if (next == 0) recent_keep(text, length, &known);
+  statement_begin_known(thd, &known);
   return next;
 }
 
@@ -147,18 +140,10 @@ void statement_note_known(const struct known *known) {
 
 void statement_note_key(const char *text, size_t length) {
   char key[SQL_FINGERPRINT_LENGTH];
-  const char *origin = NULL;
-  size_t next;
-
+  struct known known;
   if (text == NULL || length == 0) return;
-  size_t key_length = sql_fingerprint(SQL_MARIADB, text, length, key, &next);
-  if (key_length == 0) return;
-  const uint16_t origin_length = (uint16_t)sql_origin(text, length, &origin);
-  statement_note_known(&(struct known){.verb = sql_verb(SQL_MARIADB, text, length),
-                                       .key_length = (uint16_t)key_length,
-                                       .origin_length = origin_length,
-                                       .key = key,
-                                       .origin = origin});
+  (void)known_read(text, length, sql_verb(SQL_MARIADB, text, length), key, &known);
+  if (known.key_length > 0) statement_note_known(&known);
 }
 
 void statement_end(void) {

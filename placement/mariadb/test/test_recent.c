@@ -18,12 +18,9 @@
 /* Reads a statement, as the plugin does of one that it does not know. */
 static void learn(const char *text, size_t length) {
   char key[SQL_FINGERPRINT_LENGTH];
-  const char *origin = NULL;
-  size_t next, key_length = sql_fingerprint(SQL_MARIADB, text, length, key, &next);
-  size_t origin_length = sql_origin(text, length, &origin);
-  if (next != 0) return;
-  enum sql_verb verb = sql_verb(SQL_MARIADB, text, length);
-  recent_keep(text, length, verb, key, key_length, origin, origin_length);
+  struct known known;
+  if (known_read(text, length, sql_verb(SQL_MARIADB, text, length), key, &known) == 0)
+    recent_keep(text, length, &known);
 }
 
 /* Whether something is known of it; if so, that it is right. */
