@@ -23,7 +23,7 @@ fn sweep(tpcc: &Tpcc, arguments: &[&str]) -> Command {
 fn a_sweep_measures_what_was_asked_for_says_where_auto_lands_and_draws_it() {
     let Some(tpcc) = Tpcc::loaded(1) else { return };
     let picture = tpcc.file("knee.svg");
-    let output = succeeded(run(sweep(&tpcc, &["--connections", "1,3", "--rounds", "1", "--leg", "0.3"])
+    let output = succeeded(run(sweep(&tpcc, &["--connections", "1,3", "--rounds", "1", "--leg", "1"])
         .args(["--format", "json", "--output"])
         .arg(&picture)));
     let swept: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -32,7 +32,15 @@ fn a_sweep_measures_what_was_asked_for_says_where_auto_lands_and_draws_it() {
     assert!(counts.contains(&1) && counts.contains(&3) && counts.is_sorted(), "{counts:?}");
     let chosen = points.iter().find(|point| point["connections"] == swept["chosen"]).unwrap();
     assert_eq!(chosen["candidate"], true);
-    assert_eq!(points.iter().filter(|point| point["of_best"] == 1.0).count(), 1);
+    // More than one may be the best: legs this short may do equally many orders.
+    let best = points.iter().map(|point| point["throughput"].as_f64().unwrap()).fold(0.0, f64::max);
+    for point in points {
+        assert_eq!(
+            point["of_best"].as_f64().unwrap(),
+            point["throughput"].as_f64().unwrap() / best,
+            "{point}"
+        );
+    }
 
     // The server runs here: its processes were seen, and the rule was applied.
     let m = swept["rule"]["multiplicity"].as_f64().unwrap();
