@@ -36,7 +36,7 @@ static void say_header(const struct split_probe *probe) {
   const struct split_probe_header *header = split_probe_published(probe);
   printf("cycles_per_second %.0f\n", cycles_per_second());
   printf("geometry ways %u colours %u lines %u hit_cycles %u cost_cycles %u random %u\n",
-         header->ways, header->colours, header->sets * header->lines_per_set, header->hit_cycles,
+         header->ways, header->colours, header->sets * header->lines_per_set, header->timing.limit,
          header->cost_cycles, header->random_lines);
   static const uint32_t pairs[][2] = {{256, 1024}, {512, 2048}}; /* of the bars */
   for (uint32_t i = 0; i < 2; i++)

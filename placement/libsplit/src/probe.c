@@ -15,8 +15,10 @@
 #endif
 
 /* So often lines are loaded to settle in their set: the policy of replacement is not LRU. Right after 3 passes, a tenth of the shots
- * finds more than 12 % of the lines gone, after 8 it is 3 %; the further passes hit, and cost 40 ns each. */
-enum { PASSES = 8 };
+ * finds more than 12 % of the lines gone, after 8 it is 3 %; the further passes hit, and cost 40 ns each. (Intel. On AMD, where chains are
+ * timed, lines that are loaded in turn fill a set at once.) */
+enum { PASSES = 8, PASSES_OF_CHAINS = 2 };
+enum { CYCLES_MOST = 100000 /* that a load can be said to take */ };
 
 void split_probe_boot_id(char boot_id[40]) {
   memset(boot_id, 0, 40);
@@ -56,12 +58,19 @@ const char *split_probe_header_problem(const struct split_probe_header *header,
   if (header->ways == 0 || header->ways > SPLIT_PROBE_WAYS_MAX || header->colours == 0 ||
       header->colours > SPLIT_PROBE_COLOURS_MAX || header->lines_per_set == 0 ||
       header->lines_per_set > header->ways || header->sets == 0 ||
-      header->sets > SPLIT_PROBE_SETS_MAX || header->hit_cycles == 0 ||
-      header->hit_cycles > 100000 || header->random_lines > 1)
+      header->sets > SPLIT_PROBE_SETS_MAX || header->random_lines > 1)
     return "probe.segment: its geometry is out of bounds; let the analyzer publish anew";
+  if (header->timing.most != 0 && header->lines_per_set < SPLIT_PROBE_CHAIN)
+    return "probe.segment: its geometry is out of bounds; let the analyzer publish anew";
+  const struct split_probe_timing *timing = &header->timing;
+  if (timing->limit == 0 || timing->limit > CYCLES_MOST || timing->most > CYCLES_MOST ||
+      (timing->most != 0 &&
+       !(timing->hit >= 0 && timing->hit < timing->miss && timing->miss <= (float)timing->most)))
+    return "probe.segment: its times make no sense; let the analyzer publish anew";
   for (uint32_t colour = 0; colour < header->colours; colour++)
     for (uint32_t way = 0; way <= header->ways; way++)
-      if (header->page[colour][way] >= header->pages)
+      if (header->page[colour][way] >= header->pages ||
+          header->line[colour][way] >= SPLIT_PROBE_LINES)
         return "probe.segment names pages beyond its end; let the analyzer publish anew";
   char boot_id[40];
   split_probe_boot_id(boot_id);
@@ -75,7 +84,8 @@ void split_probe_view(struct split_probe *probe, const struct split_probe_header
   *probe = (struct split_probe){.pages = pages, .header = *header};
   for (uint32_t colour = 0; colour < header->colours; colour++)
     for (uint32_t way = 0; way <= header->ways; way++)
-      probe->offset[colour][way] = (uint32_t)header->page[colour][way] * SPLIT_PROBE_PAGE;
+      probe->offset[colour][way] = (uint32_t)header->page[colour][way] * SPLIT_PROBE_PAGE +
+                                   (uint32_t)header->line[colour][way] * SPLIT_LINE;
 }
 
 /* A file that others could change or cut under us would be a way to crash us. */
@@ -130,7 +140,8 @@ static const char *map(int folder, struct split_probe **mapped) {
 static void populate(const struct split_probe *probe) {
   for (uint32_t colour = 0; colour < probe->header.colours; colour++)
     for (uint32_t way = 0; way <= probe->header.ways; way++) {
-      const unsigned char *page = probe->pages + probe->offset[colour][way];
+      const unsigned char *page =
+          probe->pages + (size_t)probe->header.page[colour][way] * SPLIT_PROBE_PAGE;
       if (madvise((void *)(uintptr_t)page, SPLIT_PROBE_PAGE, MADV_POPULATE_READ) != 0)
         split_probe_load(page);
     }
@@ -170,9 +181,9 @@ const struct split_probe_header *split_probe_published(const struct split_probe 
   return &probe->header;
 }
 
-/* A set of a turn: a colour, and which line of its pages. Turns go through all colours and, line by line, through their pages. */
+/* A set of a turn: a colour, and which of its lines. Turns go through all colours and, line by line, through their pages. */
 struct set {
-  const unsigned char *line;
+  uint32_t line;
   const uint32_t *offset;
 };
 static inline struct set set_of(const struct split_probe *probe, uint32_t turn, uint32_t set) {
@@ -180,33 +191,70 @@ static inline struct set set_of(const struct split_probe *probe, uint32_t turn, 
   const uint32_t colour = number % colours;
   /* 37 is odd: all 64 lines come before the first comes again. 11: lines of a turn's sets differ, so that L1 has room for none. */
   const uint32_t line = (number / colours * 37 + colour * 11) % SPLIT_PROBE_LINES;
-  return (struct set){.line = probe->pages + line * SPLIT_LINE, .offset = probe->offset[colour]};
+  return (struct set){.line = line, .offset = probe->offset[colour]};
 }
 
 void split_probe_prime(const struct split_probe *probe, uint32_t turn) {
-  const uint32_t sets = probe->header.sets, lines = probe->header.lines_per_set;
+  const uint32_t sets = probe->header.sets, lines = probe->header.lines_per_set,
+                 passes = probe->header.timing.most == 0 ? PASSES : PASSES_OF_CHAINS;
   for (uint32_t i = 0; i < sets; i++) {
     const struct set set = set_of(probe, turn, i);
-    for (uint32_t pass = 0; pass < PASSES; pass++)
-      for (uint32_t way = 0; way < lines; way++) split_probe_load(set.line + set.offset[way]);
+    for (uint32_t pass = 0; pass < passes; pass++)
+      for (uint32_t way = 0; way < lines; way++)
+        split_probe_load(split_probe_line(probe->pages, set.offset[way], set.line));
   }
   split_probe_fence();
 }
 
-/* Backwards: the lines loaded last come first, so that a line that was gone pushes out the fewest that are still to be asked for. */
-uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
+static const unsigned char *line_of(const struct split_probe *probe, const struct set *set,
+                                    uint32_t way) {
+  return split_probe_line(probe->pages, set->offset[way], set->line);
+}
+
+static uint32_t count_loads(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
   const uint32_t sets = probe->header.sets, per_set = probe->header.lines_per_set,
-                 limit = probe->header.hit_cycles;
+                 limit = probe->header.timing.limit;
   uint32_t gone = 0;
-  const unsigned char warm[4] = {0};
-  (void)split_probe_timed_load(warm); /* see split_probe_timed_load_alone */
   for (uint32_t i = sets; i-- > 0;) {
     const struct set set = set_of(probe, turn, i);
     for (uint32_t way = per_set; way-- > 0;)
-      gone += split_probe_timed_load(set.line + set.offset[way]) > limit;
+      gone += split_probe_timed_load(line_of(probe, &set, way)) > limit;
   }
   *lines = sets * per_set;
   return gone;
+}
+
+/* A chain of each set, of the lines that were loaded last. Were all of its lines asked for, those that are gone would push out some that
+ * are not yet: replacement is a tree of pseudo LRU, and of 8 lines 1.1 are gone where the section replaced 0.5. */
+static uint32_t count_chains(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
+  const struct split_probe_timing timing = probe->header.timing;
+  struct split_probe_chains chains = {0};
+  for (uint32_t i = probe->header.sets; i-- > 0;) {
+    const struct set set = set_of(probe, turn, i);
+    const unsigned char *line[SPLIT_PROBE_CHAIN];
+    for (uint32_t j = 0; j < SPLIT_PROBE_CHAIN; j++)
+      line[j] = line_of(probe, &set, probe->header.lines_per_set - 1 - j);
+    split_probe_chains_time(&chains, &timing, line);
+  }
+  *lines = chains.count * SPLIT_PROBE_CHAIN;
+  return split_probe_chains_gone(&chains, &timing);
+}
+
+/* Backwards: the lines loaded last come first, so that a line that was gone pushes out the fewest that are still to be asked for. */
+uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
+  const unsigned char warm[4] = {0};
+  (void)split_probe_timed_load(warm); /* see split_probe_timed_load_alone */
+  return probe->header.timing.most == 0 ? count_loads(probe, turn, lines)
+                                        : count_chains(probe, turn, lines);
+}
+
+uint32_t split_probe_chains_gone(const struct split_probe_chains *chains,
+                                 const struct split_probe_timing *timing) {
+  const float count = (float)chains->count,
+              longer = (float)chains->cycles - (float)chains->itself - count * timing->hit,
+              share = longer / (count * (timing->miss - timing->hit));
+  const uint32_t loads = chains->count * SPLIT_PROBE_CHAIN;
+  return !(share > 0) ? 0 : share >= 1 ? loads : (uint32_t)(share * (float)loads + 0.5F);
 }
 
 double split_probe_kilobytes(const struct split_probe *probe, double displaced) {

@@ -14,7 +14,7 @@
  *   | split_probe_header |  geometry, thresholds, calibration; which of the pages make which sets
  *   +--------------------+ 4096
  *   | pages              |  `pages` pages of 4 KB, all zero; those that are of no use are holes
- *   +--------------------+  line l of all pages of a colour are one set
+ *   +--------------------+  a line of each page of a colour: a set
  *
  * A published file is never changed: new sets are a new file under the old name, with a higher generation.
  *
@@ -31,7 +31,7 @@
 #include <stddef.h>
 
 #define SPLIT_PROBE_MAGIC UINT64_C(0x3165626f72706d68) /* "hmprobe1" */
-#define SPLIT_PROBE_VERSION 2                          /* 1 had room for 8 colours */
+#define SPLIT_PROBE_VERSION 3 /* 1 had room for 8 colours, 2 knew clocks that tell each load */
 #define SPLIT_PROBE_HEADER_SIZE 4096
 #define SPLIT_PROBE_PAGE 4096
 #define SPLIT_PROBE_COLOURS_MAX 16
@@ -49,6 +49,15 @@ struct split_probe_point {
   float displaced_p90;
 };
 
+/* What the time of a load says. */
+struct split_probe_timing {
+  uint32_t limit; /* loads slower than this had to leave L2 */
+  /* The clock's steps are too long for single loads: chains of 4 are timed, cut off at this, and summed; one of hits takes `hit` longer
+   * than one that stays in L1, on average, one of misses `miss`. Otherwise 0. */
+  uint32_t most;
+  float hit, miss;
+};
+
 struct split_probe_header {
   uint64_t magic;
   uint32_t version;
@@ -61,15 +70,18 @@ struct split_probe_header {
   uint32_t colours;
   uint32_t lines_per_set; /* how many of the ways are primed: ways, or fewer for a blunter probe */
   uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines (16 * 16) */
-  uint32_t hit_cycles;    /* loads slower than this had to leave L2 */
   uint32_t l2_kilobytes;  /* as the processor says; virtual machines lie */
   uint32_t cost_cycles;   /* of a prime and a count, median */
   uint32_t
       random_lines; /* 1: no full sets were found; pages are any pages, one line each (blunter: 2 MB and more) */
+  struct split_probe_timing timing;
   uint32_t points;
   struct split_probe_point point[SPLIT_PROBE_POINTS]; /* by size, ascending */
   /* Of each colour the pages of its ways, and [ways]: one page too many, by which split_probe_verify knows that sets are full. */
   uint16_t page[SPLIT_PROBE_COLOURS_MAX][SPLIT_PROBE_WAYS_MAX + 1];
+  /* Line l of a page is in the set of line l ^ `line` of its colour: 0 where the index of L2 takes no part of the page's address into
+   * that of its lines (Intel), anything where it does (AMD). */
+  uint8_t line[SPLIT_PROBE_COLOURS_MAX][SPLIT_PROBE_WAYS_MAX + 1];
 };
 
 /* A process's view of the published sets. */

@@ -47,7 +47,37 @@ uint32_t split_probe_timed_load(const unsigned char *line) {
   (void)high;
   return ended - started;
 }
+
+uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHAIN]) {
+  uint32_t started, ended, high;
+  uint64_t value;
+  _Static_assert(SPLIT_PROBE_CHAIN == 4, "as many loads");
+  __asm__ volatile(
+      "lfence\n\trdtsc\n\tlfence\n\t"
+      "movl %%eax, %[started]\n\t"
+      "movl (%[a]), %k[value]\n\t"
+      "movl (%[b],%[value]), %k[value]\n\t"
+      "movl (%[c],%[value]), %k[value]\n\t"
+      "movl (%[d],%[value]), %k[value]\n\t"
+      "lfence\n\trdtsc"
+      : [started] "=&r"(started), [value] "=&r"(value), "=&a"(ended), "=&d"(high)
+      : [a] "r"(line[0]), [b] "r"(line[1]), [c] "r"(line[2]), [d] "r"(line[3])
+      : "memory");
+  (void)value;
+  (void)high;
+  return ended - started;
+}
+
+uint32_t split_probe_timed_nothing(void) {
+  static const unsigned char zeros[SPLIT_LINE];
+  return split_probe_timed_chain((const unsigned char *[]){zeros, zeros, zeros, zeros});
+}
 #else
+uint32_t split_probe_timed_nothing(void) { return 0; }
+uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHAIN]) {
+  for (uint32_t i = 0; i < SPLIT_PROBE_CHAIN; i++) split_probe_load(line[i]);
+  return 0;
+}
 uint32_t split_probe_timed_load(const unsigned char *line) {
   split_probe_load(line);
   return 0;

@@ -4,6 +4,8 @@
  * target's colour; of these, a smallest group that does not fit into its set has exactly one page more than there are ways.
  *
  * All tests are repeated: other work on the processor only ever adds misses, and the replacement policy is not LRU.
+ *
+ * Where single loads cannot be told apart, all of it is done with whole pages: probe_discover_pages.c.
  */
 #include "probe_discover.h"
 
@@ -37,12 +39,13 @@ static inline const unsigned char *line_of(const struct split_pool *pool, uint16
 static bool evicts(const struct split_pool *pool, const uint16_t *set, uint32_t count,
                    uint16_t target) {
   enum { WARM = 2, PASSES = 12, ENOUGH = 3 };
+  if (pool->timing.most != 0) return split_discover_pages_evict(pool, set, count, target);
   const unsigned char *line = line_of(pool, target);
   uint32_t gone = 0;
   for (uint32_t pass = 0; pass < WARM + PASSES && gone < ENOUGH; pass++) {
     for (uint32_t i = 0; i < count; i++) split_probe_load(line_of(pool, set[i]));
     split_probe_fence();
-    gone += split_probe_timed_load_alone(line) > pool->hit_cycles && pass >= WARM;
+    gone += split_probe_timed_load_alone(line) > pool->timing.limit && pass >= WARM;
   }
   return gone == ENOUGH;
 }
@@ -104,24 +107,25 @@ static uint32_t reduce(struct split_pool *pool, uint16_t *set, uint32_t count, u
   return count;
 }
 
-static uint32_t misses(const struct split_pool *pool, const uint16_t *set, uint32_t count,
+static uint32_t misses(const struct split_pool *pool, const uint32_t *offsets, uint32_t count,
                        uint32_t line) {
+  return split_discover_misses(pool->pages, offsets, count, line, pool->timing.limit);
+}
+
+/* Twice: pages dropped for a wrong answer do not come back. The first of them is of the colour. */
+static bool overflows(const struct split_pool *pool, const uint16_t *set, uint32_t count) {
+  if (pool->timing.most != 0) return evicts_often(pool, set + 1, count - 1, set[0], 2, 2);
   uint32_t offsets[MEMBERS_MOST];
   for (uint32_t i = 0; i < count; i++) offsets[i] = (uint32_t)set[i] * SPLIT_PROBE_PAGE;
-  return split_discover_misses(pool->pages, offsets, count, line, pool->hit_cycles);
+  return split_discover_overflows(misses(pool, offsets, count, pool->line)) &&
+         split_discover_overflows(misses(pool, offsets, count, pool->line));
 }
 
-/* Twice: pages dropped for a wrong answer do not come back. */
-static bool overflows(const struct split_pool *pool, const uint16_t *set, uint32_t count) {
-  return split_discover_overflows(misses(pool, set, count, pool->line)) &&
-         split_discover_overflows(misses(pool, set, count, pool->line));
-}
-
-/* A smallest group of `members` that does not fit: all of one colour, one more than there are ways. */
+/* A smallest group of `members` that does not fit: all of the first one's colour, one more than there are ways. */
 static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32_t count,
                               struct split_colour *colour) {
   uint16_t set[MEMBERS_MOST];
-  split_random_shuffle(&pool->random, members, count);
+  split_random_shuffle(&pool->random, members + 1, count - 1);
   uint32_t size = 0;
   bool over = false;
   while (!over && size < count && size < MEMBERS_MOST) {
@@ -133,7 +137,7 @@ static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32
   /* A page without which it still overflows is of another colour, or one too many. */
   for (bool dropped = true; dropped && !late(pool);) {
     dropped = false;
-    for (uint32_t i = size; i-- > 0 && size > 2;) {
+    for (uint32_t i = size; i-- > 1 && size > 2;) {
       uint16_t rest[MEMBERS_MOST];
       memcpy(rest, set, size * sizeof(set[0]));
       memmove(rest + i, rest + i + 1, (size - i - 1) * sizeof(set[0]));
@@ -144,17 +148,27 @@ static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32
     }
   }
   if (size < 3 || size > SPLIT_PROBE_WAYS_MAX + 1) return false;
-  colour->ways = size - 1;
+  *colour = (struct split_colour){.ways = size - 1};
   memcpy(colour->page, set, size * sizeof(set[0]));
   return true;
 }
 
 /* At other lines of the pages too, one page less fits and all together do not. */
 static bool holds_at_other_lines(struct split_pool *pool, const struct split_colour *colour) {
+  uint32_t offsets[SPLIT_PROBE_WAYS_MAX + 1];
+  for (uint32_t way = 0; way <= colour->ways; way++)
+    offsets[way] =
+        (uint32_t)colour->page[way] * SPLIT_PROBE_PAGE + (uint32_t)colour->line[way] * SPLIT_LINE;
   for (uint32_t i = 0; i < 3; i++) {
     const uint32_t line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
-    if (!split_discover_fits(misses(pool, colour->page, colour->ways, line)) ||
-        !split_discover_overflows(misses(pool, colour->page, colour->ways + 1, line)))
+    if (pool->timing.most != 0) {
+      if (!split_discover_pages_full(pool->pages, offsets, colour->ways, line, pool->elsewhere,
+                                     &pool->timing))
+        return false;
+      continue;
+    }
+    if (!split_discover_fits(misses(pool, offsets, colour->ways, line)) ||
+        !split_discover_overflows(misses(pool, offsets, colour->ways + 1, line)))
       return false;
   }
   return true;
@@ -191,6 +205,7 @@ static bool find_colour(struct search *search, struct split_colour *colour) {
       search->members[members++] = search->set[i];
   for (uint32_t try = 0; try < 6 && !late(pool); try++)
     if (smallest_overflow(pool, search->members, members, colour) &&
+        (pool->timing.most == 0 || split_discover_pages_lines(pool, colour)) &&
         holds_at_other_lines(pool, colour))
       return true;
   return false;
@@ -220,16 +235,28 @@ static void await_quiet(struct split_pool *pool) {
     (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
+/* What the others do may have been at its worst when hits and misses were timed. */
+static void time_anew(struct split_pool *pool) {
+  if (pool->timing.most == 0) return;
+  const struct split_probe_timing timing = split_discover_timing(pool);
+  if (timing.limit != 0) pool->timing = timing;
+}
+
 uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
                                 struct split_colour *found) {
+  enum { RETIME = 20 /* failures */ };
   struct search search = {.pool = pool};
   uint16_t *pages = malloc(3 * (size_t)pool->count * sizeof(*pages));
-  if (pages == NULL) return 0;
+  if (pool->timing.most != 0) pool->elsewhere = split_discover_elsewhere();
+  if (pages == NULL || (pool->timing.most != 0 && pool->elsewhere == NULL)) {
+    free(pages);
+    return 0;
+  }
   search.free = pages;
   search.set = pages + pool->count;
   search.members = pages + 2 * (size_t)pool->count;
-  search.free_count = pool->count;
   for (uint32_t i = 0; i < pool->count; i++) search.free[i] = (uint16_t)i;
+  search.free_count = split_discover_pages_enough(pool);
   if (wanted > SPLIT_PROBE_COLOURS_MAX) wanted = SPLIT_PROBE_COLOURS_MAX;
 
   uint32_t count = 0, failures = 0;
@@ -239,6 +266,7 @@ uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
     await_quiet(pool);
     if (!find_colour(&search, &colour)) {
       failures++;
+      if (failures % RETIME == 0) time_anew(pool);
       continue;
     }
     if (!known(pool, found, count, &colour)) found[count++] = colour;
@@ -248,5 +276,7 @@ uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
     if (count == wanted) break;
   }
   free(pages);
+  split_discover_free_elsewhere(pool->elsewhere);
+  pool->elsewhere = NULL;
   return agreeing(found, count);
 }

@@ -28,24 +28,38 @@ struct split_geometry split_discover_geometry(void);
 struct split_pool {
   const unsigned char *pages; /* all zero, mapped, each its own */
   uint32_t count;
-  uint32_t ways;       /* expected */
-  uint32_t hit_cycles; /* see split_discover_hit_cycles */
-  uint32_t line;       /* the line of pages that is used */
+  uint32_t ways, kilobytes; /* expected */
+  struct split_probe_timing timing;
+  uint32_t line;                  /* the line of pages that is used */
+  const unsigned char *elsewhere; /* where the clock goes in steps */
   uint64_t deadline_ns;
   struct split_random random;
 };
 
-/* The time that tells L2 hits from misses; 0: these cannot be told apart, or the pages fit into the cache. */
-uint32_t split_discover_hit_cycles(struct split_pool *pool);
+/* What tells L2 hits from misses; limit 0: these cannot be told apart, or the pages fit into the cache. */
+struct split_probe_timing split_discover_timing(struct split_pool *pool);
 
 /* How often loads took so many cycles, of a few lines that must hit, and of more than fit into the cache. */
 #define SPLIT_CYCLES_MOST 512
 struct split_spectrum {
   uint32_t few[SPLIT_CYCLES_MOST], many[SPLIT_CYCLES_MOST];
   uint32_t few_count, many_count;
+  double few_itself, many_itself; /* of chains: what the measurement took, on average */
 };
 /* The middle of the emptiest span between hits and misses. */
 uint32_t split_discover_valley(const struct split_spectrum *spectrum);
+/* Cycles from one time that is seen often to the next. */
+uint32_t split_discover_step(const struct split_spectrum *spectrum);
+uint32_t split_discover_median(const uint32_t *often, uint32_t count);
+void split_discover_add_times(uint32_t *often, uint32_t *count, const uint32_t *times,
+                              uint32_t more);
+
+/* Where the clock goes in steps too long to tell single loads: what to tell chains by, of their spectrum. limit 0: too few of `many`
+ * missed. The same with a spectrum of the pool's lines, for which `room` is used. And split_discover_quiet by chains. */
+struct split_probe_timing split_discover_means(const struct split_spectrum *spectrum);
+struct split_probe_timing split_discover_blurred_timing(struct split_pool *pool,
+                                                        struct split_spectrum *room);
+bool split_discover_blurred_quiet(struct split_pool *pool);
 
 /* Do lines that must be hits miss now, at more than 1 % of loads? Then others work on this core, and tests would go wrong. */
 bool split_discover_quiet(struct split_pool *pool);
@@ -54,7 +68,7 @@ bool split_discover_quiet(struct split_pool *pool);
  * several tries, since what else runs here spoils one or two of them, and a set that overflows does not do so at each pass. */
 #define SPLIT_MISS_PASSES 8
 uint32_t split_discover_misses(const unsigned char *pages, const uint32_t *offsets, uint32_t count,
-                               uint32_t line, uint32_t hit_cycles);
+                               uint32_t line, uint32_t limit);
 /* Lines that fit into their set, and such that do not: between is neither. */
 static inline bool split_discover_fits(uint32_t misses) { return misses < SPLIT_MISS_PASSES / 2; }
 static inline bool split_discover_overflows(uint32_t misses) { return misses >= SPLIT_MISS_PASSES; }
@@ -63,10 +77,25 @@ static inline bool split_discover_overflows(uint32_t misses) { return misses >= 
 struct split_colour {
   uint32_t ways;
   uint16_t page[SPLIT_PROBE_WAYS_MAX + 1];
+  uint8_t line[SPLIT_PROBE_WAYS_MAX + 1]; /* as in the header */
 };
 /* Finds up to `wanted` colours, all with the same number of ways. Returns how many. */
 uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
                                 struct split_colour *found);
+
+/* The same questions asked of whole pages. Of how many pages they are asked; do the lines of `set` push those of `target` out; and
+ * which lines of the colour's pages are of one set? */
+uint32_t split_discover_pages_enough(const struct split_pool *pool);
+bool split_discover_pages_evict(const struct split_pool *pool, const uint16_t *set, uint32_t count,
+                                uint16_t target);
+bool split_discover_pages_lines(const struct split_pool *pool, struct split_colour *colour);
+/* Are the sets of these pages' lines full: do `ways` of them fit, and does one more, offsets[ways], not? */
+bool split_discover_pages_full(const unsigned char *pages, const uint32_t *offsets, uint32_t ways,
+                               uint32_t salt, const unsigned char *elsewhere,
+                               const struct split_probe_timing *timing);
+/* Pages by which lines are made to leave L1; NULL: no memory. */
+const unsigned char *split_discover_elsewhere(void);
+void split_discover_free_elsewhere(const unsigned char *elsewhere);
 
 /* Does nothing for so long, 50 to 200 us, and sees what is gone: is it only us who use this core's cache now? The other thread of a core, which in a
  * virtual machine may be a stranger's, works in phases of some ten milliseconds; no counter of ours tells of it. */

@@ -113,8 +113,8 @@ static const char *find_time_of_hits(struct publication *publication, uint32_t k
   for (uint32_t pages = kilobytes / 2; pages <= MOST_PAGES; pages *= 2) {
     if (!lay_out(publication, pages))
       return "no room for a file with the probe's pages; see to the folder's rights and room";
-    publication->pool.hit_cycles = split_discover_hit_cycles(&publication->pool);
-    if (publication->pool.hit_cycles != 0) return NULL;
+    publication->pool.timing = split_discover_timing(&publication->pool);
+    if (publication->pool.timing.limit != 0) return NULL;
   }
   return "loads from L2 take as long as others here: nothing can be told from their times";
 }
@@ -141,8 +141,10 @@ static void full_sets(struct split_probe_header *header, const struct split_colo
                       uint32_t count) {
   header->ways = colours[0].ways;
   header->colours = count;
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count; i++) {
     memcpy(header->page[i], colours[i].page, sizeof(header->page[i]));
+    memcpy(header->line[i], colours[i].line, sizeof(header->line[i]));
+  }
 }
 
 /* As if 16 random pages were a colour: as many lines, each alone in its set. */
@@ -157,8 +159,12 @@ static void random_lines(struct publication *publication) {
           (uint16_t)(split_random_next(&publication->pool.random) % publication->pool.count);
 }
 
-/* Each colour once: a second set of it tells little more, and takes as long. */
-static uint32_t sets_of(uint32_t colours) { return colours < SETS / 2 ? SETS / 2 : colours; }
+/* Each colour once: a second set of it tells little more, and takes as long. Where chains are timed, only four lines of each set are
+ * asked for: there it is two. */
+static uint32_t sets_of(const struct split_probe_header *header) {
+  const uint32_t once = header->colours < SETS / 2 ? SETS / 2 : header->colours;
+  return header->timing.most == 0 ? once : 2 * once;
+}
 
 static void fill_in(struct publication *publication, const struct split_geometry *geometry,
                     const struct split_colour *colours, uint32_t count) {
@@ -170,13 +176,13 @@ static void fill_in(struct publication *publication, const struct split_geometry
   split_probe_boot_id(header->boot_id);
   header->generation = next_generation(publication);
   header->pages = publication->pool.count;
-  header->hit_cycles = publication->pool.hit_cycles;
+  header->timing = publication->pool.timing;
   header->l2_kilobytes = geometry->kilobytes;
   if (count > 0)
     full_sets(header, colours, count);
   else
     random_lines(publication);
-  header->sets = sets_of(header->colours);
+  header->sets = sets_of(header);
   header->lines_per_set = header->ways;
 }
 
@@ -210,6 +216,7 @@ static enum split_probe_outcome publish(struct publication *publication,
   struct split_pool *pool = &publication->pool;
   pool->ways = options->ways != 0 ? options->ways : geometry.ways;
   if (pool->ways > SPLIT_PROBE_WAYS_MAX) pool->ways = SPLIT_PROBE_WAYS_MAX;
+  pool->kilobytes = geometry.kilobytes;
   pool->random.state = options->seed != 0 ? options->seed : UINT64_C(0x9e3779b97f4a7c15);
   pool->deadline_ns = deadline - seconds * UINT64_C(400000000); /* the rest is for calibration */
 
@@ -220,8 +227,8 @@ static enum split_probe_outcome publish(struct publication *publication,
       options->colours == 0 || options->colours > COLOURS ? COLOURS : options->colours;
   const uint32_t count = split_discover_colours(pool, wanted, colours);
   /* Measured while others worked on this core, the limit is too high: what was quieter is nearer to the truth. */
-  const uint32_t later = split_discover_hit_cycles(pool);
-  if (later != 0 && later < pool->hit_cycles) pool->hit_cycles = later;
+  const struct split_probe_timing later = split_discover_timing(pool);
+  if (later.limit != 0 && later.limit < pool->timing.limit) pool->timing = later;
   fill_in(publication, &geometry, colours, count);
   punch_out_unused(publication);
 
@@ -285,13 +292,17 @@ enum split_probe_outcome split_probe_publish(const char *directory,
 }
 
 /* `ways` lines fit, one more does not, and so again: what disturbs would have to come and go just as often. */
-static bool is_full(const struct split_probe *probe, uint32_t colour, uint32_t try) {
+static bool is_full(const struct split_probe *probe, uint32_t colour, uint32_t try,
+                    const unsigned char *elsewhere) {
   const struct split_probe_header *header = &probe->header;
   const uint32_t line = (colour * 11 + try * 5 + 5) % SPLIT_PROBE_LINES;
+  if (header->timing.most != 0)
+    return split_discover_pages_full(probe->pages, probe->offset[colour], header->ways, line,
+                                     elsewhere, &header->timing);
   for (int again = 0; again < 2; again++)
     for (uint32_t more = 0; more < 2; more++) {
-      const uint32_t misses = split_discover_misses(probe->pages, probe->offset[colour],
-                                                    header->ways + more, line, header->hit_cycles);
+      const uint32_t misses = split_discover_misses(
+          probe->pages, probe->offset[colour], header->ways + more, line, header->timing.limit);
       if (!(more == 0 ? split_discover_fits(misses) : split_discover_overflows(misses)))
         return false;
     }
@@ -302,6 +313,8 @@ double split_probe_verify(const struct split_probe *probe) {
   enum { TRIES = 8 };
   if (probe->header.random_lines != 0) return 1;
   const int before = errno;
+  const unsigned char *elsewhere = split_discover_elsewhere();
+  if (elsewhere == NULL) return 1; /* nothing is known against them */
   cpu_set_t allowed;
   const bool pinned = pin(&allowed);
   bool full[SPLIT_PROBE_COLOURS_MAX] = {false};
@@ -310,12 +323,13 @@ double split_probe_verify(const struct split_probe *probe) {
     /* What disturbs often goes on for some milliseconds. */
     if (try > 0) (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     for (uint32_t colour = 0; colour < probe->header.colours; colour++)
-      if (!full[colour] && is_full(probe, colour, try)) {
+      if (!full[colour] && is_full(probe, colour, try, elsewhere)) {
         full[colour] = true;
         count++;
       }
   }
   if (pinned) (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+  split_discover_free_elsewhere(elsewhere);
   errno = before;
   return (double)count / probe->header.colours;
 }
@@ -325,7 +339,9 @@ int split_probe_hold(const struct split_probe *probe) {
   int held = 0;
   for (uint32_t colour = 0; colour < probe->header.colours; colour++)
     for (uint32_t way = 0; way <= probe->header.ways; way++)
-      if (mlock(probe->pages + probe->offset[colour][way], SPLIT_PROBE_PAGE) != 0) held = -1;
+      if (mlock(probe->pages + (size_t)probe->header.page[colour][way] * SPLIT_PROBE_PAGE,
+                SPLIT_PROBE_PAGE) != 0)
+        held = -1;
   errno = before;
   return held;
 }

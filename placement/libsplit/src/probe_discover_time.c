@@ -81,7 +81,8 @@ static void time_pages(const struct split_pool *pool, const uint16_t *order, uin
 /* Lines of so many pages at the same place: too many for a set of L1, and by far too few for the sets of L2 that they share. */
 enum { HITS = 64 };
 
-static void add_times(uint32_t *often, uint32_t *count, const uint32_t *times, uint32_t more) {
+void split_discover_add_times(uint32_t *often, uint32_t *count, const uint32_t *times,
+                              uint32_t more) {
   for (uint32_t i = 0; i < more; i++)
     often[times[i] < SPLIT_CYCLES_MOST ? times[i] : SPLIT_CYCLES_MOST - 1]++;
   *count += more;
@@ -100,12 +101,12 @@ static bool hit_and_miss(struct split_pool *pool, uint16_t *order, uint32_t *tim
   if (misses < pool->count / 2) return false;
   const uint32_t quick_miss = times[pool->count - misses + misses / 25];
   if (quick_miss <= slow_hit + slow_hit / 4) return false;
-  add_times(spectrum->few, &spectrum->few_count, few, HITS);
-  add_times(spectrum->many, &spectrum->many_count, times, pool->count);
+  split_discover_add_times(spectrum->few, &spectrum->few_count, few, HITS);
+  split_discover_add_times(spectrum->many, &spectrum->many_count, times, pool->count);
   return true;
 }
 
-static uint32_t median_of(const uint32_t *often, uint32_t count) {
+uint32_t split_discover_median(const uint32_t *often, uint32_t count) {
   uint32_t below = 0, cycles = 0;
   while (cycles < SPLIT_CYCLES_MOST - 1 && below + often[cycles] <= count / 2)
     below += often[cycles++];
@@ -114,7 +115,7 @@ static uint32_t median_of(const uint32_t *often, uint32_t count) {
 
 /* Cycles from one time that is seen often to the next: AMD's time stamp counter goes on in steps (26 cycles where this was measured,
  * hits take 2 to 4 of them, misses from 5), Intel's by ones. A span narrower than a step is empty for no reason. */
-static uint32_t step_of(const struct split_spectrum *spectrum) {
+uint32_t split_discover_step(const struct split_spectrum *spectrum) {
   const uint32_t all = spectrum->few_count + spectrum->many_count;
   uint32_t step = SPLIT_CYCLES_MOST, before = 0;
   bool any = false;
@@ -132,9 +133,9 @@ static uint32_t greatest(uint32_t a, uint32_t b) { return a > b ? a : b; }
 /* The last of several spans, since hits get slower by a third while the core's other thread works (up to 114 where this was measured),
  * and the quickest misses (from 120) do not. */
 uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
-  const uint32_t hit = median_of(spectrum->few, spectrum->few_count),
-                 miss = median_of(spectrum->many, spectrum->many_count),
-                 width = greatest(greatest(hit / 12, 4), step_of(spectrum));
+  const uint32_t hit = split_discover_median(spectrum->few, spectrum->few_count),
+                 miss = split_discover_median(spectrum->many, spectrum->many_count),
+                 width = greatest(greatest(hit / 12, 4), split_discover_step(spectrum));
   double fewest = 2;
   uint32_t valley = 0;
   for (uint32_t from = hit + 1; from + width <= miss; from++) {
@@ -151,7 +152,20 @@ uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
   return valley;
 }
 
-uint32_t split_discover_hit_cycles(struct split_pool *pool) {
+/* Times of a few loads and of many are enough to see that. */
+static bool goes_in_steps(struct split_pool *pool, const uint16_t *order, uint32_t *times,
+                          struct split_spectrum *spectrum) {
+  time_pages(pool, order, HITS, times);
+  split_discover_add_times(spectrum->few, &spectrum->few_count, times, HITS);
+  time_pages(pool, order, pool->count, times);
+  split_discover_add_times(spectrum->many, &spectrum->many_count, times, pool->count);
+  const bool in_steps =
+      split_discover_step(spectrum) * 8 > split_discover_median(spectrum->few, spectrum->few_count);
+  *spectrum = (struct split_spectrum){0};
+  return in_steps;
+}
+
+struct split_probe_timing split_discover_timing(struct split_pool *pool) {
   enum { TRIES = 24 };
   uint32_t found = 0;
   uint32_t *times = malloc(pool->count * sizeof(*times));
@@ -159,40 +173,46 @@ uint32_t split_discover_hit_cycles(struct split_pool *pool) {
   struct split_spectrum *spectrum = calloc(1, sizeof(*spectrum));
   const bool room = times != NULL && order != NULL && spectrum != NULL;
   for (uint32_t i = 0; room && i < pool->count; i++) order[i] = (uint16_t)i;
-  for (uint32_t try = 0; room && try < TRIES; try++) {
+  const bool blurred = room && goes_in_steps(pool, order, times, spectrum);
+  for (uint32_t try = 0; room && !blurred && try < TRIES; try++) {
     pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
     found += hit_and_miss(pool, order, times, spectrum);
   }
-  const uint32_t limit = found < TRIES / 3 ? 0 : split_discover_valley(spectrum);
+  struct split_probe_timing timing = {0};
+  if (blurred)
+    timing = split_discover_blurred_timing(pool, spectrum);
+  else if (found >= TRIES / 3)
+    timing.limit = split_discover_valley(spectrum);
   free(times);
   free(order);
   free(spectrum);
-  return limit;
+  return timing;
 }
 
 bool split_discover_quiet(struct split_pool *pool) {
   const unsigned char *lines[HITS];
   uint32_t misses = 0;
+  if (pool->timing.most != 0) return split_discover_blurred_quiet(pool);
   for (uint32_t i = 0; i < HITS; i++)
     lines[i] = pool->pages + split_random_next(&pool->random) % pool->count * SPLIT_PROBE_PAGE +
                pool->line * SPLIT_LINE;
   for (uint32_t pass = 0; pass < 8; pass++)
     for (uint32_t i = 0; i < HITS; i++)
-      misses += split_probe_timed_load(lines[i]) > pool->hit_cycles && pass >= 2;
+      misses += split_probe_timed_load(lines[i]) > pool->timing.limit && pass >= 2;
   return misses <= 6 * HITS / 100;
 }
 
 uint32_t split_discover_misses(const unsigned char *pages, const uint32_t *offsets, uint32_t count,
-                               uint32_t line, uint32_t hit_cycles) {
+                               uint32_t line, uint32_t limit) {
   enum { TRIES = 5 };
-  const unsigned char *first = pages + line * SPLIT_LINE;
   uint32_t misses[TRIES] = {0};
   for (uint32_t try = 0; try < TRIES; try++) {
     for (uint32_t pass = 0; pass < 3; pass++)
-      for (uint32_t i = 0; i < count; i++) split_probe_load(first + offsets[i]);
+      for (uint32_t i = 0; i < count; i++)
+        split_probe_load(split_probe_line(pages, offsets[i], line));
     for (uint32_t pass = 0; pass < SPLIT_MISS_PASSES; pass++)
       for (uint32_t i = 0; i < count; i++)
-        misses[try] += split_probe_timed_load(first + offsets[i]) > hit_cycles;
+        misses[try] += split_probe_timed_load(split_probe_line(pages, offsets[i], line)) > limit;
   }
   qsort(misses, TRIES, sizeof(misses[0]), by_size);
   return misses[TRIES / 2];

@@ -43,7 +43,7 @@ static struct split_probe_header sound(void) {
       .colours = 2,
       .lines_per_set = 16,
       .sets = 4,
-      .hit_cycles = 110,
+      .timing.limit = 110,
       .cost_cycles = 20000,
       .points = 2,
       .point = {{256, 90, 0.3f, 0.2f, 0.4f}, {1024, 90, 0.75f, 0.6f, 0.8f}}};
@@ -124,6 +124,8 @@ static void what_is_not_there_is_said(void **state) {
 
 static void each_field_is_checked(void **state) {
   (void)state;
+  static const struct split_probe_timing by_chains = {
+      .limit = 222, .most = 222, .hit = 50, .miss = 140};
   need_clock();
   REFUSED(header.magic ^= 1, "no probe segment");
   REFUSED(header.version++, "version");
@@ -141,10 +143,18 @@ static void each_field_is_checked(void **state) {
   REFUSED(header.lines_per_set = 0, "geometry");
   REFUSED(header.sets = 0, "geometry");
   REFUSED(header.sets = SPLIT_PROBE_SETS_MAX + 1, "geometry");
-  REFUSED(header.hit_cycles = 0, "geometry");
+  REFUSED(header.timing.limit = 0, "times");
+  REFUSED(header.timing.limit = 100001, "times");
+  REFUSED((header.timing = by_chains, header.timing.most = 100001), "times");
+  REFUSED((header.timing = by_chains, header.timing.hit = NAN), "times");
+  REFUSED((header.timing = by_chains, header.timing.hit = -1), "times");
+  REFUSED((header.timing = by_chains, header.timing.miss = 50), "times");
+  REFUSED((header.timing = by_chains, header.timing.miss = 223), "times");
+  REFUSED((header.timing = by_chains, header.lines_per_set = 3), "geometry");
   REFUSED(header.random_lines = 2, "geometry");
   REFUSED(header.page[1][16] = PAGES, "beyond its end");
   REFUSED(header.page[0][0] = UINT16_MAX, "beyond its end");
+  REFUSED(header.line[1][16] = 64, "beyond its end");
   REFUSED(header.boot_id[3] ^= 1, "another boot");
   REFUSED(header.points = SPLIT_PROBE_POINTS + 1, "calibration");
   REFUSED(header.point[1].displaced_median = NAN, "calibration");

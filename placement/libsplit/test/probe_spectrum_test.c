@@ -42,10 +42,62 @@ static void a_clock_that_counts_each_cycle(void **state) {
   assert_in_range(split_discover_valley(&spectrum), 113, 119);
 }
 
+/* The same EPYC by chains of four, in a moment when L3 was crowded: hits 104 to 130, misses of which L3 answers all four loads 182 to 234,
+ * and as many with a load from memory. The measurement itself takes 72. Both means are what is left of it; beyond 222 nothing counts. */
+static void chains_are_told_by_their_means(void **state) {
+  (void)state;
+  static struct split_spectrum spectrum;
+  static const uint32_t few[][2] = {{104, 400}, {130, 600}},
+                        many[][2] = {{182, 100}, {208, 300}, {234, 100}, {508, 500}};
+  for (size_t i = 0; i < 2; i++) add(spectrum.few, &spectrum.few_count, few[i][0], few[i][1]);
+  for (size_t i = 0; i < 4; i++) add(spectrum.many, &spectrum.many_count, many[i][0], many[i][1]);
+  spectrum.few_itself = spectrum.many_itself = 72;
+  const struct split_probe_timing timing = split_discover_means(&spectrum);
+  assert_in_range(timing.most, 209, 234); /* the step beyond 208 */
+  const double most = timing.most, hit = 0.4 * 104 + 0.6 * 130 - 72,
+               miss = 0.1 * 182 + 0.3 * 208 + 0.6 * most - 72;
+  assert_float_equal(timing.hit, hit, 0.01);
+  assert_float_equal(timing.miss, miss, 0.01);
+  assert_int_equal(timing.limit, timing.most);
+}
+
+/* Pages that fit into the cache: many are as quick as few. */
+static void chains_that_all_hit_say_nothing(void **state) {
+  (void)state;
+  static struct split_spectrum spectrum;
+  static const uint32_t times[][2] = {{104, 400}, {130, 550}, {156, 50}};
+  for (size_t i = 0; i < 3; i++) {
+    add(spectrum.few, &spectrum.few_count, times[i][0], times[i][1]);
+    add(spectrum.many, &spectrum.many_count, times[i][0], times[i][1]);
+  }
+  spectrum.few_itself = spectrum.many_itself = 72;
+  assert_int_equal(split_discover_means(&spectrum).limit, 0);
+}
+
+/* 10 chains of hits and 10 of misses: half of the 80 loads, whatever the measurement itself took. */
+static void loads_that_are_gone_are_counted_by_sums(void **state) {
+  (void)state;
+  const struct split_probe_timing timing = {.limit = 222, .most = 222, .hit = 50, .miss = 140};
+  for (uint32_t itself = 70; itself <= 82; itself += 12) {
+    const struct split_probe_chains chains = {
+        .count = 20, .cycles = 10 * (itself + 50) + 10 * (itself + 140), .itself = 20 * itself};
+    assert_int_equal(split_probe_chains_gone(&chains, &timing), 40);
+  }
+  const struct split_probe_chains none = {.count = 20, .cycles = 20 * 110, .itself = 20 * 70},
+                                  all = {.count = 20, .cycles = 20 * 222, .itself = 20 * 70},
+                                  nothing = {0};
+  assert_int_equal(split_probe_chains_gone(&none, &timing), 0);
+  assert_int_equal(split_probe_chains_gone(&all, &timing), 80);
+  assert_int_equal(split_probe_chains_gone(&nothing, &timing), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_clock_that_goes_in_steps),
       cmocka_unit_test(a_clock_that_counts_each_cycle),
+      cmocka_unit_test(chains_are_told_by_their_means),
+      cmocka_unit_test(chains_that_all_hit_say_nothing),
+      cmocka_unit_test(loads_that_are_gone_are_counted_by_sums),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,131 @@
+/*
+ * What is a hit where the clock goes in steps? On AMD EPYC (family 25, model 17) the time stamp counter goes on every 10 ns, by 26. A
+ * load from L2 takes some 10 cycles, one from L3 37, each beside 60 of the measurement: 52 or 78 as it happens, or 78 or 104. Only those
+ * from memory stand out, and asking for these is asking what left L3, in which a machine full of strangers has its say. Chains of four
+ * loads take 80 or 190 and begin anywhere within a step, so that the mean of many is right however long the steps are.
+ */
+#include "probe_discover.h"
+
+#include <stdlib.h>
+
+/* Times cut off at `most`: their mean, and how much they spread. */
+struct moments {
+  double mean, variance;
+};
+static struct moments moments_of(const uint32_t *often, uint32_t count, uint32_t most) {
+  double sum = 0, squares = 0;
+  for (uint32_t cycles = 0; cycles < SPLIT_CYCLES_MOST; cycles++) {
+    const double cut = cycles < most ? cycles : most;
+    sum += often[cycles] * cut;
+    squares += often[cycles] * cut * cut;
+  }
+  const double mean = sum / count;
+  return (struct moments){.mean = mean, .variance = squares / count - mean * mean};
+}
+
+/* What most chains of misses take that L3 answers: the fullest span of a step, not beyond three times a chain of hits, where those with a
+ * load from memory begin (16 steps more). */
+static uint32_t usual_miss(const struct split_spectrum *spectrum) {
+  const uint32_t step = split_discover_step(spectrum),
+                 hit = split_discover_median(spectrum->few, spectrum->few_count);
+  uint32_t fullest = 0, cycles = hit;
+  for (uint32_t from = hit + 1; from + step < SPLIT_CYCLES_MOST && from < 3 * hit; from++) {
+    uint32_t within = 0;
+    for (uint32_t i = 0; i < step; i++) within += spectrum->many[from + i];
+    if (within <= fullest) continue;
+    fullest = within;
+    cycles = from + step / 2;
+  }
+  return cycles;
+}
+
+/* Cut off a step beyond that: a chain with a load from memory is to count no more than one whose loads L3 answered. */
+struct split_probe_timing split_discover_means(const struct split_spectrum *spectrum) {
+  const uint32_t most = usual_miss(spectrum) + split_discover_step(spectrum);
+  const struct moments few = moments_of(spectrum->few, spectrum->few_count, most),
+                       many = moments_of(spectrum->many, spectrum->many_count, most);
+  const double apart = many.mean - few.mean;
+  /* Else the pages nearly fit into the cache. */
+  if (apart <= 0 || apart * apart < 4 * (few.variance + many.variance))
+    return (struct split_probe_timing){0};
+  return (struct split_probe_timing){.limit = most,
+                                     .most = most,
+                                     .hit = (float)(few.mean - spectrum->few_itself),
+                                     .miss = (float)(many.mean - spectrum->many_itself)};
+}
+
+/* One half of a spectrum. */
+struct half {
+  uint32_t *often, *count;
+  double *itself;
+};
+/* Adds chains of these lines, in random order, of the last of some passes. */
+static void time_chains(struct split_pool *pool, uint32_t *order, uint32_t lines, uint32_t passes,
+                        const struct half *half) {
+  for (uint32_t i = lines; i > 1; i--) {
+    const uint32_t j = (uint32_t)(split_random_next(&pool->random) % i), kept = order[i - 1];
+    order[i - 1] = order[j];
+    order[j] = kept;
+  }
+  double sum = *half->itself * *half->count;
+  for (uint32_t pass = 0; pass < passes; pass++)
+    for (uint32_t i = 0; i + SPLIT_PROBE_CHAIN <= lines; i += SPLIT_PROBE_CHAIN) {
+      const unsigned char *line[SPLIT_PROBE_CHAIN];
+      for (uint32_t j = 0; j < SPLIT_PROBE_CHAIN; j++)
+        line[j] = pool->pages + (uint64_t)order[i + j] * SPLIT_LINE;
+      const uint32_t cycles = split_probe_timed_chain(line), itself = split_probe_timed_nothing();
+      if (pass + 1 < passes) continue;
+      split_discover_add_times(half->often, half->count, &cycles, 1);
+      sum += itself < cycles ? itself : cycles; /* an interrupt is not what it takes */
+    }
+  *half->itself = sum / *half->count;
+}
+
+enum { HITS = 128 };
+
+/* Lines at the same place of pages: too many for a set of L1, and too many pages for the first TLB, as those of a probe are when a section
+ * has been at work. */
+static void choose_hits(struct split_pool *pool, uint32_t order[HITS]) {
+  pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
+  for (uint32_t i = 0; i < HITS; i++)
+    order[i] =
+        (uint32_t)(split_random_next(&pool->random) % pool->count) * SPLIT_PROBE_LINES + pool->line;
+}
+
+/* Few: such as must hit. Many: all lines of the pages, which are not so many that the second TLB misses. */
+struct split_probe_timing split_discover_blurred_timing(struct split_pool *pool,
+                                                        struct split_spectrum *room) {
+  enum { TRIES = 24, PASSES = 4 };
+  const uint32_t lines = pool->count * SPLIT_PROBE_LINES;
+  uint32_t *order = malloc(lines * sizeof(*order));
+  if (order == NULL || pool->count < HITS) {
+    free(order);
+    return (struct split_probe_timing){0};
+  }
+  const struct half few = {room->few, &room->few_count, &room->few_itself},
+                    many = {room->many, &room->many_count, &room->many_itself};
+  for (uint32_t try = 0; try < TRIES; try++) {
+    choose_hits(pool, order);
+    time_chains(pool, order, HITS, PASSES, &few);
+  }
+  for (uint32_t i = 0; i < lines; i++) order[i] = i;
+  time_chains(pool, order, lines, 2, &many);
+  free(order);
+  return split_discover_means(room);
+}
+
+/* Is less than a tenth of what must hit missing? Means of so many loads differ by a third of that of themselves. */
+bool split_discover_blurred_quiet(struct split_pool *pool) {
+  uint32_t order[HITS];
+  struct split_probe_chains chains = {0};
+  choose_hits(pool, order);
+  for (uint32_t pass = 0; pass < 8; pass++)
+    for (uint32_t i = 0; i + SPLIT_PROBE_CHAIN <= HITS; i += SPLIT_PROBE_CHAIN) {
+      const unsigned char *line[SPLIT_PROBE_CHAIN];
+      for (uint32_t j = 0; j < SPLIT_PROBE_CHAIN; j++)
+        line[j] = pool->pages + (uint64_t)order[i + j] * SPLIT_LINE;
+      if (pass == 2) chains = (struct split_probe_chains){0};
+      split_probe_chains_time(&chains, &pool->timing, line);
+    }
+  return split_probe_chains_gone(&chains, &pool->timing) * 10 <= chains.count * SPLIT_PROBE_CHAIN;
+}

@@ -1,0 +1,199 @@
+/*
+ * Sets where the clock is too blunt for single loads and the index of L2 is a hash (AMD; EPYC of family 25, model 17 is what this was
+ * measured on): lines at the same place of two pages are in one set by chance only. What their index is made of:
+ *
+ *   set of line l of page p  =  colour(p) : l ^ fold(p)          fold changes some bits of l; the others are of the page alone
+ *
+ * so that pages still have colours, and the 64 lines of a page share their sets with the 64 lines of another page of its colour, in
+ * another order. Pages are looked for by all of their lines at once, since sums need many loads. Which line of one is in the set of
+ * which line of the other is found afterwards, bit by bit.
+ *
+ * Such a question is a shot: lines of a target are loaded, then others, some times over, then the target's are timed. It is 16 * 3 * 4
+ * loads for a set of 8 ways at least, and thousands for whole pages, so that what is asked often has to be small: 4 seconds in all.
+ */
+#include "probe_discover.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+  TARGETS = SPLIT_PROBE_CHAIN, /* lines of a page that are timed: of 16, prefetchers bring half */
+  REPEATS = 12,
+  /* Over the others: after one pass over as many lines as there are ways, more than half of the targets are still there. */
+  PASSES = 3,
+  ELSEWHERE = 128 /* pages: more than the first TLB has entries for */
+};
+
+/* All lines of a page come once as `i` goes through 64, neither upwards nor in even steps: prefetchers would learn that. */
+static inline uint32_t scrambled(uint32_t i, uint32_t salt) {
+  uint32_t line = (i * 37 + salt) % SPLIT_PROBE_LINES;
+  line ^= line >> 3;
+  line = line * 27 % SPLIT_PROBE_LINES;
+  return line ^ line >> 2;
+}
+
+static inline const unsigned char *line_of(const struct split_pool *pool, uint16_t page,
+                                           uint32_t line) {
+  return pool->pages + (uint64_t)page * SPLIT_PROBE_PAGE + (uint64_t)line * SPLIT_LINE;
+}
+
+static void load_page(const struct split_pool *pool, uint16_t page) {
+  for (uint32_t i = 0; i < SPLIT_PROBE_LINES; i++)
+    split_probe_load(line_of(pool, page, scrambled(i, page)));
+}
+
+const unsigned char *split_discover_elsewhere(void) {
+  const size_t size = (size_t)ELSEWHERE * SPLIT_PROBE_PAGE;
+  unsigned char *pages =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return NULL;
+  memset(pages, 0, size); /* each its own: untouched ones are all the same page of zeros */
+  return pages;
+}
+
+void split_discover_free_elsewhere(const unsigned char *elsewhere) {
+  if (elsewhere != NULL)
+    (void)munmap((void *)(uintptr_t)elsewhere, (size_t)ELSEWHERE * SPLIT_PROBE_PAGE);
+}
+
+/* Twice what the cache holds: each colour has twice as many pages as ways, on average. */
+uint32_t split_discover_pages_enough(const struct split_pool *pool) {
+  const uint32_t enough = pool->kilobytes / 4 * 2;
+  return pool->timing.most == 0 || pool->count < enough ? pool->count : enough;
+}
+
+struct targets {
+  const unsigned char *line[TARGETS];
+};
+/* Fenced: loads that are under way together arrive in any order, and a target that comes from memory would be younger in its set than the
+ * first of the others. */
+static void load_targets(const struct targets *targets) {
+  for (uint32_t i = 0; i < TARGETS; i++) split_probe_load(targets->line[i]);
+  split_probe_fence();
+}
+static void time_targets(const struct targets *targets, const unsigned char *elsewhere,
+                         const struct split_probe_timing *timing,
+                         struct split_probe_chains *chains) {
+  /* A page that the first TLB has forgotten makes a load longer by a quarter of what a miss does: let all be forgotten. */
+  for (uint32_t page = 0; page < ELSEWHERE; page++)
+    split_probe_load(elsewhere + page * SPLIT_PROBE_PAGE + page % SPLIT_PROBE_LINES * SPLIT_LINE);
+  split_probe_fence();
+  (void)split_probe_timed_load_alone(elsewhere);
+  (void)split_probe_timed_nothing();
+  split_probe_chains_time(chains, timing, targets->line);
+}
+static float share_of(const struct split_probe_chains *chains,
+                      const struct split_probe_timing *timing) {
+  return (float)split_probe_chains_gone(chains, timing) / (float)(chains->count * TARGETS);
+}
+
+bool split_discover_pages_evict(const struct split_pool *pool, const uint16_t *set, uint32_t count,
+                                uint16_t target) {
+  struct split_probe_chains chains = {0};
+  /* Of many pages, there are either far too few of the colour or far too many. */
+  const uint32_t passes = count > 8 * pool->ways ? 1 : PASSES;
+  for (uint32_t repeat = 0; repeat < REPEATS; repeat++) {
+    struct targets targets;
+    for (uint32_t i = 0; i < TARGETS; i++)
+      targets.line[i] = line_of(pool, target, scrambled(i, repeat * 11));
+    load_targets(&targets);
+    for (uint32_t pass = 0; pass < passes; pass++)
+      for (uint32_t i = 0; i < count; i++) load_page(pool, set[i]);
+    time_targets(&targets, pool->elsewhere, &pool->timing, &chains);
+  }
+  return share_of(&chains, &pool->timing) > 0.4F;
+}
+
+/* Which share of the lines l of page `to` go when lines l ^ fold of page `from` are loaded, beside all of `others`, which alone leave room
+ * for one more? No other lines of `from`: prefetchers would load the rest. */
+static float gone_by_fold(const struct split_pool *pool, const uint16_t *others, uint32_t count,
+                          uint16_t from, uint16_t to, uint32_t fold, uint32_t repeats) {
+  struct split_probe_chains chains = {0};
+  for (uint32_t repeat = 0; repeat < repeats; repeat++) {
+    struct targets targets;
+    for (uint32_t i = 0; i < TARGETS; i++)
+      targets.line[i] = line_of(pool, to, scrambled(i, repeat * 11));
+    load_targets(&targets);
+    for (uint32_t pass = 0; pass < PASSES; pass++) {
+      for (uint32_t i = 0; i < count; i++) load_page(pool, others[i]);
+      for (uint32_t i = 0; i < TARGETS; i++)
+        split_probe_load(line_of(pool, from, scrambled(i, repeat * 11) ^ fold));
+    }
+    time_targets(&targets, pool->elsewhere, &pool->timing, &chains);
+  }
+  return share_of(&chains, &pool->timing);
+}
+
+struct candidate {
+  uint32_t fold;
+  float gone;
+};
+static int most_first(const void *left, const void *right) {
+  const float a = ((const struct candidate *)left)->gone,
+              b = ((const struct candidate *)right)->gone;
+  return (a < b) - (a > b);
+}
+
+/* All folds, then the best of them again, with more loads each: what others do here only ever adds, and not to the same again and
+ * again. False: disturbed, or another index than the one drawn above. */
+static bool find_fold(const struct split_pool *pool, const uint16_t *others, uint32_t count,
+                      uint16_t from, uint16_t to, uint8_t *fold) {
+  static const struct {
+    uint32_t candidates, repeats;
+  } rounds[] = {{SPLIT_PROBE_LINES, 6}, {8, 24}, {3, 48}};
+  struct candidate candidates[SPLIT_PROBE_LINES];
+  for (uint32_t i = 0; i < SPLIT_PROBE_LINES; i++)
+    candidates[i] = (struct candidate){.fold = i, .gone = 1};
+  for (uint32_t round = 0; round < sizeof(rounds) / sizeof(rounds[0]); round++) {
+    for (uint32_t i = 0; i < rounds[round].candidates; i++) {
+      struct candidate *candidate = &candidates[i];
+      const float gone =
+          gone_by_fold(pool, others, count, from, to, candidate->fold, rounds[round].repeats);
+      if (gone < candidate->gone) candidate->gone = gone;
+    }
+    qsort(candidates, rounds[round].candidates, sizeof(candidates[0]), most_first);
+  }
+  *fold = (uint8_t)candidates[0].fold;
+  return candidates[0].gone > 0.25F && candidates[1].gone * 3 < candidates[0].gone * 2;
+}
+
+bool split_discover_pages_lines(const struct split_pool *pool, struct split_colour *colour) {
+  colour->line[0] = 0;
+  for (uint32_t way = 1; way <= colour->ways; way++) {
+    uint16_t others[SPLIT_PROBE_WAYS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 1; i <= colour->ways; i++)
+      if (i != way) others[count++] = colour->page[i];
+    if (!find_fold(pool, others, count, colour->page[way], colour->page[0], &colour->line[way]))
+      return false;
+  }
+  return true;
+}
+
+/* Which share of the first page's lines goes when those of `ways` other pages that share their sets are loaded. */
+static float gone_by_ways(const unsigned char *pages, const uint32_t *offsets, uint32_t ways,
+                          uint32_t salt, const unsigned char *elsewhere,
+                          const struct split_probe_timing *timing) {
+  struct split_probe_chains chains = {0};
+  for (uint32_t repeat = 0; repeat < REPEATS; repeat++) {
+    struct targets targets;
+    for (uint32_t i = 0; i < TARGETS; i++)
+      targets.line[i] = split_probe_line(pages, offsets[0], scrambled(i, salt + repeat * 11));
+    load_targets(&targets);
+    for (uint32_t pass = 0; pass < PASSES; pass++)
+      for (uint32_t way = 1; way <= ways; way++)
+        for (uint32_t i = 0; i < TARGETS; i++)
+          split_probe_load(split_probe_line(pages, offsets[way], scrambled(i, salt + repeat * 11)));
+    time_targets(&targets, elsewhere, timing, &chains);
+  }
+  return share_of(&chains, timing);
+}
+
+bool split_discover_pages_full(const unsigned char *pages, const uint32_t *offsets, uint32_t ways,
+                               uint32_t salt, const unsigned char *elsewhere,
+                               const struct split_probe_timing *timing) {
+  const float fit = gone_by_ways(pages, offsets, ways - 1, salt, elsewhere, timing),
+              overflow = gone_by_ways(pages, offsets, ways, salt, elsewhere, timing);
+  return overflow > 0.4F && overflow - fit > 0.3F;
+}
