@@ -35,9 +35,11 @@ static double cycles_per_second(void) {
 static void say_header(const struct split_probe *probe) {
   const struct split_probe_header *header = split_probe_published(probe);
   printf("cycles_per_second %.0f\n", cycles_per_second());
-  printf("geometry ways %u colours %u lines %u hit_cycles %u cost_cycles %u random %u\n",
-         header->ways, header->colours, header->sets * header->lines_per_set, header->timing.limit,
-         header->cost_cycles, header->random_lines);
+  const bool chains = header->timing.most != 0;
+  printf("geometry ways %u colours %u lines %u %s %u cost_cycles %u random %u\n", header->ways,
+         header->colours, header->sets * (chains ? SPLIT_PROBE_CHAIN : header->lines_per_set),
+         chains ? "chain_cycles" : "hit_cycles", header->timing.limit, header->cost_cycles,
+         header->random_lines);
   static const uint32_t pairs[][2] = {{256, 1024}, {512, 2048}}; /* of the bars */
   for (uint32_t i = 0; i < 2; i++)
     printf("threshold %u %u %.4f\n", pairs[i][0], pairs[i][1],

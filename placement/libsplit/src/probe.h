@@ -3,7 +3,8 @@
  *
  *   prime:   load W lines of each of some cache sets, W being the number of ways: the sets are full of our lines
  *   section: whatever it loads into these sets pushes lines of ours out
- *   count:   load them again, each timed; a slow one had gone
+ *   count:   load them again, each timed; a slow one had gone (where the clock is too blunt for that: four lines of each set, by
+ *            chains of four loads; struct split_probe_chains tells how)
  *
  * Which pages fill a set cannot be known from addresses (virtual machines, hashed indices), but can be timed: the analyzer finds
  * them at its start (probe_discover.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
@@ -18,8 +19,8 @@
  *
  * A published file is never changed: new sets are a new file under the old name, with a higher generation.
  *
- * Traps that were measured: nothing that looks like a pointer to a line may lie in memory, else a prefetcher follows it (addresses are
- * computed from 32-bit offsets); a line per page and set, never two lines of a page in order of address; no other line of a page may
+ * Traps that were measured: nothing that looks like a pointer to a line may lie in memory, else a prefetcher of Intel's follows it
+ * (addresses are computed from 32-bit offsets); a line per page and set, never two lines of a page in order of address; no other line of a page may
  * be touched to warm its TLB entry.
  */
 #ifndef SPLIT_PROBE_H
@@ -51,9 +52,9 @@ struct split_probe_point {
 
 /* What the time of a load says. */
 struct split_probe_timing {
-  uint32_t limit; /* loads slower than this had to leave L2 */
-  /* The clock's steps are too long for single loads: chains of 4 are timed, cut off at this, and summed; one of hits takes `hit` longer
-   * than one that stays in L1, on average, one of misses `miss`. Otherwise 0. */
+  uint32_t limit; /* loads slower than this had to leave L2; of chains: `most` */
+  /* 0: the clock tells single loads. Else its steps are too long for that: chains of 4 are timed, cut off at this, and summed; one of
+   * hits takes `hit` longer than one that stays in L1, on average, one of misses `miss`. */
   uint32_t most;
   float hit, miss;
 };
@@ -69,9 +70,10 @@ struct split_probe_header {
   uint32_t ways;
   uint32_t colours;
   uint32_t lines_per_set; /* how many of the ways are primed: ways, or fewer for a blunter probe */
-  uint32_t sets;          /* how many sets a probe uses: sets * lines_per_set lines (16 * 16) */
-  uint32_t l2_kilobytes;  /* as the processor says; virtual machines lie */
-  uint32_t cost_cycles;   /* of a prime and a count, median */
+  uint32_t
+      sets; /* how many sets a probe uses: sets * lines_per_set lines (16 * 16; by chains 32 * 8) */
+  uint32_t l2_kilobytes; /* as the processor says; virtual machines lie */
+  uint32_t cost_cycles;  /* of a prime and a count, median */
   uint32_t
       random_lines; /* 1: no full sets were found; pages are any pages, one line each (blunter: 2 MB and more) */
   struct split_probe_timing timing;
@@ -83,6 +85,8 @@ struct split_probe_header {
    * that of its lines (Intel), anything where it does (AMD). */
   uint8_t line[SPLIT_PROBE_COLOURS_MAX][SPLIT_PROBE_WAYS_MAX + 1];
 };
+
+_Static_assert(sizeof(struct split_probe_header) <= SPLIT_PROBE_HEADER_SIZE, "pages lie behind");
 
 /* A process's view of the published sets. */
 struct split_probe;
@@ -98,7 +102,7 @@ const struct split_probe_header *split_probe_published(const struct split_probe 
 
 /* Loads the lines of the sets of this turn (a thread takes another turn each time, so that other lines of the pages get used). */
 void split_probe_prime(const struct split_probe *probe, uint32_t turn);
-/* Loads them again: how many of `*lines` were gone. */
+/* Loads them again, or four of each set: how many of `*lines` were gone. */
 uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines);
 
 /* A fresh section of how many kilobytes displaces this share (0 to 1) of the lines, by calibration? Saturates at both ends. */

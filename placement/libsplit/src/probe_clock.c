@@ -48,6 +48,7 @@ uint32_t split_probe_timed_load(const unsigned char *line) {
   return ended - started;
 }
 
+/* What a load brought, without any of its bits, is the index of the next one: it has to wait, whatever the lines hold. */
 uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHAIN]) {
   uint32_t started, ended, high;
   uint64_t value;
@@ -56,13 +57,16 @@ uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHA
       "lfence\n\trdtsc\n\tlfence\n\t"
       "movl %%eax, %[started]\n\t"
       "movl (%[a]), %k[value]\n\t"
+      "andl $0, %k[value]\n\t"
       "movl (%[b],%[value]), %k[value]\n\t"
+      "andl $0, %k[value]\n\t"
       "movl (%[c],%[value]), %k[value]\n\t"
+      "andl $0, %k[value]\n\t"
       "movl (%[d],%[value]), %k[value]\n\t"
       "lfence\n\trdtsc"
       : [started] "=&r"(started), [value] "=&r"(value), "=&a"(ended), "=&d"(high)
       : [a] "r"(line[0]), [b] "r"(line[1]), [c] "r"(line[2]), [d] "r"(line[3])
-      : "memory");
+      : "memory", "cc");
   (void)value;
   (void)high;
   return ended - started;

@@ -39,7 +39,7 @@ static inline const unsigned char *line_of(const struct split_pool *pool, uint16
 static bool evicts(const struct split_pool *pool, const uint16_t *set, uint32_t count,
                    uint16_t target) {
   enum { WARM = 2, PASSES = 12, ENOUGH = 3 };
-  if (pool->timing.most != 0) return split_discover_pages_evict(pool, set, count, target);
+  if (pool->step != 0) return split_discover_pages_evict(pool, set, count, target);
   const unsigned char *line = line_of(pool, target);
   uint32_t gone = 0;
   for (uint32_t pass = 0; pass < WARM + PASSES && gone < ENOUGH; pass++) {
@@ -84,7 +84,7 @@ static uint32_t reduce(struct split_pool *pool, uint16_t *set, uint32_t count, u
     const uint32_t parts = (count + length - 1) / length;
     const uint32_t first = (uint32_t)(split_random_next(&pool->random) % parts);
     bool smaller = false;
-    for (uint32_t i = 0; i < parts && !smaller; i++) {
+    for (uint32_t i = 0; i < parts && !smaller && !late(pool); i++) {
       const uint32_t from = (first + i) % parts * length;
       const uint32_t size = from + length > count ? count - from : length;
       move_to_end(set, count, from, size);
@@ -114,18 +114,19 @@ static uint32_t misses(const struct split_pool *pool, const uint32_t *offsets, u
 
 /* Twice: pages dropped for a wrong answer do not come back. The first of them is of the colour. */
 static bool overflows(const struct split_pool *pool, const uint16_t *set, uint32_t count) {
-  if (pool->timing.most != 0) return evicts_often(pool, set + 1, count - 1, set[0], 2, 2);
+  if (pool->step != 0) return evicts_often(pool, set + 1, count - 1, set[0], 2, 2);
   uint32_t offsets[MEMBERS_MOST];
   for (uint32_t i = 0; i < count; i++) offsets[i] = (uint32_t)set[i] * SPLIT_PROBE_PAGE;
   return split_discover_overflows(misses(pool, offsets, count, pool->line)) &&
          split_discover_overflows(misses(pool, offsets, count, pool->line));
 }
 
-/* A smallest group of `members` that does not fit: all of the first one's colour, one more than there are ways. */
+/* A smallest group of `members` that does not fit: all of one colour, one more than there are ways. */
 static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32_t count,
                               struct split_colour *colour) {
   uint16_t set[MEMBERS_MOST];
-  split_random_shuffle(&pool->random, members + 1, count - 1);
+  const uint32_t fixed = pool->step != 0; /* whole pages are asked what they do to the first */
+  split_random_shuffle(&pool->random, members + fixed, count - fixed);
   uint32_t size = 0;
   bool over = false;
   while (!over && size < count && size < MEMBERS_MOST) {
@@ -137,7 +138,7 @@ static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32
   /* A page without which it still overflows is of another colour, or one too many. */
   for (bool dropped = true; dropped && !late(pool);) {
     dropped = false;
-    for (uint32_t i = size; i-- > 1 && size > 2;) {
+    for (uint32_t i = size; i-- > fixed && size > 2;) {
       uint16_t rest[MEMBERS_MOST];
       memcpy(rest, set, size * sizeof(set[0]));
       memmove(rest + i, rest + i + 1, (size - i - 1) * sizeof(set[0]));
@@ -147,7 +148,8 @@ static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32
       memcpy(set, rest, size * sizeof(set[0]));
     }
   }
-  if (size < 3 || size > SPLIT_PROBE_WAYS_MAX + 1) return false;
+  const uint32_t fewest = pool->step != 0 ? SPLIT_PROBE_CHAIN + 1 : 3;
+  if (size < fewest || size > SPLIT_PROBE_WAYS_MAX + 1) return false;
   *colour = (struct split_colour){.ways = size - 1};
   memcpy(colour->page, set, size * sizeof(set[0]));
   return true;
@@ -161,7 +163,7 @@ static bool holds_at_other_lines(struct split_pool *pool, const struct split_col
         (uint32_t)colour->page[way] * SPLIT_PROBE_PAGE + (uint32_t)colour->line[way] * SPLIT_LINE;
   for (uint32_t i = 0; i < 3; i++) {
     const uint32_t line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
-    if (pool->timing.most != 0) {
+    if (pool->step != 0) {
       if (!split_discover_pages_full(pool->pages, offsets, colour->ways, line, pool->elsewhere,
                                      &pool->timing))
         return false;
@@ -181,6 +183,7 @@ static void take_out(struct search *search, const struct split_colour *colour) {
     const uint16_t page = search->free[i];
     bool of_it = false;
     for (uint32_t way = 0; way <= colour->ways; way++) of_it |= colour->page[way] == page;
+    if (late(search->pool)) return; /* nothing is looked for any more */
     if (!of_it && !evicts_often(search->pool, colour->page, colour->ways + 1, page, 1, 4))
       search->free[kept++] = page;
   }
@@ -200,12 +203,12 @@ static bool find_colour(struct search *search, struct split_colour *colour) {
   search->members[members++] = target;
   for (uint32_t i = 0; i < count; i++) search->members[members++] = search->set[i];
   /* The rest of `set` still is in it, behind: what was left away. */
-  for (uint32_t i = count; i < search->free_count - 1; i++)
+  for (uint32_t i = count; i < search->free_count - 1 && !late(pool); i++)
     if (evicts_often(pool, search->set, count, search->set[i], 1, 3))
       search->members[members++] = search->set[i];
   for (uint32_t try = 0; try < 6 && !late(pool); try++)
     if (smallest_overflow(pool, search->members, members, colour) &&
-        (pool->timing.most == 0 || split_discover_pages_lines(pool, colour)) &&
+        (pool->step == 0 || split_discover_pages_lines(pool, colour)) &&
         holds_at_other_lines(pool, colour))
       return true;
   return false;
@@ -237,7 +240,7 @@ static void await_quiet(struct split_pool *pool) {
 
 /* What the others do may have been at its worst when hits and misses were timed. */
 static void time_anew(struct split_pool *pool) {
-  if (pool->timing.most == 0) return;
+  if (pool->step == 0) return;
   const struct split_probe_timing timing = split_discover_timing(pool);
   if (timing.limit != 0) pool->timing = timing;
 }
@@ -247,8 +250,10 @@ uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
   enum { RETIME = 20 /* failures */ };
   struct search search = {.pool = pool};
   uint16_t *pages = malloc(3 * (size_t)pool->count * sizeof(*pages));
-  if (pool->timing.most != 0) pool->elsewhere = split_discover_elsewhere();
-  if (pages == NULL || (pool->timing.most != 0 && pool->elsewhere == NULL)) {
+  if (pool->step != 0) pool->elsewhere = split_discover_elsewhere();
+  if (pages == NULL || (pool->step != 0 && pool->elsewhere == NULL)) {
+    split_discover_free_elsewhere(pool->elsewhere);
+    pool->elsewhere = NULL;
     free(pages);
     return 0;
   }

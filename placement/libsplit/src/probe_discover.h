@@ -1,6 +1,6 @@
 /*
- * How the analyzer finds full sets, in rooms: time (what is a hit?), colours (which pages share sets?), calibrate (what does a share
- * mean?), publish (the file). Not part of what servers load.
+ * How the analyzer finds full sets, in rooms: time (what is a hit?), blurred (the same where the clock goes in steps), the colours (which
+ * pages share sets?), pages (the same there), calibrate (what does a share mean?), publish (the file). Not part of what servers load.
  */
 #ifndef SPLIT_PROBE_DISCOVER_H
 #define SPLIT_PROBE_DISCOVER_H
@@ -28,13 +28,19 @@ struct split_geometry split_discover_geometry(void);
 struct split_pool {
   const unsigned char *pages; /* all zero, mapped, each its own */
   uint32_t count;
-  uint32_t ways, kilobytes; /* expected */
+  uint32_t ways; /* expected */
   struct split_probe_timing timing;
-  uint32_t line;                  /* the line of pages that is used */
-  const unsigned char *elsewhere; /* where the clock goes in steps */
+  uint32_t line; /* the line of pages that is used */
+  /* Cycles that the clock goes on by, if they are too many to tell single loads: then all is done by chains; else 0. */
+  uint32_t step;
+  const unsigned char *elsewhere; /* then: other pages, see split_discover_elsewhere */
   uint64_t deadline_ns;
   struct split_random random;
 };
+
+/* Sets `step` of the pool. And: which step has a clock by which hits took these times, from the shortest to the longest? 0: none. */
+void split_discover_find_step(struct split_pool *pool);
+uint32_t split_discover_clock_step(const uint32_t *sorted, uint32_t count);
 
 /* What tells L2 hits from misses; limit 0: these cannot be told apart, or the pages fit into the cache. */
 struct split_probe_timing split_discover_timing(struct split_pool *pool);
@@ -44,12 +50,11 @@ struct split_probe_timing split_discover_timing(struct split_pool *pool);
 struct split_spectrum {
   uint32_t few[SPLIT_CYCLES_MOST], many[SPLIT_CYCLES_MOST];
   uint32_t few_count, many_count;
+  uint32_t step; /* of a clock that goes in steps; then these are times of chains */
   double few_itself, many_itself; /* of chains: what the measurement took, on average */
 };
 /* The middle of the emptiest span between hits and misses. */
 uint32_t split_discover_valley(const struct split_spectrum *spectrum);
-/* Cycles from one time that is seen often to the next. */
-uint32_t split_discover_step(const struct split_spectrum *spectrum);
 uint32_t split_discover_median(const uint32_t *often, uint32_t count);
 void split_discover_add_times(uint32_t *often, uint32_t *count, const uint32_t *times,
                               uint32_t more);
@@ -61,7 +66,7 @@ struct split_probe_timing split_discover_blurred_timing(struct split_pool *pool,
                                                         struct split_spectrum *room);
 bool split_discover_blurred_quiet(struct split_pool *pool);
 
-/* Do lines that must be hits miss now, at more than 1 % of loads? Then others work on this core, and tests would go wrong. */
+/* Do lines that must be hits miss now, at more than 1 % of loads (10 % by chains)? Then others work on this core, and tests would go wrong. */
 bool split_discover_quiet(struct split_pool *pool);
 
 /* How many lines are missed when the line `line` of `count` pages is loaded in turns, in SPLIT_MISS_PASSES passes: the median of
@@ -93,7 +98,7 @@ bool split_discover_pages_lines(const struct split_pool *pool, struct split_colo
 bool split_discover_pages_full(const unsigned char *pages, const uint32_t *offsets, uint32_t ways,
                                uint32_t salt, const unsigned char *elsewhere,
                                const struct split_probe_timing *timing);
-/* Pages by which lines are made to leave L1; NULL: no memory. */
+/* Pages by which the first TLB is made to forget all others; NULL: no memory. */
 const unsigned char *split_discover_elsewhere(void);
 void split_discover_free_elsewhere(const unsigned char *elsewhere);
 

@@ -26,7 +26,7 @@ static struct moments moments_of(const uint32_t *often, uint32_t count, uint32_t
 /* What most chains of misses take that L3 answers: the fullest span of a step, not beyond three times a chain of hits, where those with a
  * load from memory begin (16 steps more). */
 static uint32_t usual_miss(const struct split_spectrum *spectrum) {
-  const uint32_t step = split_discover_step(spectrum),
+  const uint32_t step = spectrum->step,
                  hit = split_discover_median(spectrum->few, spectrum->few_count);
   uint32_t fullest = 0, cycles = hit;
   for (uint32_t from = hit + 1; from + step < SPLIT_CYCLES_MOST && from < 3 * hit; from++) {
@@ -41,17 +41,17 @@ static uint32_t usual_miss(const struct split_spectrum *spectrum) {
 
 /* Cut off a step beyond that: a chain with a load from memory is to count no more than one whose loads L3 answered. */
 struct split_probe_timing split_discover_means(const struct split_spectrum *spectrum) {
-  const uint32_t most = usual_miss(spectrum) + split_discover_step(spectrum);
+  if (spectrum->few_count == 0 || spectrum->many_count == 0) return (struct split_probe_timing){0};
+  const uint32_t most = usual_miss(spectrum) + spectrum->step;
   const struct moments few = moments_of(spectrum->few, spectrum->few_count, most),
                        many = moments_of(spectrum->many, spectrum->many_count, most);
-  const double apart = many.mean - few.mean;
-  /* Else the pages nearly fit into the cache. */
-  if (apart <= 0 || apart * apart < 4 * (few.variance + many.variance))
+  const double hit = few.mean - spectrum->few_itself, miss = many.mean - spectrum->many_itself,
+               apart = miss - hit;
+  /* Else the pages nearly fit into the cache, or something came between. */
+  if (hit < 0 || apart <= 0 || apart * apart < 4 * (few.variance + many.variance))
     return (struct split_probe_timing){0};
-  return (struct split_probe_timing){.limit = most,
-                                     .most = most,
-                                     .hit = (float)(few.mean - spectrum->few_itself),
-                                     .miss = (float)(many.mean - spectrum->many_itself)};
+  return (struct split_probe_timing){
+      .limit = most, .most = most, .hit = (float)hit, .miss = (float)miss};
 }
 
 /* One half of a spectrum. */
@@ -92,11 +92,12 @@ static void choose_hits(struct split_pool *pool, uint32_t order[HITS]) {
         (uint32_t)(split_random_next(&pool->random) % pool->count) * SPLIT_PROBE_LINES + pool->line;
 }
 
-/* Few: such as must hit. Many: all lines of the pages, which are not so many that the second TLB misses. */
+/* Few: such as must hit. Many: all lines of the pages, as long as these are not so many that the second TLB misses. */
 struct split_probe_timing split_discover_blurred_timing(struct split_pool *pool,
                                                         struct split_spectrum *room) {
   enum { TRIES = 24, PASSES = 4 };
   const uint32_t lines = pool->count * SPLIT_PROBE_LINES;
+  room->step = pool->step;
   uint32_t *order = malloc(lines * sizeof(*order));
   if (order == NULL || pool->count < HITS) {
     free(order);

@@ -8,8 +8,8 @@
  * another order. Pages are looked for by all of their lines at once, since sums need many loads. Which line of one is in the set of
  * which line of the other is found afterwards, bit by bit.
  *
- * Such a question is a shot: lines of a target are loaded, then others, some times over, then the target's are timed. It is 16 * 3 * 4
- * loads for a set of 8 ways at least, and thousands for whole pages, so that what is asked often has to be small: 4 seconds in all.
+ * Such a question is a shot, again and again: lines of a target are loaded, then others, three times over, then the target's are timed.
+ * Whole pages of a whole cache are 30,000 loads; finding 16 colours takes 2 to 5 seconds.
  */
 #include "probe_discover.h"
 
@@ -48,6 +48,7 @@ const unsigned char *split_discover_elsewhere(void) {
   unsigned char *pages =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return NULL;
+  (void)madvise(pages, size, MADV_NOHUGEPAGE); /* a huge page needs one entry */
   memset(pages, 0, size); /* each its own: untouched ones are all the same page of zeros */
   return pages;
 }
@@ -57,10 +58,10 @@ void split_discover_free_elsewhere(const unsigned char *elsewhere) {
     (void)munmap((void *)(uintptr_t)elsewhere, (size_t)ELSEWHERE * SPLIT_PROBE_PAGE);
 }
 
-/* Twice what the cache holds: each colour has twice as many pages as ways, on average. */
+/* Twice what the cache holds, as far as is known, would do: each colour has twice as many pages as ways then. */
 uint32_t split_discover_pages_enough(const struct split_pool *pool) {
-  const uint32_t enough = pool->kilobytes / 4 * 2;
-  return pool->timing.most == 0 || pool->count < enough ? pool->count : enough;
+  enum { ENOUGH = 2048 };
+  return pool->step == 0 || pool->count < ENOUGH ? pool->count : ENOUGH;
 }
 
 struct targets {
@@ -79,8 +80,7 @@ static void time_targets(const struct targets *targets, const unsigned char *els
   for (uint32_t page = 0; page < ELSEWHERE; page++)
     split_probe_load(elsewhere + page * SPLIT_PROBE_PAGE + page % SPLIT_PROBE_LINES * SPLIT_LINE);
   split_probe_fence();
-  (void)split_probe_timed_load_alone(elsewhere);
-  (void)split_probe_timed_nothing();
+  (void)split_probe_timed_nothing(); /* code that has not run for a while is slow itself */
   split_probe_chains_time(chains, timing, targets->line);
 }
 static float share_of(const struct split_probe_chains *chains,

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 enum {
-  /* Of a probe; 256 lines with 16 ways, some 28 us. A section's pages fall into colours by chance (a cache of 2 MB has 32): what 1 MB
+  /* Of a probe; 256 lines with 16 ways, some 28 us (by chains 7). A section's pages fall into colours by chance (a cache of 2 MB has 32): what 1 MB
    * displaces has a standard deviation of 0.12 over 4 colours, 0.05 over 8, 0.02 over 16. */
   SETS = 16,
   COLOURS = SPLIT_PROBE_COLOURS_MAX, /* as many as sets: else two of a probe share pages */
   SECONDS =
-      20, /* one or two on a quiet machine; at a load of 20 on two processors, 10 often had no calm shots to calibrate by */
+      20, /* one or two on a quiet machine, by chains three to six; at a load of 20 on two processors, 10 often had no calm shots to calibrate by */
   MOST_PAGES = 16384 /* 64 MB: if no load is slow among these, timing says nothing here */
 };
 
@@ -113,6 +113,7 @@ static const char *find_time_of_hits(struct publication *publication, uint32_t k
   for (uint32_t pages = kilobytes / 2; pages <= MOST_PAGES; pages *= 2) {
     if (!lay_out(publication, pages))
       return "no room for a file with the probe's pages; see to the folder's rights and room";
+    if (pages == kilobytes / 2) split_discover_find_step(&publication->pool);
     publication->pool.timing = split_discover_timing(&publication->pool);
     if (publication->pool.timing.limit != 0) return NULL;
   }
@@ -216,7 +217,6 @@ static enum split_probe_outcome publish(struct publication *publication,
   struct split_pool *pool = &publication->pool;
   pool->ways = options->ways != 0 ? options->ways : geometry.ways;
   if (pool->ways > SPLIT_PROBE_WAYS_MAX) pool->ways = SPLIT_PROBE_WAYS_MAX;
-  pool->kilobytes = geometry.kilobytes;
   pool->random.state = options->seed != 0 ? options->seed : UINT64_C(0x9e3779b97f4a7c15);
   pool->deadline_ns = deadline - seconds * UINT64_C(400000000); /* the rest is for calibration */
 
@@ -227,8 +227,10 @@ static enum split_probe_outcome publish(struct publication *publication,
       options->colours == 0 || options->colours > COLOURS ? COLOURS : options->colours;
   const uint32_t count = split_discover_colours(pool, wanted, colours);
   /* Measured while others worked on this core, the limit is too high: what was quieter is nearer to the truth. */
-  const struct split_probe_timing later = split_discover_timing(pool);
-  if (later.limit != 0 && later.limit < pool->timing.limit) pool->timing = later;
+  if (pool->step == 0) {
+    const struct split_probe_timing later = split_discover_timing(pool);
+    if (later.limit != 0 && later.limit < pool->timing.limit) pool->timing = later;
+  }
   fill_in(publication, &geometry, colours, count);
   punch_out_unused(publication);
 
@@ -291,7 +293,7 @@ enum split_probe_outcome split_probe_publish(const char *directory,
   return outcome;
 }
 
-/* `ways` lines fit, one more does not, and so again: what disturbs would have to come and go just as often. */
+/* `ways` lines fit, one more does not, and so again: what disturbs would have to come and go just as often. (Chains are many loads.) */
 static bool is_full(const struct split_probe *probe, uint32_t colour, uint32_t try,
                     const unsigned char *elsewhere) {
   const struct split_probe_header *header = &probe->header;
@@ -313,8 +315,12 @@ double split_probe_verify(const struct split_probe *probe) {
   enum { TRIES = 8 };
   if (probe->header.random_lines != 0) return 1;
   const int before = errno;
-  const unsigned char *elsewhere = split_discover_elsewhere();
-  if (elsewhere == NULL) return 1; /* nothing is known against them */
+  const bool chains = probe->header.timing.most != 0;
+  const unsigned char *elsewhere = chains ? split_discover_elsewhere() : NULL;
+  if (chains && elsewhere == NULL) {
+    errno = before;
+    return 1; /* nothing is known against them */
+  }
   cpu_set_t allowed;
   const bool pinned = pin(&allowed);
   bool full[SPLIT_PROBE_COLOURS_MAX] = {false};

@@ -113,9 +113,9 @@ uint32_t split_discover_median(const uint32_t *often, uint32_t count) {
   return cycles;
 }
 
-/* Cycles from one time that is seen often to the next: AMD's time stamp counter goes on in steps (26 cycles where this was measured,
- * hits take 2 to 4 of them, misses from 5), Intel's by ones. A span narrower than a step is empty for no reason. */
-uint32_t split_discover_step(const struct split_spectrum *spectrum) {
+/* Cycles from one time that is seen often to the next: there are counters that go on by more than one. A span narrower than a step is
+ * empty for no reason. */
+static uint32_t step_of(const struct split_spectrum *spectrum) {
   const uint32_t all = spectrum->few_count + spectrum->many_count;
   uint32_t step = SPLIT_CYCLES_MOST, before = 0;
   bool any = false;
@@ -135,7 +135,7 @@ static uint32_t greatest(uint32_t a, uint32_t b) { return a > b ? a : b; }
 uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
   const uint32_t hit = split_discover_median(spectrum->few, spectrum->few_count),
                  miss = split_discover_median(spectrum->many, spectrum->many_count),
-                 width = greatest(greatest(hit / 12, 4), split_discover_step(spectrum));
+                 width = greatest(greatest(hit / 12, 4), step_of(spectrum));
   double fewest = 2;
   uint32_t valley = 0;
   for (uint32_t from = hit + 1; from + width <= miss; from++) {
@@ -152,17 +152,52 @@ uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
   return valley;
 }
 
-/* Times of a few loads and of many are enough to see that. */
-static bool goes_in_steps(struct split_pool *pool, const uint16_t *order, uint32_t *times,
-                          struct split_spectrum *spectrum) {
-  time_pages(pool, order, HITS, times);
-  split_discover_add_times(spectrum->few, &spectrum->few_count, times, HITS);
-  time_pages(pool, order, pool->count, times);
-  split_discover_add_times(spectrum->many, &spectrum->many_count, times, pool->count);
-  const bool in_steps =
-      split_discover_step(spectrum) * 8 > split_discover_median(spectrum->few, spectrum->few_count);
-  *spectrum = (struct split_spectrum){0};
-  return in_steps;
+/* Which share of these times is at `first`, or a whole number of steps later? And at how many such places is more than a few of them? */
+static double at_steps(const uint32_t *times, uint32_t count, uint32_t first, double step,
+                       uint32_t *places) {
+  enum { PLACES = 8 };
+  uint32_t often[PLACES] = {0}, at = 0;
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t place = 0; place < PLACES; place++) {
+      const double off = times[i] - (first + place * step);
+      if (off < -1.01 || off > 1.01) continue;
+      often[place]++;
+      at++;
+      break;
+    }
+  *places = 0;
+  for (uint32_t place = 0; place < PLACES; place++) *places += often[place] * 25 > count;
+  return (double)at / count;
+}
+
+/* AMD's time stamp counter goes on by 10 ns, 20 to 45 cycles: then hits take two or three different times, and none between. A counter
+ * that goes on by ones has hits at all times of a span, or at a single one. */
+uint32_t split_discover_clock_step(const uint32_t *sorted, uint32_t count) {
+  const uint32_t first = sorted[count / 50], middle = sorted[count / 2];
+  double longest = 0, shortest = 0; /* of those that are as good: a cycle more or less is */
+  for (double step = 64; step >= 8 && step * 8 > middle; step -= 0.25) {
+    uint32_t places;
+    const bool fits = at_steps(sorted, count, first, step, &places) > 0.97 && places >= 2;
+    if (!fits && longest > 0) break;
+    if (!fits) continue;
+    if (longest == 0) longest = step;
+    shortest = step;
+  }
+  return (uint32_t)((longest + shortest) / 2 + 0.5);
+}
+
+void split_discover_find_step(struct split_pool *pool) {
+  enum { TRIES = 16 };
+  uint32_t times[TRIES * HITS];
+  uint16_t order[HITS];
+  for (uint32_t try = 0; try < TRIES; try++) {
+    for (uint32_t i = 0; i < HITS; i++)
+      order[i] = (uint16_t)(split_random_next(&pool->random) % pool->count);
+    pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
+    time_pages(pool, order, HITS, times + try * HITS);
+  }
+  qsort(times, TRIES * HITS, sizeof(times[0]), by_size);
+  pool->step = split_discover_clock_step(times, TRIES * HITS);
 }
 
 struct split_probe_timing split_discover_timing(struct split_pool *pool) {
@@ -173,13 +208,13 @@ struct split_probe_timing split_discover_timing(struct split_pool *pool) {
   struct split_spectrum *spectrum = calloc(1, sizeof(*spectrum));
   const bool room = times != NULL && order != NULL && spectrum != NULL;
   for (uint32_t i = 0; room && i < pool->count; i++) order[i] = (uint16_t)i;
-  const bool blurred = room && goes_in_steps(pool, order, times, spectrum);
-  for (uint32_t try = 0; room && !blurred && try < TRIES; try++) {
+  const bool chains = pool->step != 0;
+  for (uint32_t try = 0; room && !chains && try < TRIES; try++) {
     pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
     found += hit_and_miss(pool, order, times, spectrum);
   }
   struct split_probe_timing timing = {0};
-  if (blurred)
+  if (room && chains)
     timing = split_discover_blurred_timing(pool, spectrum);
   else if (found >= TRIES / 3)
     timing.limit = split_discover_valley(spectrum);
@@ -192,7 +227,7 @@ struct split_probe_timing split_discover_timing(struct split_pool *pool) {
 bool split_discover_quiet(struct split_pool *pool) {
   const unsigned char *lines[HITS];
   uint32_t misses = 0;
-  if (pool->timing.most != 0) return split_discover_blurred_quiet(pool);
+  if (pool->step != 0) return split_discover_blurred_quiet(pool);
   for (uint32_t i = 0; i < HITS; i++)
     lines[i] = pool->pages + split_random_next(&pool->random) % pool->count * SPLIT_PROBE_PAGE +
                pool->line * SPLIT_LINE;

@@ -17,18 +17,18 @@
 struct split_probe_chains {
   uint32_t count, cycles, itself;
 };
-/* Cycles of a chain, those of the measurement included. The lines hold zeros only. */
+/* Cycles of a chain, those of the measurement included. */
 uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHAIN]);
 /* The same of a chain that stays in L1. */
 uint32_t split_probe_timed_nothing(void);
-/* Times a chain, and nothing. */
+/* Times a chain, and nothing. Sums have room for millions. */
 static inline void split_probe_chains_time(struct split_probe_chains *chains,
                                            const struct split_probe_timing *timing,
                                            const unsigned char *const line[SPLIT_PROBE_CHAIN]) {
   const uint32_t cycles = split_probe_timed_chain(line), itself = split_probe_timed_nothing();
   chains->count++;
   chains->cycles += cycles < timing->most ? cycles : timing->most;
-  chains->itself += itself < timing->most ? itself : timing->most;
+  chains->itself += itself < cycles ? itself : cycles; /* an interrupt is not what it takes */
 }
 /* How many of their loads left L2. */
 uint32_t split_probe_chains_gone(const struct split_probe_chains *chains,

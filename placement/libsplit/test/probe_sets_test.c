@@ -28,7 +28,7 @@ static struct section_arena arena;
 static int begin(void **state) {
   (void)state;
   if (!section_arena_open(&arena, (size_t)24 << 20)) return -1;
-  if (publish_once(&machine, 4) != 0) return -1;
+  if (publish_once(&machine, 10) != 0) return -1;
   print_message("published: outcome %d %s\n", machine.outcome, machine.reason);
   return 0;
 }

@@ -15,8 +15,8 @@ static void add(uint32_t *often, uint32_t *count, uint32_t cycles, uint32_t time
   *count += times;
 }
 
-/* AMD EPYC (family 25, model 17): the counter goes on by 26. Hits take up to 104, misses from 130: 117 is between. Any span of a few
- * cycles between two steps is empty, too: between 130 and 156 a limit would call a sixth of the misses hits. */
+/* A counter that goes on by 26. Hits take up to 104, misses from 130: 117 is between. Any span of a few cycles between two steps is empty,
+ * too: between 130 and 156 a limit would call a sixth of the misses hits. */
 static void a_clock_that_goes_in_steps(void **state) {
   (void)state;
   static struct split_spectrum spectrum;
@@ -51,6 +51,7 @@ static void chains_are_told_by_their_means(void **state) {
                         many[][2] = {{182, 100}, {208, 300}, {234, 100}, {508, 500}};
   for (size_t i = 0; i < 2; i++) add(spectrum.few, &spectrum.few_count, few[i][0], few[i][1]);
   for (size_t i = 0; i < 4; i++) add(spectrum.many, &spectrum.many_count, many[i][0], many[i][1]);
+  spectrum.step = 26;
   spectrum.few_itself = spectrum.many_itself = 72;
   const struct split_probe_timing timing = split_discover_means(&spectrum);
   assert_in_range(timing.most, 209, 234); /* the step beyond 208 */
@@ -70,6 +71,7 @@ static void chains_that_all_hit_say_nothing(void **state) {
     add(spectrum.few, &spectrum.few_count, times[i][0], times[i][1]);
     add(spectrum.many, &spectrum.many_count, times[i][0], times[i][1]);
   }
+  spectrum.step = 26;
   spectrum.few_itself = spectrum.many_itself = 72;
   assert_int_equal(split_discover_means(&spectrum).limit, 0);
 }
@@ -91,10 +93,34 @@ static void loads_that_are_gone_are_counted_by_sums(void **state) {
   assert_int_equal(split_probe_chains_gone(&nothing, &timing), 0);
 }
 
+/* Times of a hundred hits at these cycles, so many of each, from the shortest to the longest. */
+static uint32_t step_of(const uint32_t (*hits)[2], size_t count) {
+  uint32_t times[100], n = 0;
+  for (size_t i = 0; i < count; i++)
+    for (uint32_t j = 0; j < hits[i][1]; j++) times[n++] = hits[i][0];
+  assert_int_equal(n, 100);
+  return split_discover_clock_step(times, n);
+}
+
+static void clocks_are_told_by_what_hits_take(void **state) {
+  (void)state;
+  /* EPYC, 2.6 GHz, in two moments; one of 2.45 GHz would have steps of 24 and 25. */
+  assert_in_range(step_of((const uint32_t[][2]){{52, 40}, {78, 60}}, 2), 25, 27);
+  assert_in_range(step_of((const uint32_t[][2]){{52, 6}, {78, 87}, {104, 6}, {300, 1}}, 4), 25, 27);
+  assert_in_range(step_of((const uint32_t[][2]){{49, 40}, {73, 20}, {74, 35}, {98, 5}}, 4), 24, 26);
+  /* Xeon: by ones, or by twos; a quiet one, where nearly all hits take as long; one whose core's other thread works now and then. */
+  assert_int_equal(
+      step_of((const uint32_t[][2]){{72, 20}, {74, 20}, {76, 20}, {78, 20}, {80, 20}}, 5), 0);
+  assert_int_equal(step_of((const uint32_t[][2]){{60, 40}, {61, 40}, {62, 19}, {90, 1}}, 4), 0);
+  assert_int_equal(
+      step_of((const uint32_t[][2]){{60, 50}, {62, 20}, {64, 10}, {88, 10}, {92, 10}}, 5), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_clock_that_goes_in_steps),
       cmocka_unit_test(a_clock_that_counts_each_cycle),
+      cmocka_unit_test(clocks_are_told_by_what_hits_take),
       cmocka_unit_test(chains_are_told_by_their_means),
       cmocka_unit_test(chains_that_all_hit_say_nothing),
       cmocka_unit_test(loads_that_are_gone_are_counted_by_sums),
