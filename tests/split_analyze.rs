@@ -190,9 +190,10 @@ fn kinds_with_known_footprints_get_their_classes() {
     let [small, stream, tiny, control] = kinds;
     assert_eq!(tiny.class, Class::Short, "{tiny:?}");
     let displaced = |kind: &KindProfile| kind.displaced.expect("probed").mean;
-    assert!(displaced(&stream) > 0.6 && displaced(&stream) > displaced(&small) + 0.2, "{small:?} {stream:?}");
+    assert!(displaced(&stream) > 0.6, "{stream:?}");
     assert!(displaced(&small) < displaced(&control) + 0.2, "{small:?} {control:?}");
     if displaced(&control) < 0.2 {
+        assert!(displaced(&stream) > displaced(&small) + 0.2, "{small:?} {stream:?}");
         assert_ne!(small.class, Class::Polluter, "{small:?}");
     } else {
         let percent = displaced(&control) * 100.0;
