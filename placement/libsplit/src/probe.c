@@ -194,21 +194,20 @@ static inline struct set set_of(const struct split_probe *probe, uint32_t turn, 
   return (struct set){.line = line, .offset = probe->offset[colour]};
 }
 
+static inline const unsigned char *line_of(const struct split_probe *probe, const struct set *set,
+                                           uint32_t way) {
+  return split_probe_line(probe->pages, set->offset[way], set->line);
+}
+
 void split_probe_prime(const struct split_probe *probe, uint32_t turn) {
   const uint32_t sets = probe->header.sets, lines = probe->header.lines_per_set,
                  passes = probe->header.timing.most == 0 ? PASSES : PASSES_OF_CHAINS;
   for (uint32_t i = 0; i < sets; i++) {
     const struct set set = set_of(probe, turn, i);
     for (uint32_t pass = 0; pass < passes; pass++)
-      for (uint32_t way = 0; way < lines; way++)
-        split_probe_load(split_probe_line(probe->pages, set.offset[way], set.line));
+      for (uint32_t way = 0; way < lines; way++) split_probe_load(line_of(probe, &set, way));
   }
   split_probe_fence();
-}
-
-static const unsigned char *line_of(const struct split_probe *probe, const struct set *set,
-                                    uint32_t way) {
-  return split_probe_line(probe->pages, set->offset[way], set->line);
 }
 
 static uint32_t count_loads(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {

@@ -54,6 +54,13 @@ struct split_probe_timing split_discover_means(const struct split_spectrum *spec
       .limit = most, .most = most, .hit = (float)hit, .miss = (float)miss};
 }
 
+/* Lines by their numbers through all pages. */
+static void chain_of(const struct split_pool *pool, const uint32_t *numbers,
+                     const unsigned char *line[SPLIT_PROBE_CHAIN]) {
+  for (uint32_t i = 0; i < SPLIT_PROBE_CHAIN; i++)
+    line[i] = pool->pages + (uint64_t)numbers[i] * SPLIT_LINE;
+}
+
 /* One half of a spectrum. */
 struct half {
   uint32_t *often, *count;
@@ -71,8 +78,7 @@ static void time_chains(struct split_pool *pool, uint32_t *order, uint32_t lines
   for (uint32_t pass = 0; pass < passes; pass++)
     for (uint32_t i = 0; i + SPLIT_PROBE_CHAIN <= lines; i += SPLIT_PROBE_CHAIN) {
       const unsigned char *line[SPLIT_PROBE_CHAIN];
-      for (uint32_t j = 0; j < SPLIT_PROBE_CHAIN; j++)
-        line[j] = pool->pages + (uint64_t)order[i + j] * SPLIT_LINE;
+      chain_of(pool, order + i, line);
       const uint32_t cycles = split_probe_timed_chain(line), itself = split_probe_timed_nothing();
       if (pass + 1 < passes) continue;
       split_discover_add_times(half->often, half->count, &cycles, 1);
@@ -123,8 +129,7 @@ bool split_discover_blurred_quiet(struct split_pool *pool) {
   for (uint32_t pass = 0; pass < 8; pass++)
     for (uint32_t i = 0; i + SPLIT_PROBE_CHAIN <= HITS; i += SPLIT_PROBE_CHAIN) {
       const unsigned char *line[SPLIT_PROBE_CHAIN];
-      for (uint32_t j = 0; j < SPLIT_PROBE_CHAIN; j++)
-        line[j] = pool->pages + (uint64_t)order[i + j] * SPLIT_LINE;
+      chain_of(pool, order + i, line);
       if (pass == 2) chains = (struct split_probe_chains){0};
       split_probe_chains_time(&chains, &pool->timing, line);
     }

@@ -6,7 +6,7 @@
  *
  * so that pages still have colours, and the 64 lines of a page share their sets with the 64 lines of another page of its colour, in
  * another order. Pages are looked for by all of their lines at once, since sums need many loads. Which line of one is in the set of
- * which line of the other is found afterwards, bit by bit.
+ * which line of the other is found afterwards, by trying all folds.
  *
  * Such a question is a shot, again and again: lines of a target are loaded, then others, three times over, then the target's are timed.
  * Whole pages of a whole cache are 30,000 loads; finding 16 colours takes 2 to 5 seconds.
@@ -33,14 +33,14 @@ static inline uint32_t scrambled(uint32_t i, uint32_t salt) {
   return line ^ line >> 2;
 }
 
-static inline const unsigned char *line_of(const struct split_pool *pool, uint16_t page,
-                                           uint32_t line) {
-  return pool->pages + (uint64_t)page * SPLIT_PROBE_PAGE + (uint64_t)line * SPLIT_LINE;
+/* As offsets of the probe are: see split_probe_line. */
+static inline uint32_t offset_of(uint16_t page, uint32_t fold) {
+  return (uint32_t)page * SPLIT_PROBE_PAGE + fold * SPLIT_LINE;
 }
 
 static void load_page(const struct split_pool *pool, uint16_t page) {
   for (uint32_t i = 0; i < SPLIT_PROBE_LINES; i++)
-    split_probe_load(line_of(pool, page, scrambled(i, page)));
+    split_probe_load(split_probe_line(pool->pages, offset_of(page, 0), scrambled(i, page)));
 }
 
 const unsigned char *split_discover_elsewhere(void) {
@@ -67,10 +67,20 @@ uint32_t split_discover_pages_enough(const struct split_pool *pool) {
 struct targets {
   const unsigned char *line[TARGETS];
 };
+/* Of pages of a colour, with their folds: lines of the same sets, by the same salt. */
+static inline struct targets lines_at(const unsigned char *pages, uint32_t offset, uint32_t salt) {
+  struct targets lines;
+  for (uint32_t i = 0; i < TARGETS; i++)
+    lines.line[i] = split_probe_line(pages, offset, scrambled(i, salt));
+  return lines;
+}
+static void load_lines(const struct targets *lines) {
+  for (uint32_t i = 0; i < TARGETS; i++) split_probe_load(lines->line[i]);
+}
 /* Fenced: loads that are under way together arrive in any order, and a target that comes from memory would be younger in its set than the
  * first of the others. */
 static void load_targets(const struct targets *targets) {
-  for (uint32_t i = 0; i < TARGETS; i++) split_probe_load(targets->line[i]);
+  load_lines(targets);
   split_probe_fence();
 }
 static void time_targets(const struct targets *targets, const unsigned char *elsewhere,
@@ -94,9 +104,7 @@ bool split_discover_pages_evict(const struct split_pool *pool, const uint16_t *s
   /* Of many pages, there are either far too few of the colour or far too many. */
   const uint32_t passes = count > 8 * pool->ways ? 1 : PASSES;
   for (uint32_t repeat = 0; repeat < REPEATS; repeat++) {
-    struct targets targets;
-    for (uint32_t i = 0; i < TARGETS; i++)
-      targets.line[i] = line_of(pool, target, scrambled(i, repeat * 11));
+    const struct targets targets = lines_at(pool->pages, offset_of(target, 0), repeat * 11);
     load_targets(&targets);
     for (uint32_t pass = 0; pass < passes; pass++)
       for (uint32_t i = 0; i < count; i++) load_page(pool, set[i]);
@@ -111,14 +119,12 @@ static float gone_by_fold(const struct split_pool *pool, const uint16_t *others,
                           uint16_t from, uint16_t to, uint32_t fold, uint32_t repeats) {
   struct split_probe_chains chains = {0};
   for (uint32_t repeat = 0; repeat < repeats; repeat++) {
-    struct targets targets;
-    for (uint32_t i = 0; i < TARGETS; i++)
-      targets.line[i] = line_of(pool, to, scrambled(i, repeat * 11));
+    const struct targets targets = lines_at(pool->pages, offset_of(to, 0), repeat * 11),
+                         tried = lines_at(pool->pages, offset_of(from, fold), repeat * 11);
     load_targets(&targets);
     for (uint32_t pass = 0; pass < PASSES; pass++) {
       for (uint32_t i = 0; i < count; i++) load_page(pool, others[i]);
-      for (uint32_t i = 0; i < TARGETS; i++)
-        split_probe_load(line_of(pool, from, scrambled(i, repeat * 11) ^ fold));
+      load_lines(&tried);
     }
     time_targets(&targets, pool->elsewhere, &pool->timing, &chains);
   }
@@ -177,14 +183,13 @@ static float gone_by_ways(const unsigned char *pages, const uint32_t *offsets, u
                           const struct split_probe_timing *timing) {
   struct split_probe_chains chains = {0};
   for (uint32_t repeat = 0; repeat < REPEATS; repeat++) {
-    struct targets targets;
-    for (uint32_t i = 0; i < TARGETS; i++)
-      targets.line[i] = split_probe_line(pages, offsets[0], scrambled(i, salt + repeat * 11));
+    const struct targets targets = lines_at(pages, offsets[0], salt + repeat * 11);
     load_targets(&targets);
     for (uint32_t pass = 0; pass < PASSES; pass++)
-      for (uint32_t way = 1; way <= ways; way++)
-        for (uint32_t i = 0; i < TARGETS; i++)
-          split_probe_load(split_probe_line(pages, offsets[way], scrambled(i, salt + repeat * 11)));
+      for (uint32_t way = 1; way <= ways; way++) {
+        const struct targets others = lines_at(pages, offsets[way], salt + repeat * 11);
+        load_lines(&others);
+      }
     time_targets(&targets, elsewhere, timing, &chains);
   }
   return share_of(&chains, timing);
