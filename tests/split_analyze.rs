@@ -8,7 +8,7 @@ use common::{hardmeter, run, stderr, stdout, succeeded, tests_folder};
 use cpuset::Cpuset;
 use hardmeter_split::model::{AppId, Class, CpuId, CpuSet, KindProfile};
 use hardmeter_split::segment::{monotonic_ns, Folder};
-use hardmeter_split::state::State;
+use hardmeter_split::state::{Neighbours, State};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -170,7 +170,6 @@ fn kinds_with_known_footprints_get_their_classes() {
     // 16 KB read again and again for some 200 us, which is not short; 4 MB read four times: twice the L2 of most machines. And
     // the control: 1 KB, as long as the first.
     let kinds = ["/small:16:2500", "/stream:4096:4", "/tiny:16:1", "/control:1:40000"];
-    let _application = serve(folder.path(), 1, &kinds);
     let analyzer = start(folder.path(), &["--interval=500ms"]);
     let searched = wait_for("probe", || {
         state_of(folder.path(), &analyzer).map(|state| state.probe.kind).filter(|kind| kind != "searching")
@@ -179,6 +178,8 @@ fn kinds_with_known_footprints_get_their_classes() {
         eprintln!("skipped: the probe found {searched} here");
         return;
     }
+    looks_at_its_neighbours(folder.path(), &analyzer);
+    let _application = serve(folder.path(), 1, &kinds);
     let kinds = wait_for("classes", || {
         let state = state_of(folder.path(), &analyzer)?;
         let kind =
@@ -201,6 +202,22 @@ fn kinds_with_known_footprints_get_their_classes() {
             "not checked: whatever else runs on this machine displaces {percent:.0} % in 200 us by itself"
         );
     }
+}
+
+/// Where processors have L2 caches of their own, two of them are looked at, at once and then every ten seconds.
+fn looks_at_its_neighbours(folder: &Path, analyzer: &Running) {
+    let state = state_of(folder, analyzer).expect("its state");
+    if state.machine.cpus.iter().all(|cpu| cpu.l2 == state.machine.cpus[0].l2) {
+        assert_eq!(state.probe.neighbours, Neighbours::default(), "there is but one L2");
+        return;
+    }
+    let seen = wait_for("a look at neighbours", || {
+        state_of(folder, analyzer).map(|state| state.probe.neighbours).filter(|seen| seen.looks > 0)
+    });
+    assert!(seen.together + seen.unclear <= seen.looks, "{seen:?}");
+    assert!((0.0..=1.0).contains(&seen.by_others), "{seen:?}");
+    let status = succeeded(run(hardmeter().args(["split", "status", "--directory"]).arg(folder)));
+    assert!(stdout(&status).contains("\nneighbours: "), "{}", stdout(&status));
 }
 
 #[test]

@@ -147,6 +147,44 @@ pub struct Probe {
     pub background_per_cycle: f64,
     /// What sections of known size displaced.
     pub points: Vec<ProbePoint>,
+    /// Who else works in our processors' caches.
+    #[serde(default)]
+    pub neighbours: Neighbours,
+}
+
+/// Who else works in the L2 caches of our processors, by the latest looks at two of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// How many looks.
+    pub looks: u32,
+    /// Those in which processors shared an L2 that should each have one of its own, by what the kernel was told.
+    pub together: u32,
+    /// Those that could not tell, since others left too little.
+    pub unclear: u32,
+    /// Which share of the lines others displaced in 200 us, while no processor of ours did anything; the mean.
+    pub by_others: f64,
+}
+
+impl Neighbours {
+    /// For people; `None` before the first look.
+    pub fn in_words(&self) -> Option<String> {
+        if self.looks == 0 {
+            return None;
+        }
+        let others = format!("others displace {:.0} % of L2 in 200 us", self.by_others * 100.0);
+        let unclear = match self.unclear {
+            0 => String::new(),
+            unclear => format!(" ({unclear} could not tell)"),
+        };
+        Some(match self.together {
+            0 => format!("no two of our processors were seen sharing an L2 in {} looks{unclear}; {others}", self.looks),
+            together => format!(
+                "processors with an L2 each, as the kernel was told, shared one in {together} of {} looks{unclear}: the host puts \
+                 them on one core at times, and nothing is kept apart then; {others}",
+                self.looks
+            ),
+        })
+    }
 }
 
 /// A section of known size, and which share of the probe's lines it displaced.

@@ -1,6 +1,7 @@
 /*
  * How the analyzer finds full sets, in rooms: time (what is a hit?), blurred (the same where the clock goes in steps), the colours (which
- * pages share sets?), pages (the same there), calibrate (what does a share mean?), publish (the file). Not part of what servers load.
+ * pages share sets?), pages (the same there), calibrate (what does a share mean?),
+ * neighbours (who else displaces what is there?), publish (the file). Not part of what servers load.
  */
 #ifndef SPLIT_PROBE_DISCOVER_H
 #define SPLIT_PROBE_DISCOVER_H
@@ -102,9 +103,23 @@ bool split_discover_pages_full(const unsigned char *pages, const uint32_t *offse
 const unsigned char *split_discover_elsewhere(void);
 void split_discover_free_elsewhere(const unsigned char *elsewhere);
 
-/* Does nothing for so long, 50 to 200 us, and sees what is gone: is it only us who use this core's cache now? The other thread of a core, which in a
- * virtual machine may be a stranger's, works in phases of some ten milliseconds; no counter of ours tells of it. */
+/* Does nothing for so long, and says which share of the lines is gone: is it only us who use this core's cache now? The other thread of a
+ * core, which in a virtual machine may be a stranger's, works in phases of some ten milliseconds; no counter of ours tells of it. Negative if
+ * this thread was switched meanwhile: nothing is known. Calm: at most one line in eight, in 50 to 200 us. */
+#define SPLIT_CALM_SHARE 0.125
+double split_discover_gone_meanwhile(const struct split_probe *probe, uint32_t turn,
+                                     uint64_t nanoseconds);
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds);
+
+/* Which shares of its L2's lines go on `cpu`, in 200 us each, while `others` rest, and while they stream; in turns, `looks` of each less those
+ * across a context switch. Without others, only the first. On threads of its own. False: they could not be made, or may not run there. */
+#define SPLIT_LOOKS_MAX 32
+struct split_looks {
+  uint32_t resting, streaming; /* how many there are */
+  float while_resting[SPLIT_LOOKS_MAX], while_streaming[SPLIT_LOOKS_MAX];
+};
+bool split_discover_look(const struct split_probe *probe, uint32_t cpu, const uint32_t *others,
+                         uint32_t count, uint32_t looks, struct split_looks *found);
 
 /* Fills in the points and the cost of `header`, by synthetic sections between prime and count of `probe`. Goes on until `patience` for
  * better points, and until the deadline for points of calm shots at all. Without them, points are of whatever shots there were, and

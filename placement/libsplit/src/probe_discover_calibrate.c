@@ -37,15 +37,21 @@ static int by_cost(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds) {
-  if (nanoseconds < 50000) nanoseconds = 50000;
-  if (nanoseconds > 200000) nanoseconds = 200000;
+double split_discover_gone_meanwhile(const struct split_probe *probe, uint32_t turn,
+                                     uint64_t nanoseconds) {
   uint32_t lines;
   const uint64_t switches = split_discover_switches(), start = split_discover_now_ns();
   split_probe_prime(probe, turn);
   while (split_discover_now_ns() - start < nanoseconds) continue;
   const uint32_t gone = split_probe_count(probe, turn, &lines);
-  return gone * 8 <= lines && split_discover_switches() == switches;
+  return split_discover_switches() == switches && lines > 0 ? (double)gone / lines : -1;
+}
+
+bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds) {
+  if (nanoseconds < 50000) nanoseconds = 50000;
+  if (nanoseconds > 200000) nanoseconds = 200000;
+  const double gone = split_discover_gone_meanwhile(probe, turn, nanoseconds);
+  return gone >= 0 && gone <= SPLIT_CALM_SHARE;
 }
 
 static void await_calm(const struct split_probe *probe, uint32_t turn, bool *calm) {

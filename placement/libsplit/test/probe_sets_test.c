@@ -269,6 +269,32 @@ static void a_folder_that_cannot_be_written_is_said(void **state) {
   assert_true(strlen(reason) > 0);
 }
 
+/* Looks are taken in turns, those across a context switch are left out; where a thread may not run nothing is seen. */
+static void neighbours_are_looked_at_in_turns(void **state) {
+  (void)state;
+  struct split_probe *probe = open_or_skip(true);
+  cpu_set_t allowed;
+  assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  uint32_t cpu[2], cpus = 0;
+  for (uint32_t i = 0; i < CPU_SETSIZE && cpus < 2; i++)
+    if (CPU_ISSET(i, &allowed)) cpu[cpus++] = i;
+  struct split_looks alone, beside;
+  assert_true(split_discover_look(probe, cpu[0], NULL, 0, 8, &alone));
+  assert_int_equal(alone.streaming, 0);
+  assert_in_range(alone.resting, 1, 8);
+  if (cpus == 2) {
+    assert_true(split_discover_look(probe, cpu[0], &cpu[1], 1, 8, &beside));
+    assert_in_range(beside.resting, 1, 8);
+    assert_in_range(beside.streaming, 1, 8);
+    for (uint32_t i = 0; i < beside.streaming; i++)
+      assert_true(beside.while_streaming[i] >= 0 && beside.while_streaming[i] <= 1);
+  }
+  assert_false(split_discover_look(probe, CPU_SETSIZE - 1, NULL, 0, 8, &alone));
+  assert_int_equal(alone.resting, 0);
+  assert_false(split_discover_look(probe, cpu[0], NULL, 0, SPLIT_LOOKS_MAX + 1, &alone));
+  split_probe_close(probe);
+}
+
 int main(void) {
 #ifdef __SANITIZE_THREAD__
   print_message(
@@ -281,6 +307,7 @@ int main(void) {
       cmocka_unit_test(another_process_judges_the_same_on_each_cpu),
       cmocka_unit_test(verify_tells_full_sets_from_others),
       cmocka_unit_test(a_probe_has_a_set_of_each_colour),
+      cmocka_unit_test(neighbours_are_looked_at_in_turns),
       cmocka_unit_test(a_new_publication_is_a_new_generation),
       cmocka_unit_test(nothing_else_is_left_in_the_folder),
       cmocka_unit_test(a_folder_that_cannot_be_written_is_said),

@@ -73,6 +73,9 @@ fn in_words(state: &State, alive: bool) -> String {
     let because =
         if state.probe.reason.is_empty() { String::new() } else { format!(" ({})", state.probe.reason) };
     let _ = writeln!(text, "probe: {}{because}", state.probe.kind);
+    if let Some(neighbours) = state.probe.neighbours.in_words() {
+        let _ = writeln!(text, "neighbours: {neighbours}");
+    }
     if state.guard.active {
         let _ = writeln!(text, "guard: {}: {}", state.guard.phase, state.guard.reason);
         for rule in state.guard.rules.iter().filter(|rule| !rule.on) {

@@ -122,7 +122,7 @@ impl Analysis {
 
     /// The probe's thread found something out.
     pub fn probe_news(&mut self, news: probing::News) {
-        if let Some(line) = news.line {
+        for line in news.lines {
             self.journal.say(line);
         }
         if news.probe.generation != self.probe.generation {

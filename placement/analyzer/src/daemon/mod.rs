@@ -13,6 +13,7 @@ mod analysis;
 mod deciding;
 mod journal;
 mod lock;
+mod neighbours;
 mod probing;
 mod rights;
 mod tracing;
@@ -168,7 +169,8 @@ pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
     let (news, found) = mpsc::channel();
     let probing = options.probe.then(|| {
         let (directory, seed, stop) = (directory.clone(), options.seed, Arc::clone(stop));
-        std::thread::spawn(move || probing::run(&directory, seed, &news, &stop))
+        let watch = neighbours::Watch::new(&machine);
+        std::thread::spawn(move || probing::run(&directory, seed, watch, &news, &stop))
     });
     let mut analysis = Analysis::new(options, policy, machine, folder, tracing, journal);
     work(&mut analysis, options, &found, stop);

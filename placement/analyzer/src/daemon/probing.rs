@@ -1,6 +1,7 @@
-//! The probe's sets: found and published at start, looked at every minute, found anew if they are none any more. On a thread of its
-//! own, since finding them takes seconds in which heartbeats must go on; and rarely, since those are seconds of a processor.
+//! The probe's sets: found and published at start, looked at every minute, found anew if they are none any more; and by them, who else
+//! works in our caches. On a thread of its own, since finding them takes seconds in which heartbeats must go on; and rarely, since those are seconds of a processor.
 
+use super::neighbours::{self, Opened};
 use super::Stop;
 use crate::state::{Probe, ProbePoint};
 use std::ffi::{CStr, CString};
@@ -10,6 +11,8 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// At the neighbours: 0.1 % of two processors.
+const NEIGHBOURS_EVERY: Duration = Duration::from_secs(10);
 /// Fewer full sets than this share: what the probe says is another thing than its calibration.
 const SPOILT_BELOW: f64 = 0.75;
 /// Looks in a row with which sets are called spoilt: one may be disturbed by what else runs.
@@ -21,6 +24,7 @@ const REST: u32 = 200;
 const COLOURS: u32 = 0;
 const SECONDS: u32 = 10;
 const POINTS: usize = 8;
+const FULL_SETS: &str = "full sets";
 /// What others displace is taken off what sections do: found out by waiting so long and doing nothing, so often. 40 ms of each look.
 const IDLE_SHOTS: u32 = 128;
 const IDLE_NANOSECONDS: [u32; 2] = [20_000, 200_000];
@@ -67,11 +71,6 @@ struct Idle {
     cycles: f64,
 }
 
-#[repr(C)]
-struct Opened {
-    _private: [u8; 0],
-}
-
 extern "C" {
     fn split_probe_publish(
         directory: *const libc::c_char,
@@ -85,28 +84,35 @@ extern "C" {
     fn split_probe_summarize(directory: *const libc::c_char, summary: *mut Summary) -> libc::c_int;
 }
 
-/// What came of it: for the state, and a line for the log if something changed.
+/// What came of it: for the state, and lines for the log if something changed.
 #[derive(Debug)]
 pub(super) struct News {
     pub probe: Probe,
-    pub line: Option<String>,
+    pub lines: Vec<String>,
 }
 
 /// Runs until told to stop.
-pub(super) fn run(folder: &Path, seed: u64, news: &Sender<News>, stop: &Stop) {
+pub(super) fn run(
+    folder: &Path,
+    seed: u64,
+    mut neighbours: neighbours::Watch,
+    news: &Sender<News>,
+    stop: &Stop,
+) {
     let Ok(directory) = CString::new(folder.as_os_str().as_bytes()) else { return };
     let mut seed = seed;
     while !stop.is_set() {
         let begun = Instant::now();
         let Some(mut found) = publish(&directory, seed) else { return };
         let rested = rested(begun, Instant::now());
-        found.background_per_cycle = background(&directory);
+        found.background_per_cycle = opened(&directory, background).unwrap_or(0.0);
         let usable = found.generation != 0;
-        let line = describe(&found);
-        if news.send(News { probe: found.clone(), line: Some(line) }).is_err() || !usable {
+        let mut lines = vec![describe(&found)];
+        lines.extend(look_at(&mut neighbours, &directory, &mut found));
+        if news.send(News { probe: found.clone(), lines }).is_err() || !usable {
             return;
         }
-        watch(&directory, found, rested, news, stop);
+        watch(&directory, found, rested, &mut neighbours, news, stop);
         seed = seed.wrapping_add(1);
     }
 }
@@ -116,29 +122,57 @@ fn rested(begun: Instant, ended: Instant) -> Instant {
     ended + (ended - begun) * REST
 }
 
-/// Looks every minute; returns when the sets are spoilt and others may be looked for, or the daemon stops. Sets that one look calls
-/// spoilt may be good at the next: on a busy machine the look itself is disturbed.
-fn watch(directory: &CStr, mut probe: Probe, rested: Instant, news: &Sender<News>, stop: &Stop) {
+/// Looks every minute, at the neighbours more often; returns when the sets are spoilt and others may be looked for, or the daemon stops.
+/// Sets that one look calls spoilt may be good at the next: on a busy machine the look itself is disturbed.
+fn watch(
+    directory: &CStr,
+    mut probe: Probe,
+    rested: Instant,
+    neighbours: &mut neighbours::Watch,
+    news: &Sender<News>,
+    stop: &Stop,
+) {
     // Random lines have no sets to look at.
-    let full_sets = probe.kind == "full sets";
-    let mut was_spoilt = false;
-    while !stop.wait(LOOK_EVERY) {
+    let full_sets = probe.kind == FULL_SETS;
+    let (mut was_spoilt, mut looked) = (false, Instant::now());
+    while !stop.wait(NEIGHBOURS_EVERY) {
         if !full_sets {
             continue;
         }
-        probe.background_per_cycle = background(directory);
-        let best = (0..LOOKS).map(|_| verify(directory)).fold(0.0, f64::max);
-        probe.verified = Some(best);
-        let spoilt = best < SPOILT_BELOW;
-        let left = rested.saturating_duration_since(Instant::now());
-        // Once a spell, and when it ends in a search.
-        let line = (spoilt && (left.is_zero() || !was_spoilt)).then(|| spoilt_line(best, left));
-        was_spoilt = spoilt;
-        let search = spoilt && left.is_zero();
-        if news.send(News { probe: probe.clone(), line }).is_err() || search {
+        let mut lines = Vec::from_iter(look_at(neighbours, directory, &mut probe));
+        let mut search = false;
+        if looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            probe.background_per_cycle = opened(directory, background).unwrap_or(0.0);
+            let best = (0..LOOKS).map(|_| opened(directory, verify).unwrap_or(0.0)).fold(0.0, f64::max);
+            probe.verified = Some(best);
+            let spoilt = best < SPOILT_BELOW;
+            let left = rested.saturating_duration_since(Instant::now());
+            // Once a spell, and when it ends in a search.
+            if spoilt && (left.is_zero() || !was_spoilt) {
+                lines.push(spoilt_line(best, left));
+            }
+            was_spoilt = spoilt;
+            search = spoilt && left.is_zero();
+        }
+        if news.send(News { probe: probe.clone(), lines }).is_err() || search {
             return;
         }
     }
+}
+
+/// Who else works here: into the state, and a line when two processors are first seen on one core, or again after a window without.
+fn look_at(neighbours: &mut neighbours::Watch, directory: &CStr, probe: &mut Probe) -> Option<String> {
+    if probe.kind != FULL_SETS {
+        return None;
+    }
+    let seen = opened(directory, |probe| neighbours.look(probe)).flatten()?;
+    let before = std::mem::replace(&mut probe.neighbours, seen);
+    (before.together == 0 && seen.together > 0).then(|| {
+        "probe: two processors share an L2 that should each have one of its own: the host puts them on one core at times; while it \
+         does, placement keeps nothing apart"
+            .into()
+    })
 }
 
 fn spoilt_line(share: f64, left: Duration) -> String {
@@ -165,7 +199,7 @@ fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
         (outcome, text)
     };
     let kind = match outcome {
-        0 => "full sets",
+        0 => FULL_SETS,
         1 => "random lines",
         _ => return Some(Probe { kind: "impossible".into(), reason, ..Probe::default() }),
     };
@@ -185,24 +219,29 @@ fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
         kind: kind.into(),
         reason,
         generation: summary.generation,
-        verified: None,
-        background_per_cycle: 0.0,
         points: points.collect(),
+        ..Probe::default()
     })
 }
 
-/// How fast others displace lines, as far as that is sure: 0 where nothing is.
-fn background(directory: &CStr) -> f64 {
-    let mut idle = [Idle::default(); 2];
-    // SAFETY: as in `verify`; both arrays have the two elements that probe.c takes.
-    unsafe {
-        let probe = split_probe_open(directory.as_ptr(), std::ptr::null_mut());
-        if probe.is_null() {
-            return 0.0;
-        }
-        split_probe_idle(probe, IDLE_SHOTS, IDLE_NANOSECONDS.as_ptr(), idle.as_mut_ptr());
-        split_probe_close(probe);
+/// What is asked of the published probe; `None`: it cannot be opened.
+fn opened<T>(directory: &CStr, ask: impl FnOnce(*const Opened) -> T) -> Option<T> {
+    // SAFETY: the name ends with a zero, a null reason is allowed; what was opened is closed, once, after its last use.
+    let probe = unsafe { split_probe_open(directory.as_ptr(), std::ptr::null_mut()) };
+    if probe.is_null() {
+        return None;
     }
+    let answer = ask(probe);
+    // SAFETY: as above.
+    unsafe { split_probe_close(probe) };
+    Some(answer)
+}
+
+/// How fast others displace lines, as far as that is sure: 0 where nothing is.
+fn background(probe: *const Opened) -> f64 {
+    let mut idle = [Idle::default(); 2];
+    // SAFETY: the probe is open; both arrays have the two elements that probe.c takes.
+    unsafe { split_probe_idle(probe, IDLE_SHOTS, IDLE_NANOSECONDS.as_ptr(), idle.as_mut_ptr()) };
     rate(&idle[0], &idle[1])
 }
 
@@ -226,17 +265,9 @@ fn rate(short: &Idle, long: &Idle) -> f64 {
     ((left(short, -1.0) / left(long, 1.0)).ln() / cycles).max(0.0)
 }
 
-fn verify(directory: &CStr) -> f64 {
-    // SAFETY: what was opened is closed, once; a null reason is allowed.
-    unsafe {
-        let probe = split_probe_open(directory.as_ptr(), std::ptr::null_mut());
-        if probe.is_null() {
-            return 0.0;
-        }
-        let share = split_probe_verify(probe);
-        split_probe_close(probe);
-        share
-    }
+fn verify(probe: *const Opened) -> f64 {
+    // SAFETY: the probe is open.
+    unsafe { split_probe_verify(probe) }
 }
 
 /// What the calibration found, by size: "256 KB 24 %, ...".

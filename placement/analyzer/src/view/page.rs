@@ -192,6 +192,7 @@ fn applications(state: &State) -> Markup {
                 ". Sections of known size displaced: "
                 (state.probe.points.iter().map(|point| format!("{} KB {:.0} %", point.kilobytes, point.median * 100.0)).collect::<Vec<_>>().join(", "))
             }
+            @if let Some(neighbours) = state.probe.neighbours.in_words() { ". Neighbours: " (neighbours) }
         }
     }
 }

@@ -72,6 +72,9 @@ fn heading(state: &State, now_ns: u64) -> String {
             format!(" ({})", one_line(&state.probe.reason, 120))
         }
     );
+    if let Some(neighbours) = state.probe.neighbours.in_words() {
+        let _ = writeln!(text, "{neighbours}");
+    }
     for app in &state.applications {
         let off = if app.collecting { "" } else { ", switched off" };
         let without = without_in_words(&app.without);
@@ -159,6 +162,8 @@ mod tests {
             "+21.3 ±",
             "/ViewItem.php",
             "and 1 kinds more",
+            "shared one in 10 of 40 looks (3 could not tell): the host puts them on one core at times",
+            "others displace 25 % of L2 in 200 us",
             "without hardware counters",
         ] {
             assert!(frame.contains(part), "no {part:?} in:\n{frame}");
