@@ -3,6 +3,11 @@
 One server (`split-sections`) compares both within itself: stages of a second or two, placement on or off, each block ABBA. So both
 have the same memory in the same sets of the cache, and what differs is who runs where. Several servers a mix, so that one lucky
 layout of memory decides nothing. Beside it the analyzer decides, as in earnest; its first seconds are not counted.
+
+What placement wins where each processor has a cache of its own (`gains`) can be seen only while that is so. In a virtual machine it is so by
+moments: strangers work on the other threads of its cores, or the host puts both of its processors on one core. So stages are short there, and
+between two of them all workers rest while it is looked for how much of L2 goes (placement/sections/calm.h). A pair of stages is calm if
+little went before, between, and after them; their own times have no part in that. All pairs together are told beside.
 """
 
 import contextlib
@@ -26,13 +31,15 @@ GAINS, GAIN = "KC", Bar(0.8)
 # where one fits into a cache and two do not. On a smaller one all are in proportion to it.
 PROMISED_L2 = 2048
 NO_LOSS = Bar(0.99, at_most=False)
+# A line in eight, as where the probe is calibrated (SPLIT_CALM_SHARE).
+CALM = 0.125
 
 
 def gains(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """CPU time of K and C under soft; where the L2 is smaller than theirs, of the promised sizes too, without bars."""
     bench = Mixes(playground, say)
     for mix in GAINS:
-        yield from bench.compared(mix, "soft", _plain(quick), cpu_bar=GAIN)
+        yield from bench.in_calm(mix, "soft", Watch(1, 1, 1, 40) if quick else Watch(3, 8, 24, 370))
         if bench.l2 != PROMISED_L2:
             yield from bench.compared(mix, "soft", _plain(quick), l2=PROMISED_L2)
 
@@ -83,6 +90,19 @@ class Plan:
     guard: bool = False
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Pairs of short stages, of which those count that were calm: more servers until there are enough."""
+
+    fewest_servers: int
+    most_servers: int
+    enough: int  # calm pairs
+    pairs: int  # of a server
+    seconds: float = 0.04  # of a stage: a calm moment lasts some tenths of a second
+    settle: float = 0.01
+    learning: float = 14  # until there is a probe, and a plan by it
+
+
 class Mixes:
     """Compares mixes with themselves."""
 
@@ -99,45 +119,93 @@ class Mixes:
         policy: str,
         plan: Plan,
         l2: Optional[int] = None,
-        cpu_bar: Optional[Bar] = None,
         throughput_bar: Optional[Bar] = None,
     ) -> List[Figure]:
         """A mix under a policy, its sizes in proportion to an L2 of so many kilobytes (this machine's), beside itself without placement."""
-        cpu, throughput, tail, shares = [], [], [], []
+        cpu, throughput, shares = [], [], []
         l2 = l2 or self.l2
-        sizes = f" at {l2} KB of L2" if l2 != PROMISED_L2 else "" if l2 == self.l2 else ", promised sizes"
-        name = f"{mix}{sizes}, {policy}{', guarded' if plan.guard else ''}"
+        name = f"{self._named(mix, l2, policy)}{', guarded' if plan.guard else ''}"
         for server in range(plan.servers):
             self.say(f"mixes: {name}: server {server + 1} of {plan.servers}")
             for block in self._blocks(mix, l2, policy, plan, server):
                 shares.append(_placed(block[True]))
                 # Where the guard let nothing be placed, both did the same: what they differ by is the machine's doing.
                 same = plan.guard and shares[-1] == 0
-                cpu.append(1.0 if same else _ratio(block, lambda stage: stage["worker_cpu_us"]))
-                throughput.append(1.0 if same else _ratio(block, lambda stage: stage["requests"] / stage["seconds"]))
-                tail.append(_ratio(block, lambda stage: stage["kinds"][0]["p99_us"]))
+                cpu.append(1.0 if same else _ratio(block, _cpu))
+                throughput.append(1.0 if same else _ratio(block, _rate))
         how = f"placed by {policy}{' and its guard' if plan.guard else ''}, to the default scheduler; mix {mix} for an L2 of {l2} KB"
         of = [
-            Figure.of_blocks(f"{name}: CPU time", cpu, "x", f"workers' processor time for a request, {how}", cpu_bar),
+            Figure.of_blocks(f"{name}: CPU time", cpu, "x", f"workers' processor time for a request, {how}"),
             Figure.of_blocks(f"{name}: throughput", throughput, "x", f"requests a second, {how}", throughput_bar),
         ]
         if plan.guard:
             what = "requests that were placed, of those while the guard might place"
             of.append(Figure.of_blocks(f"{name}: placed", [100 * share for share in shares], "%", what))
-        if cpu_bar:
-            of.append(Figure.of_blocks(f"{name}: p99 of the first kind", tail, "x", f"99th percentile of its latency, {how}"))
         return of
+
+    def in_calm(self, mix: str, policy: str, watch: Watch) -> Iterator[Figure]:
+        """A mix under a policy in calm moments, its sizes in proportion to this machine's L2; and whenever it was."""
+        pairs: List[Dict[bool, list]] = []
+        name = self._named(mix, self.l2, policy)
+        for server in range(watch.most_servers):
+            if server >= watch.fewest_servers and sum(map(_calm, pairs)) >= watch.enough:
+                break
+            self.say(f"mixes: {name}: server {server + 1} of {watch.fewest_servers} to {watch.most_servers}")
+            pairs += self._pairs(mix, policy, watch, server)
+        calm = [pair for pair in pairs if _calm(pair)]
+        disturbed = 100 * (1 - len(calm) / len(pairs))
+        what = "pairs of stages before, between or after which strangers, or our other processor, displaced an eighth of L2 in 200 us"
+        yield Figure(f"{name}: pairs disturbed", disturbed, "%", len(pairs), what)
+        how = f"placed by {policy}, to the default scheduler; mix {mix} for an L2 of {self.l2} KB"
+        of_all = [_ratio(pair, _cpu) for pair in pairs]
+        yield Figure.of_blocks(f"{name}: CPU time, disturbed too", of_all, "x", f"workers' processor time for a request, {how}; calm or not")
+        if not calm:
+            raise Trouble(f"{name}: none of {len(pairs)} pairs of stages was calm\n  remedy: a calmer machine, or a calmer hour")
+        for measure, unit, value, bar in (
+            ("CPU time", "workers' processor time for a request", _cpu, GAIN),
+            ("throughput", "requests a second", _rate, None),
+            ("p99 of the first kind", "99th percentile of its latency", lambda stage: stage["kinds"][0]["p99_us"], None),
+        ):
+            yield Figure.of_blocks(f"{name}: {measure}", [_ratio(pair, value) for pair in calm], "x", f"{unit}, {how}; calm", bar)
+
+    def _named(self, mix: str, l2: int, policy: str) -> str:
+        sizes = f" at {l2} KB of L2" if l2 != PROMISED_L2 else "" if l2 == self.l2 else ", promised sizes"
+        return f"{mix}{sizes}, {policy}"
+
+    def _pairs(self, mix: str, policy: str, watch: Watch, server: int) -> List[Dict[bool, list]]:
+        """What a server told of its pairs: placement on and off, in either order."""
+        warm = round(watch.learning / (watch.seconds + watch.settle))
+        order = "".join(self.chance.choice(("10", "01")) for _ in range(watch.pairs))
+        words = ["--stages", "1" * warm + order, "--seconds", watch.seconds, "--settle", watch.settle, "--watch"]
+        stages = self._served(mix, self.l2, policy, False, [*words, "--seed", server + 1])[warm:]
+        return [_by_placement(list(pair)) for pair in zip(stages[::2], stages[1::2])]
+
+    def _served(self, mix: str, l2: int, policy: str, guard: bool, words: list) -> List[dict]:
+        """The stages of a server with an analyzer beside it."""
+        with tempfile.TemporaryDirectory(prefix="split-mixes-", dir=self.playground.folder) as folder:
+            with analyzer(Path(folder), policy, guard):
+                words = [SECTIONS, "--mix", mix, *_for_cache(l2), *words, "--directory", folder, "--format", "json"]
+                return json.loads(run(list(map(str, words))))["stages"]
 
     def _blocks(self, mix: str, l2: int, policy: str, plan: Plan, server: int) -> List[Dict[bool, list]]:
         warm = max(1, round(plan.learning / plan.seconds))
         order = [interleaved("10", self.chance) for _ in range(plan.blocks)]
         stages = "1" * warm + "".join(stage for block in order for stage in block)
-        with tempfile.TemporaryDirectory(prefix="split-mixes-", dir=self.playground.folder) as folder:
-            with analyzer(Path(folder), policy, plan.guard):
-                words = ["--mix", mix, *_for_cache(l2), "--stages", stages, "--seconds", plan.seconds, "--seed", server + 1]
-                told = run([SECTIONS, *map(str, words), "--directory", folder, "--format", "json"])
-        measured = iter(json.loads(told)["stages"][warm:])
+        words = ["--stages", stages, "--seconds", plan.seconds, "--seed", server + 1]
+        measured = iter(self._served(mix, l2, policy, plan.guard, words)[warm:])
         return [_by_placement([next(measured) for _ in block]) for block in order]
+
+
+def _cpu(stage: dict) -> float:
+    return stage["worker_cpu_us"]
+
+
+def _rate(stage: dict) -> float:
+    return stage["requests"] / stage["seconds"]
+
+
+def _calm(pair: Dict[bool, list]) -> bool:
+    return all(share <= CALM for stages in pair.values() for stage in stages for share in stage["displaced"].values())
 
 
 def _by_placement(stages: list) -> Dict[bool, list]:

@@ -22,6 +22,7 @@ struct tally {
 struct worker {
   _Alignas(64) struct server *server;
   unsigned number;
+  _Atomic bool working;
   struct worker_stage {
     uint64_t cpu_ns, cpu_changes;
     struct tally kind[MIX_KINDS];
@@ -41,6 +42,10 @@ struct server {
   _Atomic uint64_t next, done;
   _Atomic bool ending;
   uint64_t started_ns; /* of the first request */
+  /* Rest: workers begin no request. */
+  _Atomic bool resting;
+  pthread_mutex_t rest;
+  pthread_cond_t rested;
 };
 
 static uint64_t clock_ns(clockid_t clock) {
@@ -83,6 +88,44 @@ static void *arrivals(void *of) {
   return NULL;
 }
 
+/* ---- rest ----
+ *
+ *   worker: working = true; resting? then wait             main: resting = true; until no worker is working
+ *
+ * In this order on both sides: either the worker sees that there is rest, or main sees that it works.
+ */
+
+static void begin_work(struct worker *worker) {
+  struct server *server = worker->server;
+  for (worker->working = true; server->resting; worker->working = true) {
+    worker->working = false;
+    pthread_mutex_lock(&server->rest);
+    while (server->resting) pthread_cond_wait(&server->rested, &server->rest);
+    pthread_mutex_unlock(&server->rest);
+  }
+}
+
+/* What is seen while all workers rest. */
+static struct section_calm watch(struct server *server, struct worker *workers) {
+  const struct server_options *options = server->options;
+  if (options->watch == NULL) return (struct section_calm){0};
+  server->resting = true;
+  for (unsigned i = 0; i < options->workers; i++)
+    while (workers[i].working) sleep_until(clock_ns(CLOCK_MONOTONIC) + 20000);
+  const struct section_calm calm = options->watch();
+  pthread_mutex_lock(&server->rest);
+  server->resting = false;
+  pthread_cond_broadcast(&server->rested);
+  pthread_mutex_unlock(&server->rest);
+  return calm;
+}
+
+static struct section_calm larger(struct section_calm left, struct section_calm right) {
+  if (right.by_strangers > left.by_strangers) left.by_strangers = right.by_strangers;
+  if (right.by_ours > left.by_ours) left.by_ours = right.by_ours;
+  return left;
+}
+
 /* ---- workers ---- */
 
 static void count(struct worker *worker, int stage, const struct request *request, uint64_t cpu_ns,
@@ -111,6 +154,7 @@ static void *work(void *of) {
   uint64_t cpu_at_end = 0;
   for (struct request *request;
        (request = split_queue_take(server->queue, worker->number)) != NULL;) {
+    begin_work(worker);
     const struct mix_kind *kind = &server->mix.kind[request->kind];
     const int stage = server->stage;
     split_section section;
@@ -137,6 +181,7 @@ static void *work(void *of) {
       free(request);
     else
       (void)put(server, request, clock_ns(CLOCK_MONOTONIC));
+    worker->working = false;
   }
   return NULL;
 }
@@ -209,8 +254,14 @@ static const char *run_with(struct server *server, struct worker *workers, pthre
       complete && options->rate > 0 && pthread_create(&generator, NULL, arrivals, server) == 0;
   for (unsigned i = 0; complete && options->rate <= 0 && i < options->outstanding; i++)
     (void)put(server, &requests[i], clock_ns(CLOCK_MONOTONIC));
-  for (unsigned stage = 0; complete && stage < options->stages; stage++)
+  struct section_calm before = {0};
+  if (complete) before = watch(server, workers);
+  for (unsigned stage = 0; complete && stage < options->stages; stage++) {
     run_stage(server, stage, affinity_moves, &results[stage]);
+    const struct section_calm after = watch(server, workers);
+    results[stage].calm = larger(before, after);
+    before = after;
+  }
   server->ending = true;
   if (open) pthread_join(generator, NULL);
   split_queue_shut(server->queue);
@@ -223,7 +274,8 @@ static int by_value(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* What a request of each kind takes when it has a core for itself. */
+/* What a request of each kind takes when it has a core for itself: in a tenth of its passes at most. The rest may have been disturbed, by a
+ * stranger on the core's other thread; that can only make them longer. */
 static void balance(struct server *server) {
   double took[BALANCE_PASSES], alone[MIX_KINDS];
   for (unsigned kind = 0; kind < MIX_KINDS; kind++) {
@@ -233,14 +285,17 @@ static void balance(struct server *server) {
       took[pass] = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start);
     }
     qsort(took, BALANCE_PASSES, sizeof(*took), by_value);
-    alone[kind] = took[BALANCE_PASSES / 2];
+    alone[kind] = took[BALANCE_PASSES / 10];
   }
   mix_balance(&server->mix, alone);
 }
 
 const char *server_run(const struct server_options *options, uint64_t (*affinity_moves)(void),
                        struct server_stage_result *results) {
-  struct server server = {.options = options, .mix = options->mix};
+  struct server server = {.options = options,
+                          .mix = options->mix,
+                          .rest = PTHREAD_MUTEX_INITIALIZER,
+                          .rested = PTHREAD_COND_INITIALIZER};
   const size_t capacity = options->rate > 0 ? OPEN_LOOP_CAPACITY : options->outstanding;
   struct worker *workers = aligned_alloc(64, options->workers * sizeof(*workers));
   pthread_t *threads = calloc(options->workers, sizeof(*threads));

@@ -7,12 +7,13 @@
 #ifndef SECTION_SERVER_H
 #define SECTION_SERVER_H
 
+#include "calm.h"
 #include "latencies.h"
 #include "mixes.h"
 
 #include "split_queue.h"
 
-enum { STAGES_MAX = 256 };
+enum { STAGES_MAX = 1024 };
 
 struct server_options {
   struct mix mix;
@@ -27,6 +28,8 @@ struct server_options {
   double stage_seconds, settle_seconds;
   uint64_t requests; /* > 0: one stage, which ends when so many are done */
   bool bare;         /* no sections are begun: what does the library itself cost? */
+  /* Not NULL: called before the first stage and after each, while all workers rest. Closed loop only. */
+  struct section_calm (*watch)(void);
 };
 
 struct server_kind_result {
@@ -42,7 +45,8 @@ struct server_stage_result {
   uint64_t worker_cpu_ns;          /* of the workers, with all that they do between requests */
   struct split_queue_counts queue; /* the differences over the stage, what settles included */
   uint64_t affinity_moves;         /* as libsplit counts them */
-  uint64_t cpu_changes; /* a worker's request ran on another processor than its last one */
+  struct section_calm calm; /* the larger shares of what was seen before and after it; else 0 */
+  uint64_t cpu_changes;     /* a worker's request ran on another processor than its last one */
   struct server_kind_result kind[MIX_KINDS];
 };
 

@@ -1,6 +1,7 @@
 /* split-sections: a server of synthetic sections, on which placement is proven. See server.h. */
 #include "server.h"
 
+#include "probe.h"
 #include "segment.h"
 
 #include <errno.h>
@@ -25,6 +26,12 @@ static const char usage[] =
     "  --settle S          at the start of each stage, not counted (default 0.3)\n"
     "  --stages 0110...    one stage for each digit: 1 places as the analyzer says, 0 does not "
     "(default 1)\n"
+    "  --watch             before and after each stage all workers rest, and it is looked for how "
+    "much "
+    "of\n"
+    "                      the caches strangers and our own other processors displace; until an "
+    "analyzer\n"
+    "                      has published a probe: all\n"
     "  --requests N        end after N requests instead: one stage; its seconds are the makespan\n"
     "  --workers N         threads (default 4)\n"
     "  --outstanding N     closed loop: so many requests at any time (default 8)\n"
@@ -53,14 +60,18 @@ static uint64_t affinity_moves(void) {
   return header == NULL ? 0 : atomic_load_explicit(&header->moves, memory_order_relaxed);
 }
 
+/* Where the segments are. */
+static const char *directory(void) {
+  if (settings.directory != NULL) return settings.directory;
+  const char *named = getenv("SPLIT_DIRECTORY");
+  return named != NULL ? named : "/run/hardmeter-split";
+}
+
 /* The first page of our own segment; without it, moves are 0. */
 static void map_header(void) {
   char path[4096];
-  const char *directory = settings.directory;
-  if (directory == NULL) directory = getenv("SPLIT_DIRECTORY");
-  if (directory == NULL) directory = "/run/hardmeter-split";
   const int length =
-      snprintf(path, sizeof(path), "%s/app-%x.segment", directory, (unsigned)settings.app);
+      snprintf(path, sizeof(path), "%s/app-%x.segment", directory(), (unsigned)settings.app);
   if (length < 0 || (size_t)length >= sizeof(path)) return;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
@@ -69,6 +80,12 @@ static void map_header(void) {
   if (mapped == MAP_FAILED) return;
   if (mapped->magic == SPLIT_SEGMENT_MAGIC && mapped->version == SPLIT_SEGMENT_VERSION)
     header = mapped;
+}
+
+static struct section_calm watch(void) {
+  static struct split_probe *probe;
+  if (probe == NULL) probe = split_probe_open(directory(), NULL);
+  return probe == NULL ? (struct section_calm){1, 1} : section_calm(probe);
 }
 
 static int wrong(const char *what, const char *value) {
@@ -103,13 +120,17 @@ static void print_json(const struct server_options *options,
            i ? "," : "", stage->placing ? "true" : "false", stage->seconds,
            (unsigned long long)stage->requests,
            per((double)stage->worker_cpu_ns / 1000, stage->requests));
+    char calm[64] = "null";
+    if (options->watch != NULL)
+      snprintf(calm, sizeof(calm), "{\"by_strangers\":%.3f,\"by_ours\":%.3f}",
+               stage->calm.by_strangers, stage->calm.by_ours);
     printf(
         "\"at_home\":%llu,\"stolen\":%llu,\"placed\":%llu,\"refused\":%llu,\"moves\":%llu,"
         "\"cpu_changes\":%llu,"
-        "\"kinds\":[",
+        "\"displaced\":%s,\"kinds\":[",
         (unsigned long long)stage->queue.taken_at_home, (unsigned long long)stage->queue.stolen,
         (unsigned long long)stage->queue.placed, (unsigned long long)stage->queue.refused,
-        (unsigned long long)stage->affinity_moves, (unsigned long long)stage->cpu_changes);
+        (unsigned long long)stage->affinity_moves, (unsigned long long)stage->cpu_changes, calm);
     for (unsigned k = 0; k < MIX_KINDS; k++) {
       const struct server_kind_result *kind = &stage->kind[k];
       printf("%s{\"key\":\"%s\",\"count\":%llu,\"cpu_us\":%.3f,\"p50_us\":%.3f,\"p99_us\":%.3f}",
@@ -138,6 +159,9 @@ static void print_text(const struct server_options *options,
         per((double)stage->worker_cpu_ns / 1000, stage->requests),
         (unsigned long long)stage->queue.stolen, (unsigned long long)stage->affinity_moves,
         (unsigned long long)stage->cpu_changes);
+    if (options->watch != NULL)
+      printf("  displaced before or after, at rest %.0f %%, by our other processors %.0f %%\n",
+             100 * stage->calm.by_strangers, 100 * stage->calm.by_ours);
     for (unsigned k = 0; k < MIX_KINDS; k++) {
       const struct server_kind_result *kind = &stage->kind[k];
       printf("  %-12s %9llu  %8.1f us CPU  p50 %8.1f us  p99 %8.1f us\n", options->mix.kind[k].key,
@@ -156,6 +180,7 @@ static int parse(int argc, char **argv, struct server_options *options) {
     SECONDS,
     SETTLE,
     STAGES,
+    WATCH,
     REQUESTS,
     WORKERS,
     OUTSTANDING,
@@ -174,6 +199,7 @@ static int parse(int argc, char **argv, struct server_options *options) {
                                         {"seconds", 1, NULL, SECONDS},
                                         {"settle", 1, NULL, SETTLE},
                                         {"stages", 1, NULL, STAGES},
+                                        {"watch", 0, NULL, WATCH},
                                         {"requests", 1, NULL, REQUESTS},
                                         {"workers", 1, NULL, WORKERS},
                                         {"outstanding", 1, NULL, OUTSTANDING},
@@ -206,6 +232,7 @@ static int parse(int argc, char **argv, struct server_options *options) {
                strspn(optarg, "01") == strlen(optarg);
         options->stages = (unsigned)strlen(optarg);
         break;
+      case WATCH: options->watch = watch; break;
       case REQUESTS:
         good = number_of(optarg, 1, 1e12, &value);
         options->requests = (uint64_t)value;
@@ -251,6 +278,8 @@ static int parse(int argc, char **argv, struct server_options *options) {
   options->mix = mix_for(mix, l2_kilobytes);
   if (options->requests > 0 && options->stages > 1)
     return wrong("one stage only", "--requests beside --stages");
+  if (options->watch != NULL && (options->requests > 0 || options->rate > 0))
+    return wrong("workers rest in a closed loop of stages only", "--watch");
   if (strlen(options->placing) != options->stages)
     return wrong("which one", "--policy none beside --stages");
   return 0;
