@@ -3,7 +3,8 @@
 Blocks: in each, sets are found and calibrated anew; the thresholds are those of that publication, fixed before the first shot that
 is judged (`split_probe_threshold`), which another process fires at other sections. Judged are fresh sections that stream, write
 and gather. Shots across a context switch are fired again; those next to which lines vanish while nothing is done (the other
-thread of a core at work, in a virtual machine a stranger's) are counted apart, as told by shots at nothing, never by their own result.
+thread of a core at work, in a virtual machine a stranger's) are counted apart, as told by two shots at nothing before and two after, never
+by their own result.
 """
 
 import math
@@ -11,7 +12,7 @@ import statistics
 import subprocess
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable, Dict, List, Tuple
 
@@ -77,7 +78,7 @@ class Block:
             cycles_per_second=float(fired["cycles_per_second"][0][0]),
             random_lines=published["outcome"][0][0] != "full_sets",
             found_seconds=float(published["outcome"][0][2]),
-            shots=[_shot(line) for line in fired["shot"]],
+            shots=_among_calm([_shot(line) for line in fired["shot"]]),
         )
 
     def wrong(self, pair: Tuple[int, int], chosen: Callable[[Shot], bool]) -> List[bool]:
@@ -168,6 +169,12 @@ def wilson(wrong: int, n: int) -> Interval:
     centre = (wrong + z * z / 2) / (n + z * z)
     reach = z / (n + z * z) * math.sqrt(wrong * (n - wrong) / n + z * z / 4)
     return max(0.0, centre - reach), centre + reach
+
+
+def _among_calm(shots: List[Shot]) -> List[Shot]:
+    """Strangers come and go within some ten milliseconds: a shot counts as calm only where its neighbours are, too."""
+    calm = [False, *(shot.calm for shot in shots), False]
+    return [replace(shot, calm=all(around)) for shot, around in zip(shots, zip(calm, calm[1:], calm[2:]))]
 
 
 def _shot(words: List[str]) -> Shot:
