@@ -204,7 +204,7 @@ fn kinds_with_known_footprints_get_their_classes() {
     }
 }
 
-/// Where processors have L2 caches of their own, two of them are looked at, at once and then every ten seconds.
+/// Where processors have L2 caches of their own, two of them are looked at as soon as there is a probe.
 fn looks_at_its_neighbours(folder: &Path, analyzer: &Running) {
     let state = state_of(folder, analyzer).expect("its state");
     if state.machine.cpus.iter().all(|cpu| cpu.l2 == state.machine.cpus[0].l2) {

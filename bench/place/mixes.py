@@ -13,6 +13,7 @@ little went before, between, and after them; their own times have no part in tha
 import contextlib
 import json
 import random
+import statistics
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ def gains(playground: Playground, quick: bool, say: Callable[[str], None]) -> It
     """CPU time of K and C under soft; where the L2 is smaller than theirs, of the promised sizes too, without bars."""
     bench = Mixes(playground, say)
     for mix in GAINS:
-        yield from bench.in_calm(mix, "soft", Watch(1, 1, 1, 40) if quick else Watch(3, 8, 24, 370))
+        yield from bench.in_calm(mix, "soft", Watch(1, 1, 40, fewest_calm=1) if quick else Watch(6, 12, 370))
         if bench.l2 != PROMISED_L2:
             yield from bench.compared(mix, "soft", _plain(quick), l2=PROMISED_L2)
 
@@ -92,13 +93,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Watch:
-    """Pairs of short stages, of which those count that were calm: more servers until there are enough."""
+    """Pairs of short stages, of which those count that were calm: more servers until there are enough with such."""
 
-    fewest_servers: int
+    servers: int  # that have them
     most_servers: int
-    enough: int  # calm pairs
     pairs: int  # of a server
-    seconds: float = 0.04  # of a stage: a calm moment lasts some tenths of a second
+    fewest_calm: int = 2  # pairs, for a server to count
+    seconds: float = 0.04  # of a stage
     settle: float = 0.01
     learning: float = 14  # until there is a probe, and a plan by it
 
@@ -144,29 +145,32 @@ class Mixes:
         return of
 
     def in_calm(self, mix: str, policy: str, watch: Watch) -> Iterator[Figure]:
-        """A mix under a policy in calm moments, its sizes in proportion to this machine's L2; and whenever it was."""
-        pairs: List[Dict[bool, list]] = []
+        """A mix under a policy in calm moments, its sizes in proportion to this machine's L2; and whenever it was. A block is a server."""
         name = self._named(mix, self.l2, policy)
-        for server in range(watch.most_servers):
-            if server >= watch.fewest_servers and sum(map(_calm, pairs)) >= watch.enough:
-                break
-            self.say(f"mixes: {name}: server {server + 1} of {watch.fewest_servers} to {watch.most_servers}")
-            pairs += self._pairs(mix, policy, watch, server)
-        calm = [pair for pair in pairs if _calm(pair)]
-        disturbed = 100 * (1 - len(calm) / len(pairs))
+        servers: List[List[Dict[bool, list]]] = []
+        calm: List[List[Dict[bool, list]]] = []
+        while len(calm) < watch.servers and len(servers) < watch.most_servers:
+            self.say(f"mixes: {name}: server {len(servers) + 1} of at most {watch.most_servers}; calm pairs: {list(map(len, calm))}")
+            servers.append(self._pairs(mix, policy, watch, len(servers)))
+            found = [pair for pair in servers[-1] if _calm(pair)]
+            if len(found) >= watch.fewest_calm:
+                calm.append(found)
+        pairs = [pair for of_one in servers for pair in of_one]
+        disturbed = 100 * (1 - sum(map(_calm, pairs)) / len(pairs))
         what = "pairs of stages before, between or after which strangers, or our other processor, displaced an eighth of L2 in 200 us"
         yield Figure(f"{name}: pairs disturbed", disturbed, "%", len(pairs), what)
-        how = f"placed by {policy}, to the default scheduler; mix {mix} for an L2 of {self.l2} KB"
-        of_all = [_ratio(pair, _cpu) for pair in pairs]
-        yield Figure.of_blocks(f"{name}: CPU time, disturbed too", of_all, "x", f"workers' processor time for a request, {how}; calm or not")
-        if not calm:
-            raise Trouble(f"{name}: none of {len(pairs)} pairs of stages was calm\n  remedy: a calmer machine, or a calmer hour")
-        for measure, unit, value, bar in (
-            ("CPU time", "workers' processor time for a request", _cpu, GAIN),
-            ("throughput", "requests a second", _rate, None),
-            ("p99 of the first kind", "99th percentile of its latency", lambda stage: stage["kinds"][0]["p99_us"], None),
-        ):
-            yield Figure.of_blocks(f"{name}: {measure}", [_ratio(pair, value) for pair in calm], "x", f"{unit}, {how}; calm", bar)
+        how = f"placed by {policy}, to the default scheduler; mix {mix} for an L2 of {self.l2} KB; medians of servers"
+        for suffix, of_servers, bar in ((", disturbed too", servers, None), ("", calm, GAIN)):
+            if not of_servers:
+                raise Trouble(f"{name}: of {len(pairs)} pairs of stages too few were calm\n  remedy: a calmer machine, or a calmer hour")
+            for measure, unit, value in (
+                ("CPU time", "workers' processor time for a request", _cpu),
+                ("throughput", "requests a second", _rate),
+                ("p99 of the first kind", "99th percentile of its latency", lambda stage: stage["kinds"][0]["p99_us"]),
+            ):
+                blocks = [statistics.median(_ratio(pair, value) for pair in pairs) for pairs in of_servers]
+                judged = bar if measure == "CPU time" else None
+                yield Figure.of_blocks(f"{name}: {measure}{suffix}", blocks, "x", f"{unit}, {how}", judged)
 
     def _named(self, mix: str, l2: int, policy: str) -> str:
         sizes = f" at {l2} KB of L2" if l2 != PROMISED_L2 else "" if l2 == self.l2 else ", promised sizes"
@@ -223,7 +227,7 @@ def _placed(stages: list) -> float:
 def _ratio(block: Dict[bool, list], value: Callable[[dict], float]) -> float:
     """Placement on to off, each the mean of its stages."""
     on, off = (sum(map(value, block[placing])) / len(block[placing]) for placing in (True, False))
-    if off == 0:
+    if on == 0 or off == 0:
         raise Trouble("a stage without requests\n  remedy: a calmer machine")
     return on / off
 

@@ -121,7 +121,7 @@ def errors(blocks: List[Block]) -> List[Figure]:
             )
     fresh = [shot for block in blocks for shot in block.shots if shot.fresh and shot.shape in JUDGED]
     share = 100 * sum(not shot.calm for shot in fresh) / len(fresh)
-    what = "shots next to which lines vanished while nothing was done"
+    what = "shots within two of which lines vanished while nothing was done"
     figures.append(Figure(name="shots that were disturbed", value=share, unit="%", n=len(fresh), what=what))
     return figures
 

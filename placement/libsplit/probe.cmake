@@ -5,7 +5,7 @@ add_library(split_probe STATIC
   ${discover} ${CMAKE_CURRENT_LIST_DIR}/src/probe.c ${CMAKE_CURRENT_LIST_DIR}/src/probe_clock.c)
 target_compile_options(split_probe PRIVATE -O2)
 target_include_directories(split_probe PUBLIC ${CMAKE_CURRENT_LIST_DIR}/src)
-target_link_libraries(split_probe PUBLIC split_kernels) # of sections/, which depends on nothing
+target_link_libraries(split_probe PUBLIC split_kernels Threads::Threads) # kernels: of sections/, which depends on nothing
 
 find_library(CMOCKA cmocka)
 if(CMOCKA)

@@ -8,11 +8,11 @@
 
 struct split_probe;
 
-/* Shares of the lines of L2 that went in 200 us, 0 to 1: the median of three looks at a processor that this thread may use, of the processors the
- * largest. 1 if there was none. */
+/* Shares of the lines of L2 that went in 200 us, 0 to 1: the median of three looks at a cache, of the caches the largest. Looked at is
+ * a processor of each L2 (as the kernel has them) that this thread may use, of 16 at most. 1 if there was none. */
 struct section_calm {
   double by_strangers; /* while no processor of ours did anything */
-  double by_ours;      /* while the others streamed: what strangers do comes on top */
+  double by_ours; /* while those of the other caches streamed: what strangers do comes on top */
 };
 struct section_calm section_calm(const struct split_probe *probe);
 

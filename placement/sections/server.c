@@ -106,13 +106,13 @@ static void begin_work(struct worker *worker) {
 }
 
 /* What is seen while all workers rest. */
-static struct section_calm watch(struct server *server, struct worker *workers) {
+static struct section_calm look_at_rest(struct server *server, struct worker *workers) {
   const struct server_options *options = server->options;
-  if (options->watch == NULL) return (struct section_calm){0};
+  if (options->look == NULL) return (struct section_calm){0};
   server->resting = true;
   for (unsigned i = 0; i < options->workers; i++)
     while (workers[i].working) sleep_until(clock_ns(CLOCK_MONOTONIC) + 20000);
-  const struct section_calm calm = options->watch();
+  const struct section_calm calm = options->look();
   pthread_mutex_lock(&server->rest);
   server->resting = false;
   pthread_cond_broadcast(&server->rested);
@@ -255,10 +255,10 @@ static const char *run_with(struct server *server, struct worker *workers, pthre
   for (unsigned i = 0; complete && options->rate <= 0 && i < options->outstanding; i++)
     (void)put(server, &requests[i], clock_ns(CLOCK_MONOTONIC));
   struct section_calm before = {0};
-  if (complete) before = watch(server, workers);
+  if (complete) before = look_at_rest(server, workers);
   for (unsigned stage = 0; complete && stage < options->stages; stage++) {
     run_stage(server, stage, affinity_moves, &results[stage]);
-    const struct section_calm after = watch(server, workers);
+    const struct section_calm after = look_at_rest(server, workers);
     results[stage].calm = larger(before, after);
     before = after;
   }

@@ -29,7 +29,7 @@ struct server_options {
   uint64_t requests; /* > 0: one stage, which ends when so many are done */
   bool bare;         /* no sections are begun: what does the library itself cost? */
   /* Not NULL: called before the first stage and after each, while all workers rest. Closed loop only. */
-  struct section_calm (*watch)(void);
+  struct section_calm (*look)(void);
 };
 
 struct server_kind_result {

@@ -161,29 +161,33 @@ pub struct Neighbours {
     pub together: u32,
     /// Those that could not tell, since others left too little.
     pub unclear: u32,
-    /// Which share of the lines others displaced in 200 us, while no processor of ours did anything; the mean.
+    /// Which share of a processor's lines went in 200 us while the analyzer did nothing: strangers' doing on the core's other thread, and
+    /// that of our own servers, where that is a processor of ours. The mean.
     pub by_others: f64,
 }
 
 impl Neighbours {
+    /// Of the looks that could tell, the share in which processors shared an L2.
+    pub fn shared(&self) -> Option<f64> {
+        let told = self.looks.checked_sub(self.unclear).filter(|&told| told > 0)?;
+        Some(f64::from(self.together) / f64::from(told))
+    }
+
     /// For people; `None` before the first look.
     pub fn in_words(&self) -> Option<String> {
         if self.looks == 0 {
             return None;
         }
-        let others = format!("others displace {:.0} % of L2 in 200 us", self.by_others * 100.0);
-        let unclear = match self.unclear {
-            0 => String::new(),
-            unclear => format!(" ({unclear} could not tell)"),
-        };
-        Some(match self.together {
-            0 => format!("no two of our processors were seen sharing an L2 in {} looks{unclear}; {others}", self.looks),
-            together => format!(
-                "processors with an L2 each, as the kernel was told, shared one in {together} of {} looks{unclear}: the host puts \
-                 them on one core at times, and nothing is kept apart then; {others}",
-                self.looks
+        let Neighbours { looks, together, unclear, by_others } = self;
+        let told = looks - unclear.min(looks);
+        let seen = match (together, told) {
+            (_, 0) => format!("{looks} looks could not tell whether processors share an L2"),
+            (0, _) => format!("no L2 is shared that should not be, by {told} of {looks} looks"),
+            _ => format!(
+                "two processors share an L2 by {together} of {told} looks, though each should have one (the host puts them on one core)"
             ),
-        })
+        };
+        Some(format!("{seen}; others displace {:.0} % of L2 in 200 us", by_others * 100.0))
     }
 }
 

@@ -111,13 +111,15 @@ double split_discover_gone_meanwhile(const struct split_probe *probe, uint32_t t
                                      uint64_t nanoseconds);
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds);
 
-/* Which shares of its L2's lines go on `cpu`, in 200 us each, while `others` rest, and while they stream; in turns, `looks` of each less those
- * across a context switch. Without others, only the first. On threads of its own. False: they could not be made, or may not run there. */
+/* Which shares of its L2's lines go on `cpu`, in 200 us each, while `others` rest, and while they stream; in turns, `looks` of each, less those
+ * across a context switch, and beside one that did not stream. Rest is ours alone: what else runs on the others goes on. Without others, only
+ * the first. On threads of its own, 0.3 ms a look. False: they could not be made, or one may not run where it should. */
 #define SPLIT_LOOKS_MAX 32
 struct split_looks {
   uint32_t resting, streaming; /* how many there are */
   float while_resting[SPLIT_LOOKS_MAX], while_streaming[SPLIT_LOOKS_MAX];
 };
+_Static_assert(sizeof(struct split_looks) == 264, "as the analyzer's neighbours.rs has it");
 bool split_discover_look(const struct split_probe *probe, uint32_t cpu, const uint32_t *others,
                          uint32_t count, uint32_t looks, struct split_looks *found);
 

@@ -1,10 +1,13 @@
 /*
  * Who else displaces what lies in a processor's L2? Strangers, where the other thread of its core is another machine's; and our own other
  * processors, where a host puts two of them on one core, whatever its guest's kernel was told: both change from one second to the next
- * (ARCHITECTURE.md, "place"). Found out by lines that are left alone while the other processors rest, and while they stream.
+ * (ARCHITECTURE.md). Found out by lines that are left alone while the other processors rest, and while they stream.
  *
  *   processor    look | look | look | ...      each 200 us
  *   the others   rest   stream  rest
+ *
+ * Streams are through 4 MB, twice the largest L2 of today. Where L3 is inclusive and hardly larger, they might take lines of ours with them
+ * though no L2 is shared: such processors (before 2017) were not to be had.
  */
 #include "probe_discover.h"
 
@@ -15,25 +18,32 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { CPUS_MAX = 64, STREAM = 4 << 20, PIECE = 64 << 10, LOOK_NS = 200000, WAKE_NS = 100000 };
+enum { CPUS_MAX = 64, STREAM = 4 << 20, PIECE = 64 << 10 };
+enum { LOOK_NS = 200000, WAKE_NS = 100000 };
+/* A look beside one that streamed less says nothing: it was late, or its processor had other things to do. */
+enum { PIECES_FEWEST = 4 };
 enum doing { RESTING, STREAMING, ENDING };
 
 struct others {
-  char *stream; /* is only read */
+  char *memory; /* is only read */
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
   _Atomic int doing;
-  pthread_mutex_t rest;
-  pthread_cond_t rested;
-};
-struct other {
-  struct others *all;
-  uint32_t cpu;
+  _Atomic uint64_t until_ns; /* of a stream: who looks may be kept from ending it */
+  uint32_t count;
+  struct other {
+    struct others *all;
+    uint32_t cpu;
+    bool stays;
+    _Atomic uint32_t pieces; /* streamed so far */
+  } other[CPUS_MAX];
 };
 struct looker {
   const struct split_probe *probe;
+  struct others *others;
   uint32_t cpu, looks;
-  struct others *others; /* NULL: there are none */
-  struct split_looks *found;
   bool stays;
+  struct split_looks *found;
 };
 
 static bool stay_on(uint32_t cpu) {
@@ -43,49 +53,70 @@ static bool stay_on(uint32_t cpu) {
   return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
 }
 
-static void make(struct others *others, enum doing doing) {
-  pthread_mutex_lock(&others->rest);
+/* ---- the others ---- */
+
+static void have_them(struct others *others, enum doing doing) {
+  pthread_mutex_lock(&others->lock);
+  others->until_ns = split_discover_now_ns() + WAKE_NS + 2 * LOOK_NS;
   others->doing = doing;
-  pthread_cond_broadcast(&others->rested);
-  pthread_mutex_unlock(&others->rest);
+  pthread_cond_broadcast(&others->changed);
+  pthread_mutex_unlock(&others->lock);
 }
 
-static void *stream(void *of) {
-  const struct other *other = of;
+static bool may_stream(const struct others *others) {
+  return others->doing == STREAMING && split_discover_now_ns() < others->until_ns;
+}
+
+static void *rest_and_stream(void *of) {
+  struct other *other = of;
   struct others *all = other->all;
-  /* Where it may not run it would stream on the looker's processor, and be seen as a switch of context. */
-  const bool stays = stay_on(other->cpu);
-  for (size_t at = 0; all->doing != ENDING; at = (at + PIECE) % STREAM) {
-    if (stays && all->doing == STREAMING) {
-      (void)section_pass(SECTION_STREAM, all->stream + at, PIECE, 0);
-      continue;
+  other->stays = stay_on(other->cpu);
+  size_t at = 0;
+  while (other->stays && all->doing != ENDING) {
+    for (; may_stream(all); at = (at + PIECE) % STREAM) {
+      (void)section_pass(SECTION_STREAM, all->memory + at, PIECE, 0);
+      other->pieces++;
     }
-    pthread_mutex_lock(&all->rest);
-    while (all->doing == RESTING || (!stays && all->doing != ENDING))
-      pthread_cond_wait(&all->rested, &all->rest);
-    pthread_mutex_unlock(&all->rest);
+    pthread_mutex_lock(&all->lock);
+    while (all->doing != ENDING && !may_stream(all)) pthread_cond_wait(&all->changed, &all->lock);
+    pthread_mutex_unlock(&all->lock);
   }
   return NULL;
 }
 
+/* ---- who looks ---- */
+
+static bool look_at_rest(struct looker *looker, uint32_t turn, double *gone) {
+  *gone = split_discover_gone_meanwhile(looker->probe, turn, LOOK_NS);
+  return *gone >= 0;
+}
+
+static bool look_beside_streams(struct looker *looker, uint32_t turn, double *gone) {
+  struct others *others = looker->others;
+  uint32_t before[CPUS_MAX];
+  for (uint32_t i = 0; i < others->count; i++) before[i] = others->other[i].pieces;
+  bool streamed = look_at_rest(looker, turn, gone);
+  for (uint32_t i = 0; i < others->count; i++)
+    streamed &= others->other[i].pieces - before[i] >= PIECES_FEWEST;
+  return streamed;
+}
+
 static void *look(void *of) {
   struct looker *looker = of;
+  struct others *others = looker->others;
   struct split_looks *found = looker->found;
   looker->stays = stay_on(looker->cpu);
   for (uint32_t turn = 0; looker->stays && turn < 2 * looker->looks; turn++) {
-    const enum doing doing = turn % 2 == 0 ? RESTING : STREAMING;
-    if (looker->others == NULL && doing == STREAMING) continue;
-    if (looker->others != NULL) {
-      make(looker->others, doing);
-      const uint64_t start = split_discover_now_ns();
-      while (split_discover_now_ns() - start < WAKE_NS) continue;
-    }
-    const double gone = split_discover_gone_meanwhile(looker->probe, turn, LOOK_NS);
-    if (gone < 0) continue;
-    if (doing == RESTING)
-      found->while_resting[found->resting++] = (float)gone;
-    else
+    const bool streams = turn % 2 == 1;
+    double gone;
+    if (streams && others->count == 0) continue;
+    have_them(others, streams ? STREAMING : RESTING);
+    const uint64_t start = split_discover_now_ns();
+    while (split_discover_now_ns() - start < WAKE_NS) continue;
+    if (streams && look_beside_streams(looker, turn, &gone))
       found->while_streaming[found->streaming++] = (float)gone;
+    else if (!streams && look_at_rest(looker, turn, &gone))
+      found->while_resting[found->resting++] = (float)gone;
   }
   return NULL;
 }
@@ -93,27 +124,28 @@ static void *look(void *of) {
 bool split_discover_look(const struct split_probe *probe, uint32_t cpu, const uint32_t *others,
                          uint32_t count, uint32_t looks, struct split_looks *found) {
   struct section_arena arena;
-  struct others all = {.rest = PTHREAD_MUTEX_INITIALIZER, .rested = PTHREAD_COND_INITIALIZER};
-  struct other other[CPUS_MAX];
-  pthread_t threads[CPUS_MAX], looking;
   memset(found, 0, sizeof(*found));
   if (count > CPUS_MAX || looks > SPLIT_LOOKS_MAX || !section_arena_open(&arena, STREAM))
     return false;
-  all.stream = arena.memory;
-  struct looker looker = {.probe = probe,
-                          .cpu = cpu,
-                          .looks = looks,
-                          .others = count > 0 ? &all : NULL,
-                          .found = found};
-  uint32_t started = 0;
-  for (; started < count; started++) {
-    other[started] = (struct other){.all = &all, .cpu = others[started]};
-    if (pthread_create(&threads[started], NULL, stream, &other[started]) != 0) break;
+  struct others all = {.memory = arena.memory,
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .changed = PTHREAD_COND_INITIALIZER};
+  struct looker looker = {
+      .probe = probe, .others = &all, .cpu = cpu, .looks = looks, .found = found};
+  pthread_t threads[CPUS_MAX], looking;
+  for (; all.count < count; all.count++) {
+    struct other *other = &all.other[all.count];
+    *other = (struct other){.all = &all, .cpu = others[all.count]};
+    if (pthread_create(&threads[all.count], NULL, rest_and_stream, other) != 0) break;
   }
-  const bool complete = started == count && pthread_create(&looking, NULL, look, &looker) == 0;
-  if (complete) pthread_join(looking, NULL);
-  make(&all, ENDING);
-  for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  bool seen = all.count == count && pthread_create(&looking, NULL, look, &looker) == 0;
+  if (seen) pthread_join(looking, NULL);
+  seen &= looker.stays;
+  have_them(&all, ENDING);
+  for (uint32_t i = 0; i < all.count; i++) {
+    pthread_join(threads[i], NULL);
+    seen &= all.other[i].stays;
+  }
   section_arena_close(&arena);
-  return complete && looker.stays;
+  return seen;
 }

@@ -278,20 +278,25 @@ static void neighbours_are_looked_at_in_turns(void **state) {
   uint32_t cpu[2], cpus = 0;
   for (uint32_t i = 0; i < CPU_SETSIZE && cpus < 2; i++)
     if (CPU_ISSET(i, &allowed)) cpu[cpus++] = i;
-  struct split_looks alone, beside;
-  assert_true(split_discover_look(probe, cpu[0], NULL, 0, 8, &alone));
-  assert_int_equal(alone.streaming, 0);
-  assert_in_range(alone.resting, 1, 8);
-  if (cpus == 2) {
-    assert_true(split_discover_look(probe, cpu[0], &cpu[1], 1, 8, &beside));
-    assert_in_range(beside.resting, 1, 8);
-    assert_in_range(beside.streaming, 1, 8);
-    for (uint32_t i = 0; i < beside.streaming; i++)
-      assert_true(beside.while_streaming[i] >= 0 && beside.while_streaming[i] <= 1);
+  struct split_looks found;
+  uint32_t resting = 0, streaming = 0;
+  for (uint32_t try = 0; try < 20 && (resting == 0 || (streaming == 0 && cpus == 2)); try++) {
+    assert_true(split_discover_look(probe, cpu[0], &cpu[1], cpus - 1, 8, &found));
+    resting += found.resting;
+    streaming += found.streaming;
+    assert_true(found.resting <= 8 && found.streaming <= 8);
+    for (uint32_t i = 0; i < found.streaming; i++)
+      assert_true(found.while_streaming[i] >= 0 && found.while_streaming[i] <= 1);
   }
-  assert_false(split_discover_look(probe, CPU_SETSIZE - 1, NULL, 0, 8, &alone));
-  assert_int_equal(alone.resting, 0);
-  assert_false(split_discover_look(probe, cpu[0], NULL, 0, SPLIT_LOOKS_MAX + 1, &alone));
+  assert_true(resting > 0);
+  assert_int_equal(streaming > 0, cpus == 2);
+  const uint32_t nowhere = CPU_SETSIZE - 1;
+  assert_false(split_discover_look(probe, nowhere, NULL, 0, 8, &found));
+  assert_int_equal(found.resting, 0);
+  /* Nobody streamed, so nothing was seen beside it. */
+  assert_false(split_discover_look(probe, cpu[0], &nowhere, 1, 8, &found));
+  assert_int_equal(found.streaming, 0);
+  assert_false(split_discover_look(probe, cpu[0], NULL, 0, SPLIT_LOOKS_MAX + 1, &found));
   split_probe_close(probe);
 }
 

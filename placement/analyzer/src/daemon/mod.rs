@@ -169,7 +169,7 @@ pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
     let (news, found) = mpsc::channel();
     let probing = options.probe.then(|| {
         let (directory, seed, stop) = (directory.clone(), options.seed, Arc::clone(stop));
-        let watch = neighbours::Watch::new(&machine);
+        let watch = neighbours::Watch::new(machine.clone());
         std::thread::spawn(move || probing::run(&directory, seed, watch, &news, &stop))
     });
     let mut analysis = Analysis::new(options, policy, machine, folder, tracing, journal);

@@ -1,16 +1,17 @@
 //! Who else works in the caches of our processors? A virtual machine's kernel is told of cores and caches that the host may put
 //! together anew each second: two of its processors on one core, a stranger beside them. Then two queues share one L2, and nothing that
 //! placement keeps apart stays apart. So two processors that should each have an L2 of their own are looked at, again and again: one
-//! waits, and counts what is gone, while the other rests and while it streams.
+//! waits, and counts what is gone, while a thread of ours on the other rests and while it streams.
 
-use crate::model::Machine;
+use crate::machine;
+use crate::model::{CpuSet, Machine};
 use crate::state::Neighbours;
 use std::collections::VecDeque;
 
 /// Looks of each kind; at 0.3 ms a piece, about 10 ms of two processors.
 const LOOKS: u32 = 16;
 const LOOKS_MAX: usize = 32;
-/// Fewer were left by context switches: nothing is known.
+/// Fewer were left by context switches, or beside a stream that took place: nothing is known.
 const FEWEST: u32 = 6;
 /// What is told is of so many latest looks.
 const KEPT: usize = 60;
@@ -55,58 +56,65 @@ enum Verdict {
 /// The latest looks.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Processors that should not share an L2.
-    pairs: Vec<(u32, u32)>,
-    next: usize,
+    machine: Machine,
+    /// Of the pairs; counts up, so that each processor has its turn, and its partner is another one each round.
+    turn: usize,
     latest: VecDeque<(Verdict, f64)>,
 }
 
 impl Watch {
-    pub fn new(machine: &Machine) -> Watch {
-        Watch { pairs: pairs(machine), next: 0, latest: VecDeque::new() }
+    pub fn new(machine: Machine) -> Watch {
+        Watch { machine, turn: 0, latest: VecDeque::new() }
     }
 
-    /// Looks at the next pair. `None`: there is none, or nothing could be seen.
-    pub fn look(&mut self, probe: *const Opened) -> Option<Neighbours> {
-        let &(cpu, other) = self.pairs.get(self.next % self.pairs.len().max(1))?;
-        self.next += 1;
+    /// Looks at the next pair; without one, or if nothing could be seen, what is told stays as it was.
+    pub fn look(&mut self, probe: *const Opened) {
+        self.follow(&machine::allowed());
+        let Some((cpu, other)) = pair(&self.machine, self.turn) else { return };
+        self.turn += 1;
         let mut looks = Looks::default();
         // SAFETY: the probe is open as long as the call lasts, and so are its arguments; LOOKS fit into the arrays.
         let seen = unsafe { split_discover_look(probe, cpu, &other, 1, LOOKS, &mut looks) };
         if !seen || looks.resting < FEWEST || looks.streaming < FEWEST {
-            return None;
+            return;
         }
         if self.latest.len() == KEPT {
             self.latest.pop_front();
         }
         self.latest.push_back((verdict(&looks), moments(&looks.while_resting, looks.resting).0));
-        Some(self.told())
     }
 
-    fn told(&self) -> Neighbours {
+    /// Processors come and go, and cpusets change.
+    fn follow(&mut self, allowed: &CpuSet) {
+        if allowed.0.iter().eq(self.machine.cpus.iter().map(|cpu| &cpu.id)) {
+            return;
+        }
+        if let Ok(machine) = machine::read() {
+            self.machine = machine;
+        }
+    }
+
+    /// What the latest looks saw.
+    pub fn told(&self) -> Neighbours {
         let count =
             |wanted: Verdict| self.latest.iter().filter(|(verdict, _)| *verdict == wanted).count() as u32;
-        let others = self.latest.iter().map(|(_, share)| share).sum::<f64>() / self.latest.len() as f64;
+        let others = self.latest.iter().map(|(_, share)| share).sum::<f64>();
         Neighbours {
             looks: self.latest.len() as u32,
             together: count(Verdict::Together),
             unclear: count(Verdict::Unclear),
-            by_others: others,
+            by_others: others / self.latest.len().max(1) as f64,
         }
     }
 }
 
-/// Each processor and the next one with another L2: all of them are looked at in turn, and on two processors each at the other.
-fn pairs(machine: &Machine) -> Vec<(u32, u32)> {
+/// One processor after the other; beside it one with another L2, the next of them in each round.
+fn pair(machine: &Machine, turn: usize) -> Option<(u32, u32)> {
     let cpus = &machine.cpus;
-    let other = |index: usize| {
-        let behind = cpus[index + 1..].iter().chain(&cpus[..index]);
-        behind
-            .into_iter()
-            .find(|other| other.l2 != cpus[index].l2)
-            .map(|other| (cpus[index].id.0, other.id.0))
-    };
-    (0..cpus.len()).filter_map(other).collect()
+    let looked_at = cpus.get(turn % cpus.len().max(1))?;
+    let others: Vec<_> = cpus.iter().filter(|other| other.l2 != looked_at.l2).collect();
+    let other = others.get(turn / cpus.len() % others.len().max(1))?;
+    Some((looked_at.id.0, other.id.0))
 }
 
 /// Of the first `count`: their mean, and its standard error.
@@ -116,7 +124,7 @@ fn moments(shares: &[f32], count: u32) -> (f64, f64) {
     let (sum, squares) =
         shares.fold((0.0, 0.0), |(sum, squares), share| (sum + share, squares + share * share));
     let mean = sum / n;
-    (mean, ((squares / n - mean * mean).max(0.0) / n).sqrt())
+    (mean, ((squares / n - mean * mean).max(0.0) / (n - 1.0).max(1.0)).sqrt())
 }
 
 /// Only what is sure by two standard errors on both sides. Where strangers leave nothing, nobody else's doing can be seen.
@@ -134,6 +142,8 @@ fn verdict(looks: &Looks) -> Verdict {
         Verdict::Unclear
     }
 }
+
+const _: () = assert!(size_of::<Looks>() == 264 && LOOKS as usize <= LOOKS_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -163,20 +173,30 @@ mod tests {
         assert_eq!(verdict(&looks(&[0.5; 16], &[0.6; 16])), Verdict::Apart);
     }
 
+    fn machine(cpus: &[(u32, u32)]) -> Machine {
+        let cpu = |&(id, l2): &(u32, u32)| Cpu { id: CpuId(id), core: l2, l2, l3: 0, node: 0 };
+        let cpus = cpus.iter().map(cpu).collect();
+        Machine { source: String::new(), cpus, l2_bytes: 0, l3_bytes: 0 }
+    }
+
+    /// Two threads of each of three cores: each processor in turn, its partner another one in the next round, never its sibling.
     #[test]
     fn processors_are_paired_with_such_of_another_cache() {
-        let cpu = |id, l2| Cpu { id: CpuId(id), core: l2, l2, l3: 0, node: 0 };
-        let machine = |cpus| Machine { source: String::new(), cpus, l2_bytes: 0, l3_bytes: 0 };
-        let four = machine(vec![cpu(0, 0), cpu(1, 0), cpu(4, 1), cpu(5, 1)]);
-        assert_eq!(pairs(&four), [(0, 4), (1, 4), (4, 0), (5, 0)]);
-        assert_eq!(pairs(&machine(vec![cpu(0, 0), cpu(1, 1)])), [(0, 1), (1, 0)]);
-        assert_eq!(pairs(&machine(vec![cpu(0, 0), cpu(1, 0)])), [], "one L2");
-        assert_eq!(pairs(&machine(vec![cpu(3, 0)])), []);
+        let six = machine(&[(0, 0), (1, 0), (2, 1), (3, 1), (8, 2), (9, 2)]);
+        let pairs: Vec<_> = (0..12).filter_map(|turn| pair(&six, turn)).collect();
+        assert_eq!(pairs[..6], [(0, 2), (1, 2), (2, 0), (3, 0), (8, 0), (9, 0)]);
+        assert_eq!(pairs[6..], [(0, 3), (1, 3), (2, 1), (3, 1), (8, 1), (9, 1)]);
+        let two = machine(&[(0, 0), (1, 1)]);
+        assert_eq!((pair(&two, 0), pair(&two, 7)), (Some((0, 1)), Some((1, 0))));
+        assert_eq!(pair(&machine(&[(0, 0), (1, 0)]), 5), None, "one L2");
+        assert_eq!(pair(&machine(&[(3, 0)]), 1), None);
+        assert_eq!(pair(&machine(&[]), 0), None);
     }
 
     #[test]
     fn the_latest_looks_are_told() {
-        let mut watch = Watch { pairs: Vec::new(), next: 0, latest: VecDeque::new() };
+        let mut watch = Watch::new(machine(&[]));
+        assert_eq!(watch.told(), Neighbours::default());
         watch.latest.extend([(Verdict::Together, 0.0), (Verdict::Apart, 0.1), (Verdict::Unclear, 0.8)]);
         let told = watch.told();
         assert_eq!((told.looks, told.together, told.unclear), (3, 1, 1));

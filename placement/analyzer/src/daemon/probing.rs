@@ -11,8 +11,8 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// At the neighbours: 0.1 % of two processors.
-const NEIGHBOURS_EVERY: Duration = Duration::from_secs(10);
+/// At the neighbours: 0.05 % of two processors, and what lies in their L2.
+const NEIGHBOURS_EVERY: Duration = Duration::from_secs(20);
 /// Fewer full sets than this share: what the probe says is another thing than its calibration.
 const SPOILT_BELOW: f64 = 0.75;
 /// Looks in a row with which sets are called spoilt: one may be disturbed by what else runs.
@@ -166,9 +166,10 @@ fn look_at(neighbours: &mut neighbours::Watch, directory: &CStr, probe: &mut Pro
     if probe.kind != FULL_SETS {
         return None;
     }
-    let seen = opened(directory, |probe| neighbours.look(probe)).flatten()?;
-    let before = std::mem::replace(&mut probe.neighbours, seen);
-    (before.together == 0 && seen.together > 0).then(|| {
+    let before = neighbours.told();
+    opened(directory, |probe| neighbours.look(probe));
+    probe.neighbours = neighbours.told();
+    (before.together == 0 && probe.neighbours.together > 0).then(|| {
         "probe: two processors share an L2 that should each have one of its own: the host puts them on one core at times; while it \
          does, placement keeps nothing apart"
             .into()

@@ -43,15 +43,11 @@ fn analyzer(registry: &mut Registry, state: &State, now_ns: u64) {
     );
     one(registry, "placement_on", "Whether kinds are placed now", f64::from(state.placement_on));
     let neighbours = &state.probe.neighbours;
+    if let Some(shared) = neighbours.shared() {
+        let help = "Share of looks in which processors shared an L2 that should each have one";
+        one(registry, "l2_shared_ratio", help, shared);
+    }
     if neighbours.looks > 0 {
-        let looks = f64::from(neighbours.looks);
-        let together = f64::from(neighbours.together) / looks;
-        one(
-            registry,
-            "l2_shared_ratio",
-            "Share of looks in which processors shared an L2 that should not",
-            together,
-        );
         let help = "Share of L2 that others displace in 200 us";
         one(registry, "l2_displaced_by_others_ratio", help, neighbours.by_others);
     }
@@ -151,7 +147,7 @@ mod tests {
         for line in [
             "split_analyzer_up 1.0",
             "split_l2_shared_ratio 0.25",
-            "split_l2_displaced_by_others_ratio 0.25",
+            "split_l2_displaced_by_others_ratio 0.3",
             "split_sections_total{app=\"web\"} 9000",
             "split_kind_displaced_ratio{app=\"web\",kind=\"1.2\",label=\"/Search<b>?[31m.php\",class=\"polluter\"} 0.9",
             "split_kind_own_time_seconds{app=\"web\",kind=\"1.3\",label=\"/ViewItem.php\",class=\"sensitive\"} 0.00005",

@@ -117,7 +117,7 @@ pub(super) fn state() -> State {
             verified: Some(1.0),
             background_per_cycle: 1e-7,
             points: vec![ProbePoint { kilobytes: 512, median: 0.5, p10: 0.45, p90: 0.55 }],
-            neighbours: Neighbours { looks: 40, together: 10, unclear: 3, by_others: 0.25 },
+            neighbours: Neighbours { looks: 44, together: 10, unclear: 4, by_others: 0.3 },
         },
         events: vec![Event { time: "2026-11-22T10:30:00.123Z".into(), text: "placement on".into() }],
     }

@@ -73,7 +73,7 @@ fn heading(state: &State, now_ns: u64) -> String {
         }
     );
     if let Some(neighbours) = state.probe.neighbours.in_words() {
-        let _ = writeln!(text, "{neighbours}");
+        let _ = writeln!(text, "neighbours: {neighbours}");
     }
     for app in &state.applications {
         let off = if app.collecting { "" } else { ", switched off" };
@@ -162,9 +162,8 @@ mod tests {
             "+21.3 ±",
             "/ViewItem.php",
             "and 1 kinds more",
-            "shared one in 10 of 40 looks (3 could not tell): the host puts them on one core at times",
-            "others displace 25 % of L2 in 200 us",
-            "without hardware counters",
+            "neighbours: two processors share an L2 by 10 of 40 looks, though each should have one",
+            "others displace 30 % of L2 in 200 us",
         ] {
             assert!(frame.contains(part), "no {part:?} in:\n{frame}");
         }
