@@ -209,9 +209,14 @@ mod tests {
     #[test]
     fn the_page_stands_alone_and_escapes_what_strangers_wrote() {
         let page = page(&testing::state(), 5_000_000_000);
-        for part in
-            ["/Search&lt;b&gt;?[31m.php", "+27.0 ±2.00 us, n 60", "-21.0 %", "placement on", "512 KB 50 %"]
-        {
+        for part in [
+            "/Search&lt;b&gt;?[31m.php",
+            "+27.0 ±2.00 us, n 60",
+            "-21.0 %",
+            "placement on",
+            "512 KB 50 %",
+            "L2 by 10 of 40 looks",
+        ] {
             assert!(page.contains(part), "no {part:?} in:\n{page}");
         }
         assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("<b>?"));
