@@ -185,7 +185,8 @@ fn kinds_with_known_footprints_get_their_classes() {
         let kind =
             |label| state.workload.kinds.iter().find(|kind: &&KindProfile| kind.label == label).cloned();
         let kinds = [kind("/small")?, kind("/stream")?, kind("/tiny")?, kind("/control")?];
-        let probed = |kind: &KindProfile| kind.displaced.is_some_and(|share| share.n >= 40);
+        // With 40, as many as the rarest kind has within a second, its mean strayed by 0.15 on a busy host.
+        let probed = |kind: &KindProfile| kind.displaced.is_some_and(|share| share.n >= 160);
         (kinds.iter().all(probed) && kinds[1].class == Class::Polluter).then_some(kinds)
     });
     let [small, stream, tiny, control] = kinds;
