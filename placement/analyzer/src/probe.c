@@ -4,7 +4,6 @@
  * lies there. */
 #include "probe.h"
 #include "probe_discover.h"
-#include "probe_private.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,16 +50,10 @@ void split_probe_idle(const struct split_probe *probe, uint32_t shots,
                       const uint32_t nanoseconds[2], struct split_probe_idle idle[2]) {
   for (uint32_t shot = 0; shot < shots; shot++)
     for (int which = 0; which < 2; which++) {
-      const uint32_t turn = 2 * shot + (uint32_t)which;
-      uint32_t lines;
-      const uint64_t switches = split_discover_switches();
-      split_probe_prime(probe, turn);
-      const uint64_t primed = split_probe_cycles(), start = split_discover_now_ns();
-      while (split_discover_now_ns() - start < nanoseconds[which]) continue;
-      const uint64_t cycles = split_probe_cycles() - primed;
-      const uint32_t gone = split_probe_count(probe, turn, &lines);
-      if (lines == 0 || split_discover_switches() != switches) continue;
-      const double share = (double)gone / lines;
+      uint64_t cycles;
+      const double share = split_discover_gone_meanwhile(probe, 2 * shot + (uint32_t)which,
+                                                         nanoseconds[which], &cycles);
+      if (share < 0) continue;
       idle[which].shots++;
       idle[which].shares += share;
       idle[which].squares += share * share;

@@ -167,10 +167,15 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
+    /// How many looks could tell.
+    fn told(&self) -> u32 {
+        self.looks.saturating_sub(self.unclear)
+    }
+
     /// Of the looks that could tell, the share in which processors shared an L2.
     pub fn shared(&self) -> Option<f64> {
-        let told = self.looks.checked_sub(self.unclear).filter(|&told| told > 0)?;
-        Some(f64::from(self.together) / f64::from(told))
+        let told = self.told();
+        (told > 0).then(|| f64::from(self.together) / f64::from(told))
     }
 
     /// For people; `None` before the first look.
@@ -179,7 +184,7 @@ impl Neighbours {
             return None;
         }
         let Neighbours { looks, together, unclear, by_others } = self;
-        let told = looks - unclear.min(looks);
+        let told = self.told();
         let more = match unclear {
             0 => String::new(),
             unclear => format!(" ({unclear} more could not tell)"),

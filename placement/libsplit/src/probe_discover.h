@@ -105,11 +105,14 @@ void split_discover_free_elsewhere(const unsigned char *elsewhere);
 
 /* Does nothing for so long, and says which share of the lines is gone: is it only us who use this core's cache now? The other thread of a
  * core, which in a virtual machine may be a stranger's, works in phases of some ten milliseconds; no counter of ours tells of it. Negative if
- * this thread was switched meanwhile: nothing is known. Calm: at most one line in eight, in 50 to 200 us. */
+ * this thread was switched meanwhile: nothing is known. `cycles`, unless NULL: how long it was. Calm: at most one line in eight, in 50 to 200 us. */
 #define SPLIT_CALM_SHARE 0.125
 double split_discover_gone_meanwhile(const struct split_probe *probe, uint32_t turn,
-                                     uint64_t nanoseconds);
+                                     uint64_t nanoseconds, uint64_t *cycles);
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds);
+
+/* Binds this thread to one processor; false: it may not run there. */
+bool split_discover_stay_on(uint32_t cpu);
 
 /* Which shares of its L2's lines go on `cpu`, in 200 us each, while `others` rest, and while they stream; in turns, `looks` of each, less those
  * across a context switch, and beside one that did not stream. Rest is ours alone: what else runs on the others goes on. Without others, only

@@ -38,11 +38,13 @@ static int by_cost(const void *left, const void *right) {
 }
 
 double split_discover_gone_meanwhile(const struct split_probe *probe, uint32_t turn,
-                                     uint64_t nanoseconds) {
+                                     uint64_t nanoseconds, uint64_t *cycles) {
   uint32_t lines;
-  const uint64_t switches = split_discover_switches(), start = split_discover_now_ns();
+  const uint64_t switches = split_discover_switches();
   split_probe_prime(probe, turn);
+  const uint64_t primed = split_probe_cycles(), start = split_discover_now_ns();
   while (split_discover_now_ns() - start < nanoseconds) continue;
+  if (cycles != NULL) *cycles = split_probe_cycles() - primed;
   const uint32_t gone = split_probe_count(probe, turn, &lines);
   return split_discover_switches() == switches && lines > 0 ? (double)gone / lines : -1;
 }
@@ -50,7 +52,7 @@ double split_discover_gone_meanwhile(const struct split_probe *probe, uint32_t t
 bool split_discover_calm(const struct split_probe *probe, uint32_t turn, uint64_t nanoseconds) {
   if (nanoseconds < 50000) nanoseconds = 50000;
   if (nanoseconds > 200000) nanoseconds = 200000;
-  const double gone = split_discover_gone_meanwhile(probe, turn, nanoseconds);
+  const double gone = split_discover_gone_meanwhile(probe, turn, nanoseconds, NULL);
   return gone >= 0 && gone <= SPLIT_CALM_SHARE;
 }
 

@@ -14,7 +14,6 @@
 #include "kernels.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -46,13 +45,6 @@ struct looker {
   struct split_looks *found;
 };
 
-static bool stay_on(uint32_t cpu) {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET(cpu, &cpus);
-  return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
-}
-
 /* ---- the others ---- */
 
 static void have_them(struct others *others, enum doing doing) {
@@ -70,7 +62,7 @@ static bool may_stream(const struct others *others) {
 static void *rest_and_stream(void *of) {
   struct other *other = of;
   struct others *all = other->all;
-  other->stays = stay_on(other->cpu);
+  other->stays = split_discover_stay_on(other->cpu);
   size_t at = 0;
   while (other->stays && all->doing != ENDING) {
     for (; may_stream(all); at = (at + PIECE) % STREAM) {
@@ -87,7 +79,7 @@ static void *rest_and_stream(void *of) {
 /* ---- who looks ---- */
 
 static bool look_at_rest(struct looker *looker, uint32_t turn, double *gone) {
-  *gone = split_discover_gone_meanwhile(looker->probe, turn, LOOK_NS);
+  *gone = split_discover_gone_meanwhile(looker->probe, turn, LOOK_NS, NULL);
   return *gone >= 0;
 }
 
@@ -105,7 +97,7 @@ static void *look(void *of) {
   struct looker *looker = of;
   struct others *others = looker->others;
   struct split_looks *found = looker->found;
-  looker->stays = stay_on(looker->cpu);
+  looker->stays = split_discover_stay_on(looker->cpu);
   for (uint32_t turn = 0; looker->stays && turn < 2 * looker->looks; turn++) {
     const bool streams = turn % 2 == 1;
     double gone;

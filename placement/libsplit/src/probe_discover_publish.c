@@ -34,15 +34,18 @@ struct publication {
   struct split_probe_header header;
 };
 
+bool split_discover_stay_on(uint32_t cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(cpu, &cpus);
+  return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
+}
+
 /* Moved to another core, we would look for sets in two caches at once. */
 static bool pin(cpu_set_t *before) {
   if (sched_getaffinity(0, sizeof(*before), before) != 0) return false;
   const int cpu = sched_getcpu();
-  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
-  cpu_set_t here;
-  CPU_ZERO(&here);
-  CPU_SET(cpu, &here);
-  return sched_setaffinity(0, sizeof(here), &here) == 0;
+  return cpu >= 0 && cpu < CPU_SETSIZE && split_discover_stay_on((uint32_t)cpu);
 }
 
 /* Higher than any before of this boot, even if the file was lost: later times are higher. */

@@ -4,7 +4,7 @@
 //! waits, and counts what is gone, while a thread of ours on the other rests and while it streams.
 
 use crate::machine;
-use crate::model::{CpuSet, Machine};
+use crate::model::{CpuSet, Machine, Moments};
 use crate::state::Neighbours;
 use std::collections::VecDeque;
 
@@ -81,7 +81,9 @@ impl Watch {
         if self.latest.len() == KEPT {
             self.latest.pop_front();
         }
-        self.latest.push_back((verdict(&looks), moments(&looks.while_resting, looks.resting).0));
+        let resting = moments(&looks.while_resting, looks.resting);
+        let streaming = moments(&looks.while_streaming, looks.streaming);
+        self.latest.push_back((verdict(&resting, &streaming), resting.mean));
     }
 
     /// Processors come and go, and cpusets change.
@@ -117,26 +119,21 @@ fn pair(machine: &Machine, turn: usize) -> Option<(u32, u32)> {
     Some((looked_at.id.0, other.id.0))
 }
 
-/// Of the first `count`: their mean, and its standard error.
-fn moments(shares: &[f32], count: u32) -> (f64, f64) {
-    let n = f64::from(count);
-    let shares = shares.iter().take(count as usize).map(|&share| f64::from(share));
-    let (sum, squares) =
-        shares.fold((0.0, 0.0), |(sum, squares), share| (sum + share, squares + share * share));
-    let mean = sum / n;
-    (mean, ((squares / n - mean * mean).max(0.0) / (n - 1.0).max(1.0)).sqrt())
+fn moments(shares: &[f32], count: u32) -> Moments {
+    let mut moments = Moments::default();
+    shares.iter().take(count as usize).for_each(|&share| moments.push(f64::from(share)));
+    moments
 }
 
-/// Only what is sure by two standard errors on both sides. Where strangers leave nothing, nobody else's doing can be seen.
-fn verdict(looks: &Looks) -> Verdict {
-    let (resting, error) = moments(&looks.while_resting, looks.resting);
-    let (streaming, other_error) = moments(&looks.while_streaming, looks.streaming);
-    let (left, left_beside) = (1.0 - resting, 1.0 - streaming);
-    let at_least = (left - 2.0 * error) * (1.0 - SHARED);
-    let at_most = (left + 2.0 * error) * (1.0 - SHARED);
-    if left_beside + 2.0 * other_error < at_least {
+/// Only what both 95 % intervals agree on. Where strangers leave nothing, nobody else's doing can be seen.
+fn verdict(resting: &Moments, streaming: &Moments) -> Verdict {
+    let (Some(resting), Some(streaming)) = (resting.estimate(), streaming.estimate()) else {
+        return Verdict::Unclear;
+    };
+    let left_if_shared = 1.0 - SHARED;
+    if 1.0 - streaming.low < (1.0 - resting.high) * left_if_shared {
         Verdict::Together
-    } else if left_beside - 2.0 * other_error > at_most {
+    } else if 1.0 - streaming.high > (1.0 - resting.low) * left_if_shared {
         Verdict::Apart
     } else {
         Verdict::Unclear
@@ -150,27 +147,23 @@ mod tests {
     use super::*;
     use crate::model::{Cpu, CpuId};
 
-    fn looks(resting: &[f32], streaming: &[f32]) -> Looks {
-        let mut looks =
-            Looks { resting: resting.len() as u32, streaming: streaming.len() as u32, ..Looks::default() };
-        looks.while_resting[..resting.len()].copy_from_slice(resting);
-        looks.while_streaming[..streaming.len()].copy_from_slice(streaming);
-        looks
+    fn verdict_of(resting: &[f32], streaming: &[f32]) -> Verdict {
+        verdict(&moments(resting, resting.len() as u32), &moments(streaming, streaming.len() as u32))
     }
 
     /// Nothing goes at rest, 80 % beside a stream: one cache. 10 % both times: two. All both times: nobody can tell.
     #[test]
     fn a_stream_next_door_is_seen_through_a_shared_cache_only() {
-        assert_eq!(verdict(&looks(&[0.0; 16], &[0.8; 16])), Verdict::Together);
-        assert_eq!(verdict(&looks(&[0.1; 16], &[0.1; 16])), Verdict::Apart);
-        assert_eq!(verdict(&looks(&[1.0; 16], &[1.0; 16])), Verdict::Unclear);
+        assert_eq!(verdict_of(&[0.0; 16], &[0.8; 16]), Verdict::Together);
+        assert_eq!(verdict_of(&[0.1; 16], &[0.1; 16]), Verdict::Apart);
+        assert_eq!(verdict_of(&[1.0; 16], &[1.0; 16]), Verdict::Unclear);
         // Half of the looks all, half of them nothing, both times: 0.5 +- 0.25 is not told from 0.35.
         let noise: Vec<f32> = (0..16).map(|turn| (turn % 2) as f32).collect();
-        assert_eq!(verdict(&looks(&noise, &noise)), Verdict::Unclear);
+        assert_eq!(verdict_of(&noise, &noise), Verdict::Unclear);
         // Strangers take half; of what they leave a stream takes 60 %.
-        assert_eq!(verdict(&looks(&[0.5; 16], &[0.8; 16])), Verdict::Together);
+        assert_eq!(verdict_of(&[0.5; 16], &[0.8; 16]), Verdict::Together);
         // And 20 %: less than any stream would.
-        assert_eq!(verdict(&looks(&[0.5; 16], &[0.6; 16])), Verdict::Apart);
+        assert_eq!(verdict_of(&[0.5; 16], &[0.6; 16]), Verdict::Apart);
     }
 
     fn machine(cpus: &[(u32, u32)]) -> Machine {

@@ -1,5 +1,6 @@
 //! The probe's sets: found and published at start, looked at every minute, found anew if they are none any more; and by them, who else
-//! works in our caches. On a thread of its own, since finding them takes seconds in which heartbeats must go on; and rarely, since those are seconds of a processor.
+//! works in our caches. On a thread of its own, since finding them takes seconds in which heartbeats must go on; and rarely, since those
+//! are seconds of a processor.
 
 use super::neighbours::{self, Opened};
 use super::Stop;
