@@ -1,6 +1,6 @@
 # The house from outside: set up, build, test, check, show, install, package.
 #
-#   cargo builds the Rust rooms, softpmu/Makefile the Valgrind tool; this file only strings them together.
+#   cargo builds the Rust rooms, measure/simulate/Makefile the Valgrind tool; this file only strings them together.
 #   Everything that is made lands in target/ (cargo) and build/ (all else); `make clean` removes both.
 
 SHELL       := /bin/bash
@@ -21,7 +21,7 @@ CARGO_BUILD ?= release
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 PROGRAM     := target/$(CARGO_BUILD:dev=debug)/hardmeter
 
-# Targets follow one another; cargo and softpmu/Makefile use the processors by themselves.
+# Targets follow one another; cargo and measure/simulate/Makefile use the processors by themselves.
 .NOTPARALLEL:
 
 say = @printf '==> %s\n' '$(1)'
@@ -37,24 +37,24 @@ setup: ## install what building, testing and checking need (Debian 12)
 	@scripts/setup --checks
 
 .PHONY: build
-build: build-command build-planner build-persist build-objects build-placement ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7, SPLiT
+build: build-command build-plan build-persist build-objects build-place ## build the command, the software PMU, the PostgreSQL extension, p3l, OO1, OO7, SPLiT
 
 # All that `make demo` needs.
 .PHONY: build-command
-build-command: build-softpmu
+build-command: build-simulate
 	$(call say,building the hardmeter command)
 	@$(CARGO) build --profile $(CARGO_BUILD) --locked --jobs $(JOBS)
 	@printf 'built %s\n' '$(PROGRAM)'
 
-.PHONY: build-softpmu
-build-softpmu:
+.PHONY: build-simulate
+build-simulate:
 	$(call say,building the software PMU)
-	@$(MAKE) --no-print-directory -C softpmu
+	@$(MAKE) --no-print-directory -C measure/simulate
 
-.PHONY: build-planner
-build-planner:
+.PHONY: build-plan
+build-plan:
 	$(call say,building the PostgreSQL extension)
-	@$(MAKE) --no-print-directory -C planner
+	@$(MAKE) --no-print-directory -C plan
 
 .PHONY: build-persist
 build-persist:
@@ -67,29 +67,29 @@ build-persist:
 build-objects: build-persist
 	$(call say,building the programs of OO1 and OO7)
 	@for name in oo1 oo7; do \
-	  cmake -S workloads/$$name -B build/$$name >/dev/null; \
+	  cmake -S prove/$$name -B build/$$name >/dev/null; \
 	  cmake --build build/$$name --parallel $(JOBS) -- --no-print-directory -s >/dev/null; \
 	done
 
 # SPLiT: the library, and modules for whatever servers this machine has headers of.
-.PHONY: build-placement
-build-placement:
+.PHONY: build-place
+build-place:
 	$(call say,building SPLiT)
-	@cmake -S placement -B build/placement >/dev/null
-	@cmake --build build/placement --parallel $(JOBS) -- --no-print-directory -s >/dev/null # warnings and errors are on stderr
+	@cmake -S place -B build/place >/dev/null
+	@cmake --build build/place --parallel $(JOBS) -- --no-print-directory -s >/dev/null # warnings and errors are on stderr
 
 .PHONY: test
-test: build-softpmu build-planner build-persist build-objects build-placement ## run every test: unit, integration, end to end
+test: build-simulate build-plan build-persist build-objects build-place ## run every test: unit, integration, end to end
 	$(call say,testing the software PMU)
-	@$(MAKE) --no-print-directory -C softpmu test
+	@$(MAKE) --no-print-directory -C measure/simulate test
 	$(call say,testing the PostgreSQL extension)
-	@$(MAKE) --no-print-directory -C planner installcheck
+	@$(MAKE) --no-print-directory -C plan installcheck
 	$(call say,testing the persistent store)
 	@ctest --test-dir build/persist --output-on-failure --parallel $(JOBS)
 	@$(MAKE) --no-print-directory test-persist-sanitized
 	$(call say,testing SPLiT)
-	@ctest --test-dir build/placement --output-on-failure
-	@$(MAKE) --no-print-directory test-placement-sanitized
+	@ctest --test-dir build/place --output-on-failure
+	@$(MAKE) --no-print-directory test-place-sanitized
 	$(call say,testing the programs of OO1 and OO7)
 	@ctest --test-dir build/oo1 --output-on-failure
 	@ctest --test-dir build/oo7 --output-on-failure
@@ -115,9 +115,9 @@ WITHOUT_KILLS := --exclude-regex '^(torture|plugin_)'
 THREADED := --tests-regex '^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr)$$'
 
 # The library and its queues; servers are not built with sanitizers.
-.PHONY: test-placement-sanitized
-test-placement-sanitized:
-	@$(call test_sanitized,placement,SPLiT)
+.PHONY: test-place-sanitized
+test-place-sanitized:
+	@$(call test_sanitized,place,SPLiT)
 
 .PHONY: lint
 lint: ## check formatting, clippy, C and shell style; what a machine lacks is skipped, and said

@@ -1,5 +1,5 @@
 //! `hardmeter auction` as a user has it: mixes, the paper's scenarios, a site that stays, arguments. The pages themselves, and what a
-//! stalled server looks like, are tried in workloads/auction/tests.
+//! stalled server looks like, are tried in prove/auction/tests.
 
 mod common;
 
@@ -124,7 +124,7 @@ fn signal(pid: i32, signal: libc::c_int) {
 /// Placement's modules and its analyzer beside a site, as a user has them: nothing goes wrong, and each is there.
 #[test]
 fn placement_looks_on_without_disturbing() {
-    let modules = tests_folder().join("../build/placement");
+    let modules = tests_folder().join("../build/place");
     if !can(Php::Module) {
         return;
     }
@@ -226,7 +226,7 @@ fn arguments_that_make_no_sense_are_refused() {
         (
             &["auction", "--mix", "bidding", "--split", "collect", "--split-build", "/nowhere"],
             1,
-            "make build-placement",
+            "make build-place",
         ),
     ] {
         let output = run(Command::new(env!("CARGO_BIN_EXE_hardmeter")).args(words));

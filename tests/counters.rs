@@ -1,5 +1,5 @@
 //! What a real PostgreSQL counts while it is recorded comes to the views as figures per transaction and per row, and
-//! where it cannot, they say why. (`objects/tests/live_counters.rs` compares the counters with `pg_stat_database`.)
+//! where it cannot, they say why. (`measure/objects/tests/live_counters.rs` compares the counters with `pg_stat_database`.)
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 

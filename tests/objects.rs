@@ -8,9 +8,9 @@ mod common;
 mod server;
 
 use common::{have, run, stdout, succeeded, wait_until};
-use hardmeter_analysis::{Filter, ObjectSource};
-use hardmeter_attribution::SymbolizerOptions;
-use hardmeter_report::{Capture, WalkOptions};
+use hardmeter_answers::{Filter, ObjectSource};
+use hardmeter_symbols::SymbolizerOptions;
+use hardmeter_views::{Capture, WalkOptions};
 use server::ObservedServer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Where a plan waits: events by plan node, of core's operators and of those that the extension ccopt brings.
 //!
-//! A real PostgreSQL and the extension as it was built (`make -C planner`), which a session loads for itself: no other
+//! A real PostgreSQL and the extension as it was built (`make -C plan`), which a session loads for itself: no other
 //! process of the server has it. Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
 mod common;
@@ -27,11 +27,11 @@ const STATEMENT: &str = "SELECT shop,";
 
 /// Where the extension was built for a server of this version; said, where it was not.
 fn extension(major: &str) -> Option<PathBuf> {
-    let built = tests_folder().join("../build/planner").join(major).join("ccopt.so");
+    let built = tests_folder().join("../build/plan").join(major).join("ccopt.so");
     let built = std::env::var_os("HARDMETER_TEST_CCOPT").map_or(built, PathBuf::from);
     if !built.exists() {
         eprintln!(
-            "skipped: {} is not there; make -C planner builds it, where the server's headers are installed \
+            "skipped: {} is not there; make -C plan builds it, where the server's headers are installed \
              (postgresql-server-dev-{major})",
             built.display()
         );

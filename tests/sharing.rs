@@ -284,7 +284,7 @@ fn the_lock_words_of_postgresql_under_ten_clients() {
         released["writing"]["routine"], "LWLockRelease",
         "who waits for the lock waits for its release"
     );
-    // A core that lost its line at the very moment when it became contended does not know to what (softpmu/sim/coherence.h,
+    // A core that lost its line at the very moment when it became contended does not know to what (measure/simulate/sim/coherence.h,
     // `unknown`): one miss in 22,630 was seen. All others are either true or false.
     let total = &report["total"];
     let judged = number(&total["true_sharing"]) + number(&total["false_sharing"]);

@@ -3,7 +3,7 @@
 //! cachegrind is an independent implementation of the same kind of simulation. The two do not agree to the last miss,
 //! for these reasons:
 //!
-//! * The software PMU sees each line of a set once per epoch (`softpmu/sim/hierarchy.c`), which now and then changes
+//! * The software PMU sees each line of a set once per epoch (`measure/simulate/sim/hierarchy.c`), which now and then changes
 //!   the order in which lines of one set go. Where many lines of code compete for a set this costs up to 4 % of L1I's
 //!   misses; in exact mode the difference is 0.1 %.
 //! * A page that is written after it was read from its file becomes another page, whose lines are in no cache. To

@@ -27,7 +27,7 @@ fn requests() -> &'static Path {
     let (_, program) = PROGRAM.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("requests");
-        let placement = tests_folder().join("../placement");
+        let placement = tests_folder().join("../place");
         let library = std::fs::read_dir(placement.join("libsplit/src")).expect("libsplit").flatten();
         let mut sources: Vec<PathBuf> = library.map(|entry| entry.path()).collect();
         let discovery = |path: &Path| path.to_string_lossy().contains("/probe_discover");

@@ -24,7 +24,7 @@ fn mariadb_with_a_sanitized_plugin_has_no_error() {
 }
 
 fn work_with_a_sanitized_plugin(interface: &str) {
-    let Some(plugin) = split::built("../placement-address/mariadb/split.so") else { return };
+    let Some(plugin) = split::built("../place-address/mariadb/split.so") else { return };
     let runtime = |name: &str| {
         let output = Command::new("cc").arg(format!("-print-file-name={name}")).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -113,8 +113,8 @@ fn postgres_under_memcheck_has_no_error_of_the_extension() {
     assert_eq!(counted, 1 + 8 + 8 + 8);
     drop(client);
     server.cluster().stop(&|_| {}).unwrap();
-    let sources = ["libsplit/src", "sql", "postgres/src"]
-        .map(|folder| tests_folder().join("../placement").join(folder));
+    let sources =
+        ["libsplit/src", "sql", "postgres/src"].map(|folder| tests_folder().join("../place").join(folder));
     let sources: Vec<String> =
         sources.iter().flat_map(|folder| files_in(folder)).map(|name| format!("({name}:")).collect();
     assert!(sources.contains(&"(sections.c:".to_owned()));

@@ -3,7 +3,7 @@
 //!
 //! Needs root, tracefs and a PostgreSQL with probes; where the kernel lets nobody set uprobes, the tests say so and end.
 
-use hardmeter_analysis::{statement_hash, Running, StatementSpans};
+use hardmeter_answers::{statement_hash, Running, StatementSpans};
 use hardmeter_samples::model::Record;
 use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
 use hardmeter_samples::sidecar::Sidecar;

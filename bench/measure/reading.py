@@ -44,7 +44,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 def _make_capture() -> str:
     """The generator, built."""
-    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-report", "--example", "make_capture"]
+    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-views", "--example", "make_capture"]
     run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)
     return str(REPOSITORY / "target/release/examples/make_capture")
 

@@ -2,7 +2,7 @@
 
 Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and are asked for the same list of requests again
 and again; the median of lists is taken, since now and then a server does something else beside (0.2 % of a list, seen). Counted are Apache's
-connections and MariaDB's commands, in user mode. Valgrind has no rseq: something stands in for it (placement/sections/rseq_stand_in.c), so that
+connections and MariaDB's commands, in user mode. Valgrind has no rseq: something stands in for it (place/sections/rseq_stand_in.c), so that
 sections take the way that they take in earnest, where threads are interrupted now and then. No analyzer probes. Nothing else should run: whether
 a server finds the next packet there already makes 0.1 to 0.2 %. Instructions are not time: what modules add are short loops over text, which take
 fewer cycles an instruction than a server's own work.
@@ -151,7 +151,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     """Instructions of a list of requests: collecting and switched off, to stock servers."""
     need_modules()
     if not RSEQ.exists():
-        raise Trouble(f"there is no {RSEQ}\n  remedy: make build-placement")
+        raise Trouble(f"there is no {RSEQ}\n  remedy: make build-place")
     if shutil.which("valgrind") is None:
         raise Trouble("there is no valgrind\n  remedy: apt-get install valgrind")
     data, lists = (0.1, QUICK_LISTS) if quick else (1.0, LISTS)

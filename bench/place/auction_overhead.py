@@ -22,13 +22,13 @@ PAPER = {"accesses": 5.0, "volume": 2.5}
 # After the answer has come Apache and MariaDB put things away.
 SETTLE_SECONDS = 0.002
 SECONDS, QUICK_SECONDS = 150, 8
-# Words of items' names (workloads/auction/src/words.rs); each makes a statement read all items.
+# Words of items' names (prove/auction/src/words.rs); each makes a statement read all items.
 WORDS = ("brass", "wooden", "green", "copper", "round")
 CATEGORIES, REGIONS, PICTURES = 20, 62, 16
 
 
 def requests(scenario: str, chance: random.Random) -> List[str]:
-    """What a leg asks for: of many accesses a client's list (workloads/auction/src/scenario.rs), of much data a picture and a catalogue with
+    """What a leg asks for: of many accesses a client's list (prove/auction/src/scenario.rs), of much data a picture and a catalogue with
     some 5,000 statements, a ninth of a client's list."""
     picture = f"picture{chance.randrange(PICTURES)}.svg"
     category = chance.randint(1, CATEGORIES)

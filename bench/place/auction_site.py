@@ -11,8 +11,8 @@ from typing import Callable, Dict, Iterator, List, Tuple
 from processes import Trouble, children, run
 from servers import HARDMETER, REPOSITORY, Playground, undisturbed
 
-MODULES = REPOSITORY / "build/placement"
-# The analyzer looks for the probe's sets at most so long (placement/analyzer, probing.rs), and a busy machine is given more.
+MODULES = REPOSITORY / "build/place"
+# The analyzer looks for the probe's sets at most so long (place/analyzer, probing.rs), and a busy machine is given more.
 SETS_PATIENCE = 90
 
 
@@ -152,7 +152,7 @@ class Visitor:
 def need_modules() -> None:
     """The modules."""
     if not (MODULES / "apache/mod_split.so").exists():
-        raise Trouble(f"there are no modules in {MODULES}\n  remedy: make build-placement")
+        raise Trouble(f"there are no modules in {MODULES}\n  remedy: make build-place")
 
 
 def spread(values: List[float]) -> float:

@@ -6,7 +6,7 @@ layout of memory decides nothing. Beside it the analyzer decides, as in earnest;
 
 What placement wins where each processor has a cache of its own (`gains`) can be seen only while that is so. In a virtual machine it is so by
 moments: strangers work on the other threads of its cores, or the host puts both of its processors on one core. So stages are short there, and
-between two of them all workers rest while it is looked for how much of L2 goes (placement/sections/calm.h). A pair of stages is calm if
+between two of them all workers rest while it is looked for how much of L2 goes (place/sections/calm.h). A pair of stages is calm if
 little went before, between, and after them; their own times have no part in that. All pairs together are told beside.
 """
 
@@ -24,11 +24,11 @@ from figure import Bar, Figure, interleaved
 from processes import Trouble, run
 from servers import HARDMETER, REPOSITORY, Playground
 
-SECTIONS = REPOSITORY / "build/placement/sections/split-sections"
+SECTIONS = REPOSITORY / "build/place/sections/split-sections"
 MIXES = "ACFHBDEKMN"
 # Where a gain is promised: the processor time of a request is at least 20 % lower.
 GAINS, GAIN = "KC", Bar(0.8)
-# The sizes of mixes (1.2 MB, 4 MB) are for an L2 of so many kilobytes (placement/sections/mixes.h): two kinds of 1.2 MB gain by placement
+# The sizes of mixes (1.2 MB, 4 MB) are for an L2 of so many kilobytes (place/sections/mixes.h): two kinds of 1.2 MB gain by placement
 # where one fits into a cache and two do not. On a smaller one all are in proportion to it.
 PROMISED_L2 = 2048
 NO_LOSS = Bar(0.99, at_most=False)
@@ -109,7 +109,7 @@ class Mixes:
 
     def __init__(self, playground: Playground, say: Callable[[str], None]):
         if not SECTIONS.exists():
-            raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-placement")
+            raise Trouble(f"there is no {SECTIONS}\n  remedy: make build-place")
         self.playground, self.say = playground, say
         self.chance = random.Random(1)
         self.l2 = _l2_kilobytes()

@@ -20,7 +20,7 @@ from figure import Bar, Figure, Interval
 from processes import Trouble
 from servers import REPOSITORY, Playground
 
-PROGRAM = REPOSITORY / "build/placement/sections/probe_shots"
+PROGRAM = REPOSITORY / "build/place/sections/probe_shots"
 BAR = Bar(2.0)
 PAIRS = ((256, 1024), (512, 2048))
 SIZES = (16, 64, 256, 512, 1024, 2048, 4096)
@@ -31,7 +31,7 @@ BUDGET = 0.005
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Errors of both pairs beside the bar; displaced shares by size; what a probe costs."""
     if not PROGRAM.exists():
-        raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-placement")
+        raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-place")
     blocks, shots = (2, 20) if quick else (8, 60)
     done = []
     # In memory, as on a machine whose /run is: pages of a file on a disk may be dropped between publication and shots.

@@ -1,6 +1,6 @@
 """What a section costs that nobody looks at more closely: split_start and split_end around nothing, CPU time of a pair.
 
-Batches of 20,000 pairs by `section_cost` (placement/libsplit/test), with keys that are numbers and texts of 40 bytes. Two looks at
+Batches of 20,000 pairs by `section_cost` (place/libsplit/test), with keys that are numbers and texts of 40 bytes. Two looks at
 the time stamp counter are in it, and in virtual machines make half of it: they are measured beside. A process lives for some ten
 milliseconds, in which the other thread of the core may be at work or not, which makes a third more: so many short processes, both
 kinds of key in turns.
@@ -16,7 +16,7 @@ from figure import Bar, Figure
 from processes import Trouble
 from servers import REPOSITORY, Playground
 
-PROGRAM = REPOSITORY / "build/placement/libsplit/test/section_cost"
+PROGRAM = REPOSITORY / "build/place/libsplit/test/section_cost"
 ROUNDS, QUICK_ROUNDS, BATCHES = 30, 6, 3
 BAR = Bar(60)
 KEYS = {"number": "number key", "text": "key of 40 bytes"}
@@ -25,7 +25,7 @@ KEYS = {"number": "number key", "text": "key of 40 bytes"}
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Nanoseconds of a pair, by kind of key, beside the bar; of a handle's pair, and of what the clock alone costs."""
     if not PROGRAM.exists():
-        raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-placement")
+        raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-place")
     spent: Dict[str, Dict[str, List[float]]] = {key: defaultdict(list) for key in KEYS}
     say("start and end, by number and by text in turns")
     for number in range(QUICK_ROUNDS if quick else ROUNDS):

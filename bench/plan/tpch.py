@@ -11,9 +11,9 @@ from postgres import Connection, PostgresError
 from processes import Trouble, run
 from servers import HARDMETER, REPOSITORY, SETTINGS, Playground, Server
 
-LIBRARY = REPOSITORY / "build/planner/15/ccopt.so"
-CONTROL = REPOSITORY / "planner/ccopt.control"
-SCRIPTS = REPOSITORY / "planner/sql"
+LIBRARY = REPOSITORY / "build/plan/15/ccopt.so"
+CONTROL = REPOSITORY / "plan/ccopt.control"
+SCRIPTS = REPOSITORY / "plan/sql"
 PG_CONFIG = "/usr/lib/postgresql/15/bin/pg_config"
 DATABASE = "tpch"
 
@@ -49,7 +49,7 @@ class Extension:
         if self._needed and not self.folder.exists():
             library = Path(os.environ.get("CCOPT_LIBRARY", LIBRARY))
             if not library.exists():
-                raise Trouble(f"there is no {library}\n  remedy: make -C planner, or name it with CCOPT_LIBRARY")
+                raise Trouble(f"there is no {library}\n  remedy: make -C plan, or name it with CCOPT_LIBRARY")
             self.folder.mkdir(mode=0o755)
             shutil.copy(library, self.folder / "ccopt.so")
             (self.folder / "ccopt.so").chmod(0o755)

@@ -1,7 +1,7 @@
 //! Standard output and error as the user has them: colours, width, progress, a pipe that closes early.
 
 use crate::commands::{Color, CommandError, Globals};
-use hardmeter_report::{Style, Tone};
+use hardmeter_views::{Style, Tone};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

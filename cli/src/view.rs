@@ -2,10 +2,10 @@
 
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal::warning;
-use hardmeter_analysis::{Filter, ModeFilter};
-use hardmeter_attribution::SymbolizerOptions;
-use hardmeter_report::{Capture, Heading, ReportError, WalkOptions};
+use hardmeter_answers::{Filter, ModeFilter};
 use hardmeter_samples::model::{Cycles, Pid};
+use hardmeter_symbols::SymbolizerOptions;
+use hardmeter_views::{Capture, Heading, ReportError, WalkOptions};
 use std::path::{Path, PathBuf};
 
 /// Which capture, and which of its samples.

@@ -1,4 +1,4 @@
-"""Runs split-migration (placement/sections), or reads what it printed before."""
+"""Runs split-migration (place/sections), or reads what it printed before."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ sys.path.append(str(HOUSE / "bench/common"))
 
 import driver  # noqa: E402
 
-PROGRAM = HOUSE / "build/placement/sections/split-migration"
+PROGRAM = HOUSE / "build/place/sections/split-migration"
 
 
 def arguments(documentation, more=None):
@@ -33,7 +33,7 @@ def measured(given):
     if given.result:
         return json.loads(given.result.read_text())
     if not os.access(given.program, os.X_OK):
-        fail(f"there is no {given.program}\n  remedy: make build-placement")
+        fail(f"there is no {given.program}\n  remedy: make build-place")
     words = ["--calls", "20000", "--repeats", "100", "--rounds", "3", "--largest", "2048"] if given.quick else []
     done = subprocess.run([str(given.program), *words], capture_output=True, text=True)
     if done.returncode != 0:

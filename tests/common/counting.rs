@@ -31,7 +31,7 @@ pub fn valgrind_is_there() -> bool {
 pub fn tool_folder() -> PathBuf {
     let built = tests_folder().join("../build/softpmu/valgrind");
     let folder = std::env::var_os("HARDMETER_SOFTPMU").map_or(built, PathBuf::from);
-    folder.canonicalize().expect("the software PMU is built (make build-softpmu)")
+    folder.canonicalize().expect("the software PMU is built (make build-simulate)")
 }
 
 /// Compiles `tests/microkernels/SOURCE`; the program's path.

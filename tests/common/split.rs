@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What `make build-placement` leaves for servers; `None`, said so, if it is not there.
+/// What `make build-place` leaves for servers; `None`, said so, if it is not there.
 pub fn built(object: &str) -> Option<PathBuf> {
-    let default = || tests_folder().join("../build/placement");
+    let default = || tests_folder().join("../build/place");
     let path = std::env::var_os("HARDMETER_PLACEMENT").map_or_else(default, PathBuf::from).join(object);
     match path.canonicalize() {
         Ok(path) => Some(path),
         Err(_) => {
-            eprintln!("skipped: {} is not there; make build-placement builds it", path.display());
+            eprintln!("skipped: {} is not there; make build-place builds it", path.display());
             None
         }
     }

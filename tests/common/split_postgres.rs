@@ -66,7 +66,7 @@ impl Server {
             )
             .unwrap();
         // As CREATE EXTENSION does, whose files are where packages are installed.
-        let script = include_str!("../../placement/postgres/sql/split--0.1.sql");
+        let script = include_str!("../../place/modules/postgres/sql/split--0.1.sql");
         let script = script.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n");
         server.connect().batch_execute(&script.replace("MODULE_PATHNAME", "split")).unwrap();
         Some(server)

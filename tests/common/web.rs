@@ -27,9 +27,9 @@ pub struct Web {
     server: Option<WebServer>,
 }
 
-/// Where `make build-placement` leaves what servers load.
+/// Where `make build-place` leaves what servers load.
 fn built(object: &str) -> PathBuf {
-    let default = || tests_folder().join("../build/placement");
+    let default = || tests_folder().join("../build/place");
     std::env::var_os("HARDMETER_PLACEMENT").map_or_else(default, PathBuf::from).join(object)
 }
 
@@ -37,7 +37,7 @@ impl Web {
     /// `None`, said so, where something is not there.
     pub fn new(pages: &[(&str, &str)]) -> Option<Web> {
         if let Some(object) = ["apache/mod_split.so"].iter().find(|object| !built(object).exists()) {
-            eprintln!("skipped: {} is not there; make build-placement builds it", built(object).display());
+            eprintln!("skipped: {} is not there; make build-place builds it", built(object).display());
             return None;
         }
         let temporary = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ impl Web {
     pub fn object(&self, object: &str) -> PathBuf {
         let to = self.objects().join(Path::new(object).file_name().unwrap());
         fs::copy(built(object), &to)
-            .unwrap_or_else(|error| panic!("{object}: {error}; make build-placement builds it"));
+            .unwrap_or_else(|error| panic!("{object}: {error}; make build-place builds it"));
         open(&to);
         to
     }

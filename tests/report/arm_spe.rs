@@ -1,6 +1,6 @@
 //! A capture of Arm SPE, as `perf record -e arm_spe//` writes it, in every view that memory samples have.
 
-#[path = "../../samples/tests/common/spe.rs"]
+#[path = "../../ground/samples/tests/common/spe.rs"]
 mod spe;
 
 use super::bench::{compiled, symbol, Bench};

@@ -4,8 +4,8 @@ use super::output::Output;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_attribution::SourceOptions;
-use hardmeter_report::{Listing, ListingOptions, RoutineWanted};
+use hardmeter_symbols::SourceOptions;
+use hardmeter_views::{Listing, ListingOptions, RoutineWanted};
 use std::path::PathBuf;
 
 /// Show one routine: its instructions, the source between them, the samples of each event beside them.
@@ -52,8 +52,8 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         wanted: arguments.routine.clone(),
         walk: arguments.view.walk(&capture, &watch)?,
         syntax: match arguments.syntax {
-            Syntax::Att => hardmeter_attribution::Syntax::Att,
-            Syntax::Intel => hardmeter_attribution::Syntax::Intel,
+            Syntax::Att => hardmeter_symbols::Syntax::Att,
+            Syntax::Intel => hardmeter_symbols::Syntax::Intel,
         },
         sources: SourceOptions { roots: arguments.source_roots.clone(), prefixes: Vec::new() },
         registers: arguments.registers,

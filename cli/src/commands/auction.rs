@@ -342,10 +342,10 @@ fn temporary_folder() -> Result<tempfile::TempDir, CommandError> {
     })
 }
 
-/// Where `make build-placement` puts the modules: in the repository that this program was built in, or below the current folder.
+/// Where `make build-place` puts the modules: in the repository that this program was built in, or below the current folder.
 fn placement_folder() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
-    let near = program.ancestors().map(|folder| folder.join("build/placement"));
+    let near = program.ancestors().map(|folder| folder.join("build/place"));
     let found = near.into_iter().find(|folder| folder.join("apache/mod_split.so").exists());
-    found.unwrap_or_else(|| PathBuf::from("build/placement"))
+    found.unwrap_or_else(|| PathBuf::from("build/place"))
 }

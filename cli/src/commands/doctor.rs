@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
-use hardmeter_capture::doctor::{self, Diagnosis, State};
+use hardmeter_record::doctor::{self, Diagnosis, State};
 use serde_json::json;
 use std::fmt::Write;
 

@@ -3,9 +3,9 @@
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
-use hardmeter_capture::events::catalogue::{self, CatalogueEntry};
-use hardmeter_capture::events::processor::Processor;
-use hardmeter_capture::pmu::attributes::Rate;
+use hardmeter_record::events::catalogue::{self, CatalogueEntry};
+use hardmeter_record::events::processor::Processor;
+use hardmeter_record::pmu::attributes::Rate;
 use hardmeter_samples::model::MemoryEvent;
 use serde_json::json;
 use std::fmt::Write;

@@ -3,11 +3,11 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::Progress;
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_analysis::{Filter, Stacks};
-use hardmeter_report::{
+use hardmeter_answers::{Filter, Stacks};
+use hardmeter_samples::model::EventIndex;
+use hardmeter_views::{
     folded, write_file, write_pprof, Capture, FirefoxProfile, ReportError, SampleRows, Walk, WalkOptions,
 };
-use hardmeter_samples::model::EventIndex;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

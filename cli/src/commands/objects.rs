@@ -3,8 +3,8 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_analysis::{Formula, ObjectLevel};
-use hardmeter_report::{sentences_text, ObjectsOptions, ObjectsReport};
+use hardmeter_answers::{Formula, ObjectLevel};
+use hardmeter_views::{sentences_text, ObjectsOptions, ObjectsReport};
 
 /// Show on what data the misses are: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]

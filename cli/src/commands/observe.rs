@@ -4,9 +4,9 @@
 //!   capture: Attach, SampleObserver  <── this file ──>  objects: attach, ServerObjects
 //! ```
 
-use hardmeter_capture::session::{Attach, Attached, Observations, ObservedAccess, SampleObserver};
 use hardmeter_objects::program::ProgramError;
 use hardmeter_objects::{Access, AttachError, ServerObjects};
+use hardmeter_record::session::{Attach, Attached, Observations, ObservedAccess, SampleObserver};
 use hardmeter_samples::model::{StateRule, Timestamp};
 
 /// What a recording calls to have its server looked into.

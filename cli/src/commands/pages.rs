@@ -3,7 +3,7 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_report::PageReport;
+use hardmeter_views::PageReport;
 
 /// Show where on the pages of a table or index the misses are, on one drawn page.
 #[derive(clap::Args, Debug)]

@@ -3,8 +3,8 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_analysis::QueryColumn;
-use hardmeter_report::{sentences_text, QueriesOptions, QueriesReport};
+use hardmeter_answers::QueryColumn;
+use hardmeter_views::{sentences_text, QueriesOptions, QueriesReport};
 
 /// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]

@@ -2,12 +2,12 @@
 
 use super::throwaway::ThrowawayServer;
 use super::{observe, CommandError, Globals, Outcome};
-use hardmeter_capture::events::{parse_events, EventRequest};
-use hardmeter_capture::pmu::attributes::{Modes, Rate};
-use hardmeter_capture::session::{
+use hardmeter_record::events::{parse_events, EventRequest};
+use hardmeter_record::pmu::attributes::{Modes, Rate};
+use hardmeter_record::session::{
     self, Chosen, Ending, Progress, Report, Request, RestartableServer, SessionError, SourceChoice,
 };
-use hardmeter_capture::target::Target;
+use hardmeter_record::target::Target;
 use hardmeter_samples::model::{EventSource, Period, Pid, StatementProbe};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ffi::OsString;

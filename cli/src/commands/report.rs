@@ -3,9 +3,9 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_analysis::{Dimension, Located, Measure, Pass, Remark, SortBy, Table, Top, TopOptions, Value};
-use hardmeter_report::{Capture, QualityReport, Shown, SymbolNames, TopReport, WalkOptions};
+use hardmeter_answers::{Dimension, Located, Measure, Pass, Remark, SortBy, Table, Top, TopOptions, Value};
 use hardmeter_samples::model::Sample;
+use hardmeter_views::{Capture, QualityReport, Shown, SymbolNames, TopReport, WalkOptions};
 use std::ops::ControlFlow;
 
 /// Show where the misses are: count, share, address, routine, source line.

@@ -3,7 +3,7 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_report::{sentences_text, write_file, SharingDetail, SharingOptions, SharingReport};
+use hardmeter_views::{sentences_text, write_file, SharingDetail, SharingOptions, SharingReport};
 use std::path::PathBuf;
 
 /// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.

@@ -3,7 +3,7 @@
 use super::output::Output;
 use super::record::{announce, command_complaint, command_error, signal_name, source_name, Measured};
 use super::{CommandError, Globals, Outcome};
-use hardmeter_capture::session::{self, Ending, RestartableServer, StatReport};
+use hardmeter_record::session::{self, Ending, RestartableServer, StatReport};
 use serde_json::json;
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! A throwaway server as the target of a recording: found by its folder, restarted where the software PMU needs it.
 
 use super::CommandError;
-use hardmeter_capture::session::{RestartableServer, ServerTrouble, Wrapper};
+use hardmeter_record::session::{RestartableServer, ServerTrouble, Wrapper};
 use hardmeter_servers::{Cluster, ServerError, ServerFolder, StartOptions};
 use std::path::{Path, PathBuf};
 

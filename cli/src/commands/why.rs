@@ -3,8 +3,8 @@
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style, Progress};
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_capture::softpmu::find_machine;
-use hardmeter_report::{sentences_text, write_file, WhyReport, WhyReportOptions};
+use hardmeter_record::softpmu::find_machine;
+use hardmeter_views::{sentences_text, write_file, WhyReport, WhyReportOptions};
 use std::path::PathBuf;
 
 /// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.

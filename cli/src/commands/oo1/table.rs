@@ -1,10 +1,10 @@
 //! The tables of `hardmeter oo1`.
 
+use hardmeter_evidence::Median;
 use hardmeter_oo1::metrics::{self, Metric};
 use hardmeter_oo1::modes::Family;
 use hardmeter_oo1::report::{CellReport, Entry, Outcome, Report};
 use hardmeter_oo1::run::Run;
-use hardmeter_statistics::Median;
 
 /// A report as text.
 pub(super) fn in_words(report: &Report) -> String {

@@ -2,9 +2,9 @@
 
 use super::Folder;
 use crate::commands::{CommandError, Outcome};
-use hardmeter_report::write_file;
 use hardmeter_split::segment::monotonic_ns;
 use hardmeter_split::view::page::page;
+use hardmeter_views::write_file;
 use std::io;
 use std::path::PathBuf;
 

@@ -3,8 +3,8 @@
 use super::{argument, cancelled_by_signals, remark, writable, Bar, Output, Queries, TPCH};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_evidence::Median;
 use hardmeter_session::Session;
-use hardmeter_statistics::Median;
 use hardmeter_tpch::load::Data;
 use hardmeter_tpch::parameters::Source;
 use hardmeter_tpch::power::{self, Clock, PowerOrder, RunProgress};

@@ -1,0 +1,76 @@
+//! What the software PMU shall read of a profiled server at the moment of a sample: which statement it executes,
+//! which block a buffer holds. The rules are plain data, made by whoever knows the server (the room `objects`) and
+//! carried out by whoever takes the samples; neither knows the other.
+//!
+//! Addresses are those of the server's first process. Processes forked from it share them; in a process where a
+//! rule's memory is not mapped, the rule is silent.
+
+use super::units::{ByteCount, VirtualAddress};
+use serde::{Deserialize, Serialize};
+
+/// Number by which a rule's result is recognised in a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StateId(pub u32);
+
+impl StateId {
+    /// The number by which the server itself knows the statement, eight bytes, 0 where it gives none: PostgreSQL's
+    /// query id, which `pg_stat_statements` lists too.
+    pub const SERVERS_STATEMENT: StateId = StateId(0xffff_ff01);
+}
+
+/// Where a server keeps the text of the statement that it executed last: `*(*base + offset)` is its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LastStatement {
+    /// Where the pointer to what contains it lies.
+    pub base: VirtualAddress,
+    /// Offset of the text's address from there.
+    pub offset: ByteCount,
+}
+
+/// One thing to read at a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StateRule {
+    /// The statement being executed: `*pointer` is the address of its text (NUL-terminated), or null.
+    /// Constants are taken out of the text before it is told apart from others (see `measure/simulate/tool/statement.c`).
+    Statement {
+        /// Where the pointer lies.
+        pointer: VirtualAddress,
+        /// Where to look for the statement executed last, while that pointer is null.
+        last: Option<LastStatement>,
+    },
+    /// A word of up to eight bytes: at `base`, or, with `offset`, at `*base + offset`.
+    Word {
+        /// By which number the result is known.
+        id: StateId,
+        /// Where the word, or the pointer to what contains it, lies.
+        base: VirtualAddress,
+        /// Offset from what `base` points to.
+        offset: Option<ByteCount>,
+        /// Bytes: 1, 2, 4 or 8.
+        length: u32,
+    },
+    /// The entry of a table that belongs to the sampled data address: of `table[(address - region) / stride]`,
+    /// the first `length` bytes. Silent where the address lies outside the region.
+    Entry {
+        /// By which number the result is known.
+        id: StateId,
+        /// First byte of the region.
+        region: VirtualAddress,
+        /// Its size.
+        size: ByteCount,
+        /// Bytes of the region per entry of the table.
+        stride: ByteCount,
+        /// First entry of the table.
+        table: VirtualAddress,
+        /// Bytes per entry.
+        table_stride: ByteCount,
+        /// Bytes copied of an entry, up to 32.
+        length: u32,
+    },
+}
+
+impl StateRule {
+    /// How many rules a capture can have.
+    pub const MOST: usize = 8;
+}

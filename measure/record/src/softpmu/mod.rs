@@ -1,0 +1,512 @@
+//! The software PMU's driver: makes the shared segment, says how to start a program under the tool, and drains the
+//! records. The PMU itself is the Valgrind tool in the room `softpmu/`.
+//!
+//! ```text
+//!   SoftwarePmu::prepare ── segment ──┬── valgrind --tool=softpmu postgres ...   (command())
+//!                                     │        └── forked backends, same segment
+//!   drain() <── ring of perf records ─┘
+//! ```
+
+mod reuse;
+mod segment;
+mod this_machine;
+
+pub use this_machine::this_machine;
+
+use crate::rings::RingError;
+use hardmeter_samples::machine::{Machine, MachineError};
+use hardmeter_samples::model::{MemoryEvent, Period, Register, StateRule};
+use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::EventAttributes;
+use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
+use segment::{Config, Segment};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct SimulationConfig {
+    /// The machine.
+    pub machine: Machine,
+    /// Events to sample, each with its period; none: only count.
+    pub events: Vec<(MemoryEvent, Period)>,
+    /// Frames of call chain per sample; 0: none. Each sample then costs an unwinding of the stack.
+    pub callchain_depth: u32,
+    /// Find out why lines are missing: classify misses, measure how far apart uses of a line are, and simulate huge
+    /// pages beside.
+    pub causes: bool,
+    /// Replace the programs' `malloc`, to tell which heap block an access is in and where it was asked for.
+    pub heap: bool,
+    /// Simulate one cache line in this many (a power of two up to 64); 1: all. Counts are scaled.
+    pub set_sampling: u32,
+    /// Simulate branch prediction even when no branch event is sampled.
+    pub branches: bool,
+    /// Begin to simulate at once, rather than at [`SoftwarePmu::start_measuring`].
+    pub measure_from_start: bool,
+}
+
+impl SimulationConfig {
+    /// Every line of `machine`, counted from the start, nothing sampled.
+    pub fn counting(machine: Machine) -> Self {
+        SimulationConfig {
+            machine,
+            events: Vec::new(),
+            callchain_depth: 0,
+            causes: false,
+            heap: false,
+            set_sampling: 1,
+            branches: false,
+            measure_from_start: true,
+        }
+    }
+}
+
+/// Why the software PMU cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum SoftPmuError {
+    /// Valgrind is not installed.
+    #[error(
+        "valgrind is not installed, and the software PMU runs on it\n  remedy: apt-get install valgrind"
+    )]
+    NoValgrind,
+    /// Our tool is not built or not installed.
+    #[error(
+        "the software PMU's tool was not found (looked in {})\n  remedy: `make build` in the source tree, or set HARDMETER_SOFTPMU to the folder that holds softpmu-amd64-linux",
+        searched.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    NoTool {
+        /// Where it was looked for.
+        searched: Vec<PathBuf>,
+    },
+    /// The processor is not one that the tool is built for.
+    #[error("the software PMU runs x86-64 programs only, and this machine is {0}\n  remedy: --source timer")]
+    Architecture(&'static str),
+    /// The segment cannot be made.
+    #[error("cannot make the shared segment {path}: {source}\n  remedy: free space in /dev/shm, or mount it larger")]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// No such machine model.
+    #[error("there is no machine model {name:?}\n  remedy: --machine this, a TOML file, or one of: {}", Machine::builtin_names().collect::<Vec<_>>().join(", "))]
+    UnknownMachine {
+        /// As asked for.
+        name: String,
+    },
+    /// The machine model is wrong.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The machine model cannot be read.
+    #[error("cannot read the machine model {path}: {source}\n  remedy: check the path and its rights, or name a model with --machine")]
+    MachineFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The running machine does not tell its caches.
+    #[error("cannot learn this machine's caches: {0}\n  remedy: name a model with --machine")]
+    ThisMachine(String),
+    /// The program cannot be simulated.
+    #[error("{program} cannot run under the software PMU: {reason}")]
+    Program {
+        /// The program.
+        program: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
+}
+
+/// Finds a machine model: `this`, a built-in name, or a TOML file's path.
+pub fn find_machine(name: &str) -> Result<Machine, SoftPmuError> {
+    if name == "this" {
+        return this_machine();
+    }
+    if let Some(machine) = Machine::builtin(name) {
+        return Ok(machine);
+    }
+    let path = Path::new(name);
+    if path.extension() != Some(OsStr::new("toml")) && !path.exists() {
+        return Err(SoftPmuError::UnknownMachine { name: name.to_string() });
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| SoftPmuError::MachineFile { path: path.to_path_buf(), source })?;
+    Ok(Machine::parse(name, &text)?)
+}
+
+/// What a simulation counted, over all cores and processes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatedCounts {
+    /// How often each event happened; scaled up when only some sets were simulated. Branch mispredictions only
+    /// where they were simulated.
+    pub events: BTreeMap<MemoryEvent, u64>,
+    /// Simulated cycles, summed over cores.
+    pub cycles: hardmeter_samples::model::Cycles,
+    /// How often a core went from one process to another.
+    pub switches: u64,
+    /// Processes that ran.
+    pub processes: u32,
+}
+
+/// A prepared software PMU: programs started by [`SoftwarePmu::command`] run on it.
+pub struct SoftwarePmu {
+    config: SimulationConfig,
+    segment: Segment,
+    valgrind: PathBuf,
+    tool_folder: PathBuf,
+}
+
+/// Virtual size of the segment's heap; it is sparse. Page frames, the last level and its twin fit into the first part,
+/// first-touch bits and private caches of a core into the second.
+const HEAP_SIZE: usize = 512 << 20;
+const HEAP_SIZE_PER_CORE: usize = 160 << 20;
+/// With several cores: 16 bytes for each of 2^28 lines say who has it.
+const DIRECTORY_SIZE: usize = 5 << 30;
+
+impl SoftwarePmu {
+    /// Checks what is needed and makes the segment.
+    pub fn prepare(config: SimulationConfig) -> Result<SoftwarePmu, SoftPmuError> {
+        if std::env::consts::ARCH != "x86_64" {
+            return Err(SoftPmuError::Architecture(std::env::consts::ARCH));
+        }
+        let valgrind = find_in_path("valgrind").ok_or(SoftPmuError::NoValgrind)?;
+        let tool_folder = find_tool()?;
+        let machine = &config.machine;
+        let mut raw = Config::new(
+            [Some(machine.l1i), Some(machine.l1d), machine.l2, machine.l3],
+            [machine.itlb, machine.dtlb, machine.stlb],
+        );
+        raw.cores = machine.cores;
+        raw.clock_mhz = machine.clock_mhz;
+        raw.milli_cpi = (machine.base_cpi * 1000.0).round() as u32;
+        raw.memory_latency = machine.memory_latency;
+        raw.walk_latency = machine.page_walk_latency;
+        raw.set_sampling = config.set_sampling;
+        raw.callchain_depth = config.callchain_depth;
+        if config.causes {
+            raw.flags |= segment::FLAG_CAUSES | segment::FLAG_REUSE | segment::FLAG_HUGE_PAGES;
+        }
+        if machine.tlb_flush_on_switch {
+            raw.flags |= segment::FLAG_TLB_FLUSH_SWITCH;
+        }
+        for (event, period) in &config.events {
+            raw.period[*event as usize] = period.0;
+        }
+        raw.branch_predictor = u32::from(config.simulates_branches());
+        let directory = if machine.cores > 1 { DIRECTORY_SIZE } else { 0 };
+        let heap = HEAP_SIZE + HEAP_SIZE_PER_CORE * machine.cores as usize + directory;
+        let segment = Segment::create(raw, heap)?;
+        segment.set_measuring(config.measure_from_start);
+        Ok(SoftwarePmu { config, segment, valgrind, tool_folder })
+    }
+
+    /// The command that runs `argv` on this PMU. Environment and folder are those of the caller.
+    ///
+    /// # Errors
+    /// When the program is known not to run: a 32-bit program, or one that is not there.
+    pub fn command(&self, argv: &[OsString]) -> Result<Command, SoftPmuError> {
+        let program = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        check_program(&program)?;
+        Ok(self.wrapper(self.tool_folder.clone())(argv.to_vec()))
+    }
+
+    /// What puts a program's words behind those of the PMU, for whoever starts programs by itself; `tool_folder` is
+    /// [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
+    pub fn wrapper(&self, tool_folder: PathBuf) -> Box<dyn Fn(Vec<OsString>) -> Command> {
+        let valgrind = self.valgrind.clone();
+        let tool = if self.config.heap { "--tool=softpmuheap" } else { "--tool=softpmu" };
+        let mut segment = OsString::from("--segment=");
+        segment.push(self.segment.path());
+        Box::new(move |argv| {
+            let mut command = Command::new(&valgrind);
+            command
+                .env("VALGRIND_LIB", &tool_folder)
+                .args([tool, "-q", "--trace-children=yes", "--vgdb=no", "--run-libc-freeres=no"])
+                .args(["--sigill-diagnostics=no", "--read-inline-info=no"])
+                .arg(&segment)
+                .arg("--")
+                .args(argv);
+            command
+        })
+    }
+
+    /// The folder of the tool and what Valgrind needs beside it.
+    pub fn tool_folder(&self) -> &Path {
+        &self.tool_folder
+    }
+
+    /// Lets programs of another user run on this PMU (a server that we start as `postgres`).
+    pub fn give_to(&self, user: u32, group: u32) -> Result<(), SoftPmuError> {
+        self.segment.give_to(user, group)
+    }
+
+    /// Has the state of the profiled programs read at each sample from now on.
+    pub fn set_state_rules(&mut self, rules: &[StateRule]) {
+        self.segment.set_state_rules(rules);
+    }
+
+    /// The statements that samples name.
+    pub fn statements(&self) -> Vec<Statement> {
+        self.segment.statements()
+    }
+
+    /// How far apart uses of a line were; `None` where it was not simulated.
+    pub fn reuse(&self) -> Option<ReuseHistogram> {
+        let (cold, buckets) = self.segment.reuse(self.config.machine.cores as usize)?;
+        Some(reuse::histogram(cold, &buckets))
+    }
+
+    /// Page walks as they were and as huge pages would have left them; `None` where they were not simulated.
+    pub fn page_walks(&self) -> Option<PageWalks> {
+        let totals = self.segment.totals();
+        // The first page of all costs a walk. With only some lines simulated, pages are missed.
+        (totals.walks_all_huge > 0 && !self.samples_sets()).then(|| PageWalks {
+            small: match self.config.machine.stlb {
+                Some(_) => totals.events[MemoryEvent::StlbMiss as usize],
+                // What the first level does not hold has to be walked for.
+                None => {
+                    totals.events[MemoryEvent::DtlbMiss as usize]
+                        + totals.events[MemoryEvent::ItlbMiss as usize]
+                }
+            },
+            all_huge: totals.walks_all_huge,
+            shared_huge: totals.walks_shared_huge,
+        })
+    }
+
+    /// Begins to simulate: until then programs run at Valgrind's bare speed and nothing is counted.
+    pub fn start_measuring(&self) {
+        self.segment.set_measuring(true);
+    }
+
+    /// Stops simulating.
+    pub fn stop_measuring(&self) {
+        self.segment.set_measuring(false);
+    }
+
+    /// Hands all records written since the last call to `sink`, header included; returns their bytes.
+    pub fn drain<E: From<RingError>>(
+        &mut self,
+        sink: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        self.segment.drain(sink)
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> SimulatedCounts {
+        let totals = self.segment.totals();
+        let sampling = u64::from(self.config.set_sampling);
+        let events = MemoryEvent::ALL
+            .into_iter()
+            .filter(|event| *event != MemoryEvent::BranchesMispredicted || self.config.simulates_branches())
+            .map(|event| {
+                (event, totals.events[event as usize] * if follows_lines(event) { sampling } else { 1 })
+            })
+            .collect();
+        SimulatedCounts {
+            events,
+            cycles: totals.cycles,
+            switches: totals.switches,
+            processes: totals.processes,
+        }
+    }
+
+    /// Whether only some cache lines are simulated.
+    pub fn samples_sets(&self) -> bool {
+        self.config.set_sampling > 1
+    }
+
+    /// The machine that is simulated.
+    pub fn machine(&self) -> &Machine {
+        &self.config.machine
+    }
+
+    /// The attributes under which a capture lists the sampled events.
+    pub fn attributes(&self) -> Vec<EventAttributes> {
+        self.config
+            .events
+            .iter()
+            .map(|(event, period)| attributes_of(*event, *period, &self.config))
+            .collect()
+    }
+
+    /// What the reader of a simulated capture must know.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            format!("simulated on {}: {}", self.config.machine.name, self.config.machine.title),
+            "kernel mode, hardware prefetching and speculation are not simulated; replacement is true LRU"
+                .into(),
+            "one thread of a process runs at a time, and AVX-512 code paths are not taken (Valgrind)".into(),
+            "latencies are those of the machine model; the sample's time is simulated time".into(),
+        ];
+        notes.extend(self.config.machine.notes.iter().cloned());
+        if self.config.machine.cores == 1 {
+            notes.push(
+                "one core is simulated: nobody takes lines from it, there are no coherence misses (--cores)"
+                    .into(),
+            );
+        }
+        if self.config.heap {
+            notes.push(
+                "malloc is Valgrind's (--heap): blocks lie elsewhere than the C library would put them"
+                    .into(),
+            );
+        }
+        if self.config.set_sampling > 1 {
+            notes.push(format!(
+                "1 cache line in {} was simulated and counts are scaled; TLB figures are too low",
+                self.config.set_sampling
+            ));
+        }
+        if self.segment.totals().frames_exhausted {
+            notes.push("more than 16 GiB were touched: some pages share simulated frames".into());
+        }
+        notes
+    }
+}
+
+impl SimulationConfig {
+    fn simulates_branches(&self) -> bool {
+        self.branches || self.events.iter().any(|(event, _)| *event == MemoryEvent::BranchesMispredicted)
+    }
+}
+
+/// Whether an event is seen only on the cache lines that are simulated: not so what the code itself does.
+pub(crate) fn follows_lines(event: MemoryEvent) -> bool {
+    !matches!(
+        event,
+        MemoryEvent::Loads
+            | MemoryEvent::Stores
+            | MemoryEvent::Instructions
+            | MemoryEvent::BranchesMispredicted
+    )
+}
+
+/// What `measure/simulate/tool/records.c` writes, as an attribute.
+fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) -> EventAttributes {
+    // PERF_TYPE_RAW with a number of our own: no hardware event means the same, and the name travels in EVENT_DESC.
+    const PERF_TYPE_RAW: u32 = 4;
+    let mut attr = PerfEventAttr::new(PERF_TYPE_RAW, 0x4d48_0000 + event as u64);
+    let lines = if follows_lines(event) { u64::from(config.set_sampling) } else { 1 };
+    attr.sample_period = period.0 * lines;
+    attr.sample_type = sample_type::IDENTIFIER
+        | sample_type::IP
+        | sample_type::TID
+        | sample_type::TIME
+        | sample_type::ADDR
+        | sample_type::CPU
+        | sample_type::PERIOD
+        | sample_type::RAW
+        | sample_type::WEIGHT_STRUCT
+        | sample_type::DATA_SRC
+        | sample_type::REGS_INTR
+        | sample_type::PHYS_ADDR;
+    if config.callchain_depth > 0 {
+        attr.sample_type |= sample_type::CALLCHAIN;
+    }
+    attr.read_format = read_format::ID;
+    attr.flags = attr_flag::INHERIT
+        | attr_flag::EXCLUDE_KERNEL
+        | attr_flag::EXCLUDE_HV
+        | attr_flag::MMAP
+        | attr_flag::MMAP2
+        | attr_flag::MMAP_DATA
+        | attr_flag::COMM
+        | attr_flag::COMM_EXEC
+        | attr_flag::TASK
+        | attr_flag::SAMPLE_ID_ALL
+        | 3 << attr_flag::PRECISE_IP_SHIFT;
+    attr.sample_regs_intr = Register::general_mask();
+    EventAttributes { name: event.name().to_string(), attr, ids: vec![event as u64 + 1] }
+}
+
+fn find_in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
+}
+
+/// The folder for `VALGRIND_LIB`: named by the environment, installed beside us, or built in the source tree.
+fn find_tool() -> Result<PathBuf, SoftPmuError> {
+    let mut searched = Vec::new();
+    if let Some(folder) = std::env::var_os("HARDMETER_SOFTPMU") {
+        searched.push(PathBuf::from(folder));
+    } else if let Ok(own) = std::env::current_exe() {
+        for ancestor in own.ancestors().skip(1).take(4) {
+            searched.push(ancestor.join("libexec/hardmeter/valgrind"));
+            searched.push(ancestor.join("build/softpmu/valgrind"));
+        }
+    }
+    searched
+        .iter()
+        .find(|folder| folder.join("softpmu-amd64-linux").is_file())
+        .cloned()
+        .ok_or(SoftPmuError::NoTool { searched })
+}
+
+/// Refuses early, with a reason, what Valgrind would refuse late and cryptically.
+fn check_program(program: &str) -> Result<(), SoftPmuError> {
+    let refusal = |reason: String| SoftPmuError::Program { program: program.to_string(), reason };
+    let path = match program.contains('/') {
+        true => PathBuf::from(program),
+        false => find_in_path(program)
+            .ok_or_else(|| refusal("it is not in PATH\n  remedy: give its full path".into()))?,
+    };
+    check_file(&path).map_err(refusal)?;
+    match interpreter(&path) {
+        None => Ok(()),
+        Some(interpreter) if interpreter.is_file() => check_file(&interpreter)
+            .map_err(|reason| refusal(format!("its interpreter {}: {reason}", interpreter.display()))),
+        Some(interpreter) => Err(refusal(format!(
+            "its interpreter {} is not there\n  remedy: install it, or correct the script's first line",
+            interpreter.display()
+        ))),
+    }
+}
+
+/// Why a file cannot be executed on the software PMU.
+fn check_file(path: &Path) -> Result<(), String> {
+    const ELF_CLASS_32: u8 = 1;
+    const MACHINE_X86_64: u16 = 62;
+    let head =
+        read_head(path).map_err(|error| format!("{error}\n  remedy: check the path and its rights"))?;
+    if !is_executable(path) {
+        return Err(format!("it is not executable\n  remedy: chmod +x {}", path.display()));
+    }
+    if head.len() >= 20 && head.starts_with(b"\x7fELF") {
+        if head[4] == ELF_CLASS_32 {
+            return Err("it is a 32-bit program\n  remedy: use a 64-bit build, or --source timer".into());
+        }
+        if u16::from_le_bytes([head[18], head[19]]) != MACHINE_X86_64 {
+            return Err("it is of another processor\n  remedy: use an x86-64 build".into());
+        }
+    }
+    Ok(())
+}
+
+/// What a script's first line names.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let head = read_head(script).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsStr::from_bytes(word)))
+}
+
+/// The beginning of a file: an ELF header, or a script's first line as far as the kernel reads it.
+fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(256).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn is_executable(path: &Path) -> bool {
+    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
+        // SAFETY: a string that ends with a NUL.
+        unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
+    })
+}

@@ -1,0 +1,360 @@
+//! A capture opened for a view: what its header, its notes and its records tell, in the terms of the views.
+
+use crate::grading::AddressSampler;
+use crate::heading::Heading;
+use crate::number::counted;
+use crate::symbols::SymbolNames;
+use crate::ReportError;
+use hardmeter_answers::{AddressCheck, Filter, Located, NamedShare, ObjectIndex, Pass, Remark, Statements};
+use hardmeter_samples::machine::{CacheGeometry, Machine, MachineError, LINE_SIZE};
+use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
+use hardmeter_samples::object_notes::ObjectNotes;
+use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder, SkipReason};
+use hardmeter_samples::sidecar::{Sidecar, SidecarError};
+use hardmeter_symbols::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
+use std::cell::OnceCell;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A capture file, open.
+pub struct Capture {
+    reader: CaptureReader,
+    path: PathBuf,
+    /// The notes on objects, once they were asked for.
+    objects: OnceCell<Result<Option<ObjectNotes>, SidecarError>>,
+}
+
+/// What a walk over all records left behind.
+pub struct Walk {
+    /// Totals, process names, names of code.
+    pub pass: Pass<SymbolNames>,
+    /// What became of the file's bytes.
+    pub summary: ReadSummary,
+    /// Data addresses computed once more, on samples drawn at random; `None` without code, addresses or registers.
+    pub addresses: Option<AddressCheck>,
+}
+
+/// Which samples a walk hands out, and how it is watched.
+pub struct WalkOptions<'a> {
+    /// Samples that do not pass are not handed out.
+    pub filter: Filter,
+    /// Where to look for names; `None` where no name of code is needed.
+    pub symbols: Option<SymbolizerOptions>,
+    /// Called now and then with the number of samples so far.
+    pub progress: &'a dyn Fn(u64),
+}
+
+/// A sample and its surroundings, handed to a visitor; an error ends the walk.
+pub type Visitor<'v> =
+    dyn FnMut(&mut Pass<SymbolNames>, &Sample<'_>, Located) -> Result<ControlFlow<()>, ReportError> + 'v;
+
+/// How many samples pass between two looks at the clock.
+const PROGRESS_STEP: u64 = 1 << 16;
+
+impl Capture {
+    /// Opens a capture.
+    pub fn open(path: &Path) -> Result<Capture, ReportError> {
+        let reader = CaptureReader::open(path)?;
+        Ok(Capture { reader, path: path.to_path_buf(), objects: OnceCell::new() })
+    }
+
+    /// The notes beside it, if there are any that can be read.
+    pub fn sidecar(&self) -> Option<&Sidecar> {
+        self.reader.sidecar()
+    }
+
+    /// The notes on the server's objects beside it, if there are any that can be read. They are read when first asked
+    /// for.
+    pub fn object_notes(&self) -> Option<&ObjectNotes> {
+        self.load_objects().as_ref().ok()?.as_ref()
+    }
+
+    /// Why notes on objects that exist cannot be used, if they were asked for.
+    pub fn object_notes_problem(&self) -> Option<&SidecarError> {
+        self.objects.get()?.as_ref().err()
+    }
+
+    fn load_objects(&self) -> &Result<Option<ObjectNotes>, SidecarError> {
+        self.objects.get_or_init(|| ObjectNotes::load(&self.path))
+    }
+
+    /// Its events.
+    pub fn events(&self) -> &[EventDescription] {
+        self.reader.events()
+    }
+
+    /// Their names, in the order of their index.
+    pub fn event_names(&self) -> Vec<Arc<str>> {
+        self.events().iter().map(|event| event.name.as_str().into()).collect()
+    }
+
+    /// The event of a name. perf's modifiers may be left out: "cycles" finds "cycles:u" if it is the only one.
+    pub fn find_event(&self, name: &str) -> Result<EventIndex, ReportError> {
+        let events = self.events();
+        let position = |wanted: &dyn Fn(&str) -> bool| {
+            let mut found = events.iter().enumerate().filter(|(_, event)| wanted(&event.name));
+            found.next().filter(|_| found.next().is_none()).map(|(index, _)| EventIndex(index))
+        };
+        let exact = events.iter().position(|event| event.name == name).map(EventIndex);
+        exact
+            .or_else(|| position(&|known| known.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))))
+            .ok_or_else(|| ReportError::NoSuchEvent {
+                name: name.to_string(),
+                known: self.event_names().join(", "),
+            })
+    }
+
+    /// Where the samples came from: our own notes tell; without them, the events do.
+    pub fn source(&self) -> EventSource {
+        const SOFTWARE: u32 = 1;
+        const CLOCKS: [u64; 2] = [0, 1];
+        if let Some(notes) = self.reader.sidecar() {
+            return notes.source;
+        }
+        let is_clock =
+            |event: &EventDescription| event.attr_type == SOFTWARE && CLOCKS.contains(&event.attr_config);
+        if !self.events().is_empty() && self.events().iter().all(is_clock) {
+            EventSource::Timer
+        } else {
+            EventSource::Imported
+        }
+    }
+
+    /// The simulated machine, if there was one.
+    pub fn machine(&self) -> Option<Machine> {
+        self.told_machine()?.ok()
+    }
+
+    /// The notes' machine, or why it is none.
+    fn told_machine(&self) -> Option<Result<Machine, MachineError>> {
+        let told = self.reader.sidecar()?.machine.as_ref()?;
+        Some(Machine::from_json("the machine in the notes beside the capture", told))
+    }
+
+    /// Whether an event exists only to carry other records (perf's "dummy", the marks of statements).
+    pub fn is_carrier(&self, event: EventIndex) -> bool {
+        const SOFTWARE_DUMMY: (u32, u64) = (1, 9);
+        self.events().get(event.0).is_some_and(|event| {
+            (event.attr_type, event.attr_config) == SOFTWARE_DUMMY
+                || StatementProbe::of_event(&event.name).is_some()
+        })
+    }
+
+    /// Bytes of a cache line of the recorded machine; 64 where it is not told.
+    pub fn line_size(&self) -> u32 {
+        let caches = &self.reader.header().caches;
+        let told =
+            caches.iter().find(|cache| cache.level == 1 && cache.kind == "Data").map(|l1| l1.line_size);
+        told.filter(|size| size.is_power_of_two()).unwrap_or(64)
+    }
+
+    /// The caches of the recorded machine, where the recorder wrote them into the header.
+    pub fn caches(&self) -> &[CacheDescription] {
+        &self.reader.header().caches
+    }
+
+    /// When the recording began, where our notes tell.
+    pub fn started(&self) -> Option<std::time::SystemTime> {
+        self.reader.sidecar()?.wall_start
+    }
+
+    /// How the capture came to be, after a walk over it.
+    pub fn heading(&self, walk: &Walk) -> Heading {
+        let (header, notes) = (self.reader.header(), self.reader.sidecar());
+        let mut machine: Vec<String> = header.cpu_description.iter().cloned().collect();
+        machine.extend(header.cpus_online.map(|cpus| counted(u64::from(cpus), "processor")));
+        machine.extend(header.hostname.clone());
+        machine.extend(header.os_release.as_ref().map(|release| format!("kernel {release}")));
+        let mut heading = Heading {
+            file: self.path.display().to_string(),
+            source: self.source(),
+            recorder: header.recorder_version.clone(),
+            machine: (!machine.is_empty()).then(|| machine.join(", ")),
+            geometry: self.geometry(),
+            command: (!header.command_line.is_empty()).then(|| header.command_line.join(" ")),
+            duration_ns: None,
+            instructions: notes.and_then(|notes| notes.instructions),
+            simulated_cycles: notes.and_then(|notes| notes.simulated_cycles),
+            processes: 0,
+            threads: 0,
+            user_samples: 0,
+            kernel_samples: 0,
+            lost_samples: 0,
+            lost_records: 0,
+            throttled: 0,
+            addresses: walk.addresses.clone(),
+            events: Vec::new(),
+            limits: notes.map(|notes| notes.notes.clone()).unwrap_or_default(),
+        };
+        heading.set_totals(self.events(), walk.pass.totals());
+        if let Some(notes) = notes {
+            // The recorder may have seen losses that left no record in the file.
+            heading.lost_samples = heading.lost_samples.max(notes.lost);
+            heading.throttled = heading.throttled.max(notes.throttled);
+            for event in &mut heading.events {
+                event.counted = notes.counts.get(&event.name).copied();
+            }
+        }
+        if self.source() == EventSource::Timer {
+            heading.limits.push(
+                "a timer sees where time goes; it sees no cache miss, no data address, no latency"
+                    .to_string(),
+            );
+        }
+        if header.unfinished {
+            heading.limits.push("the recorder was killed before it finished the file".to_string());
+        }
+        heading.limits.extend(self.reader.sidecar_problem().map(|problem| problem.to_string()));
+        if let Some(Err(problem)) = self.told_machine() {
+            let problem = problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            heading.limits.push(format!("its caches are not known: {problem}"));
+        }
+        heading.limits.extend(self.object_notes_problem().map(|problem| problem.to_string()));
+        heading
+    }
+
+    fn geometry(&self) -> Option<String> {
+        if let Some(machine) = self.machine() {
+            return Some(simulated_geometry(&machine));
+        }
+        let mut caches: Vec<String> = Vec::new();
+        for cache in &self.reader.header().caches {
+            let kind = match cache.kind.as_str() {
+                "Data" => "d",
+                "Instruction" => "i",
+                _ => "",
+            };
+            let text = format!(
+                "L{}{kind} {} {}-way, {} B lines",
+                cache.level, cache.size, cache.ways, cache.line_size
+            );
+            // Each core has its own; one of a kind is enough.
+            if !caches.contains(&text) {
+                caches.push(text);
+            }
+        }
+        (!caches.is_empty()).then(|| caches.join("; "))
+    }
+
+    /// Walks over all records in order of time and hands every sample that passes to `visit`.
+    pub fn walk(&self, options: WalkOptions<'_>, visit: &mut Visitor<'_>) -> Result<Walk, ReportError> {
+        self.walk_by(ObjectIndex::new(None), options, visit)
+    }
+
+    /// As [`walk`](Capture::walk); data is named by the notes on objects, too ([`Pass::object`]).
+    pub fn walk_with_objects(
+        &self,
+        options: WalkOptions<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Walk, ReportError> {
+        self.walk_by(ObjectIndex::new(self.object_notes()), options, visit)
+    }
+
+    fn walk_by(
+        &self,
+        objects: ObjectIndex,
+        options: WalkOptions<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Walk, ReportError> {
+        let with_places = options.symbols.is_some();
+        let mut symbolizer = Symbolizer::new(options.symbols.unwrap_or_default());
+        let builds = self.reader.header().build_ids.iter();
+        symbolizer
+            .expect_builds(builds.filter_map(|build| Some((build.path.clone(), BuildId::new(&build.id)?))));
+        let statements = Statements::new(self.sidecar().map_or(&[], |notes| &notes.statements));
+        let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter)
+            .with_objects(objects)
+            .with_statements(statements);
+        if !with_places {
+            pass = pass.without_places();
+        }
+        let mut failure = None;
+        let mut samples = 0u64;
+        let mut addresses = AddressSampler::new();
+        let summary = self.reader.for_each(RecordOrder::Time, &mut |record| {
+            let Some(located) = pass.see(&record) else { return ControlFlow::Continue(()) };
+            let Record::Sample(sample) = &record else { return ControlFlow::Continue(()) };
+            samples += 1;
+            if samples.is_multiple_of(PROGRESS_STEP) {
+                (options.progress)(samples);
+            }
+            addresses.see(sample, located);
+            visit(&mut pass, sample, located).unwrap_or_else(|error| {
+                failure = Some(error);
+                ControlFlow::Break(())
+            })
+        })?;
+        match failure {
+            Some(error) => Err(error),
+            None => {
+                let addresses = addresses.check(pass.map());
+                Ok(Walk { pass, summary, addresses })
+            }
+        }
+    }
+}
+
+impl Walk {
+    /// One sentence for each part of the file that could not be read; empty when the file is whole. Losses while
+    /// recording are not among them: the file is as it was meant.
+    pub fn unread(&self) -> Vec<String> {
+        let damage = |reason: &SkipReason| *reason != SkipReason::TracePayload;
+        let skipped = self.summary.skipped.iter().filter(|(reason, _)| damage(reason));
+        let mut texts: Vec<String> =
+            skipped.map(|(reason, bytes)| format!("{bytes} bytes were not read: {reason}")).collect();
+        if self.summary.unparsable > 0 {
+            texts.push(format!("{} records were not understood", self.summary.unparsable));
+        }
+        texts
+    }
+
+    /// What a reader of any view of this capture must know.
+    pub fn remarks(&mut self, names: Option<NamedShare>) -> Vec<Remark> {
+        let mut remarks = Remark::of_totals(self.pass.totals());
+        remarks.extend(names.map(Remark::of_names).unwrap_or_default());
+        let kernel_seen = self.pass.totals().kernel_samples > 0;
+        let problems = self.pass.map().problems();
+        // Kernel names are missed only where the kernel was sampled.
+        let missed = problems.filter(|problem| problem.kind != ProblemKind::KernelNames || kernel_seen);
+        remarks.extend(names_missing(missed));
+        remarks
+    }
+}
+
+/// One remark for all files that have the same fault.
+pub(crate) fn names_missing<'p>(problems: impl Iterator<Item = &'p Problem>) -> Vec<Remark> {
+    let mut remarks: Vec<Remark> = Vec::new();
+    for problem in problems {
+        let alike = remarks.iter_mut().find_map(|remark| match remark {
+            Remark::Names { subjects, cause, remedy }
+                if *cause == problem.cause && *remedy == problem.remedy =>
+            {
+                Some(subjects)
+            }
+            _ => None,
+        });
+        match alike {
+            Some(subjects) => subjects.push(problem.subject.clone()),
+            None => remarks.push(Remark::Names {
+                subjects: vec![problem.subject.clone()],
+                cause: problem.cause.clone(),
+                remedy: problem.remedy.clone(),
+            }),
+        }
+    }
+    remarks
+}
+
+fn simulated_geometry(machine: &Machine) -> String {
+    let kib = |cache: &CacheGeometry| format!("{} KB {}-way", cache.size >> 10, cache.ways);
+    let mut text = format!("{}: L1d {}, L1i {}", machine.name, kib(&machine.l1d), kib(&machine.l1i));
+    for (name, cache) in [("L2", &machine.l2), ("L3", &machine.l3)] {
+        if let Some(cache) = cache {
+            text.push_str(&format!(", {name} {}", kib(cache)));
+        }
+    }
+    let cores = counted(u64::from(machine.cores), "core");
+    text.push_str(&format!(", {LINE_SIZE} B lines, {cores}"));
+    text
+}

@@ -1,0 +1,42 @@
+//! The instruction at a sampled place, decoded once: what it does to memory, and where.
+
+use crate::symbols::SymbolNames;
+use hardmeter_answers::Place;
+use hardmeter_symbols::{Access, Instruction, MemoryOperand, Syntax};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// No x86 instruction is longer.
+const LONGEST: u64 = 15;
+
+/// Decoded instructions by place.
+#[derive(Default)]
+pub(crate) struct Instructions {
+    known: FxHashMap<Place, Option<Arc<Instruction>>>,
+}
+
+impl Instructions {
+    /// The instruction at a place; `None` where its code is not at hand. Why not is among the symbolizer's problems.
+    pub(crate) fn at(&mut self, names: &mut SymbolNames, place: Place) -> Option<Arc<Instruction>> {
+        self.known.entry(place).or_insert_with(|| decode(names, place)).clone()
+    }
+}
+
+fn decode(names: &mut SymbolNames, place: Place) -> Option<Arc<Instruction>> {
+    let resolved = names.resolved(place)?;
+    let mut end = resolved.address;
+    end.0 = end.0.checked_add(LONGEST)?;
+    let code = names.symbolizer().disassemble(resolved.image?, resolved.address..end, Syntax::Att).ok()?;
+    let first = code.into_iter().next()?;
+    (first.text != "(bad)").then(|| Arc::new(first))
+}
+
+/// The operand that an access of this kind went to: of several, the one that stores, or that loads.
+pub(crate) fn operand_of(instruction: &Instruction, store: bool) -> Option<&MemoryOperand> {
+    let fits = |operand: &&MemoryOperand| match operand.access {
+        Access::ReadWrite => true,
+        Access::Write => store,
+        Access::Read => !store,
+    };
+    instruction.memory.iter().find(fits)
+}

@@ -1,0 +1,396 @@
+//! `hardmeter objects`: on what data a program misses.
+
+use crate::capture::{Capture, Walk, WalkOptions};
+use crate::heading::Heading;
+use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::number::{counted, grouped, percent, percent_interval};
+use crate::top_view::{closing_text, remark_json, sentences_text};
+use crate::ReportError;
+use hardmeter_answers::{
+    Filter, Formula, ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, Remark,
+    Share,
+};
+use hardmeter_samples::model::{EventIndex, EventSource, MissCause};
+use serde_json::{json, Map, Value as Json};
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What to show.
+pub struct ObjectsOptions<'a> {
+    /// Which samples, where names are looked for, how it is watched.
+    pub walk: WalkOptions<'a>,
+    /// The filter in words.
+    pub filter_text: Option<String>,
+    /// The columns.
+    pub levels: Vec<ObjectLevel>,
+    /// Formulas of the user: further columns.
+    pub formulas: Vec<Formula>,
+    /// Rows per table; `None` for all.
+    pub limit: Option<usize>,
+}
+
+/// Samples by the object of their data address.
+#[derive(Clone, Debug)]
+pub struct ObjectsReport {
+    /// How the capture came to be.
+    pub heading: Heading,
+    /// The filter in words, if samples were filtered.
+    pub filter: Option<String>,
+    /// What was looked into while recording, if there are notes.
+    pub server: Option<String>,
+    /// The names of the user's formulas.
+    pub defined: Vec<String>,
+    /// One table per event with samples.
+    pub tables: Vec<ObjectTable>,
+    /// Sentences on the objects with most samples, event by event.
+    pub sentences: Vec<String>,
+    /// How well samples could be named, over all events.
+    pub coverage: ObjectCoverage,
+    /// What a reader must know besides.
+    pub remarks: Vec<Remark>,
+    /// What could not be read of the capture.
+    pub unread: Vec<String>,
+}
+
+impl ObjectsReport {
+    /// Walks over the capture and counts.
+    pub fn make(capture: &Capture, options: ObjectsOptions<'_>) -> Result<ObjectsReport, ReportError> {
+        let filter = options.walk.filter.clone();
+        let defined = options.formulas.iter().map(|formula| formula.name().to_string()).collect();
+        let mut count = ObjectCount::new(options.formulas, capture.line_size());
+        let mut walk = capture.walk_with_objects(options.walk, &mut |pass, sample, _| {
+            let object = pass.object(sample);
+            let statement = pass.statements().of_sample(sample);
+            count.add(sample, object, statement, pass.objects());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let events = events_shown(capture, &filter, &walk);
+        let index = walk.pass.objects();
+        let tables: Vec<ObjectTable> = events
+            .iter()
+            .map(|event| count.table(*event, &options.levels, options.limit, index))
+            .filter(|table| table.coverage.with_address > 0 || table.coverage.without_address > 0)
+            .collect();
+        let heading = capture.heading(&walk);
+        let mut sentences = Vec::new();
+        for table in &tables {
+            let event = &capture.events()[table.event.0].name;
+            let text = |hash| walk.pass.statements().text(hash);
+            sentences.extend(table.findings.iter().map(|finding| {
+                sentence(event, finding, capture.source(), finding.statement.map(|(hash, _)| text(hash)))
+            }));
+        }
+        let coverage = count.coverage();
+        let mut remarks = remarks(capture, coverage);
+        remarks.extend(walk.remarks(None));
+        Ok(ObjectsReport {
+            heading,
+            filter: options.filter_text,
+            server: capture.object_notes().map(|notes| notes.server.clone()),
+            defined,
+            tables,
+            sentences,
+            coverage,
+            remarks,
+            unread: walk.unread(),
+        })
+    }
+
+    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    pub fn render(&self, style: Style, tables_only: bool) -> String {
+        let mut text = String::new();
+        if !tables_only {
+            let mut more: Vec<(&str, String)> = Vec::new();
+            more.extend(self.server.iter().map(|server| ("server", server.clone())));
+            more.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
+            if self.coverage.with_address > 0 {
+                more.push(("named", coverage_text(self.coverage)));
+            }
+            text = self.heading.render(style, &more);
+            if !self.sentences.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&sentences_text(&self.sentences, style));
+        }
+        for table in self.tables.iter().filter(|table| !table.rows.is_empty()) {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            self.render_table(table, style, &mut text);
+        }
+        if !tables_only {
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
+        }
+        text
+    }
+
+    fn render_table(&self, table: &ObjectTable, style: Style, text: &mut String) {
+        let event = &self.heading.events[table.event.0];
+        let coverage = table.coverage;
+        let _ = write!(text, "{}: ", style.paint(Tone::Title, &printable(&event.name)));
+        let passing = coverage.with_address + coverage.without_address;
+        let _ = match passing == event.totals.samples {
+            true => write!(text, "{}", event.describe()),
+            false => write!(
+                text,
+                "{} of {} pass the filter",
+                counted(passing, "sample"),
+                grouped(event.totals.samples)
+            ),
+        };
+        if coverage.without_address > 0 {
+            let _ = write!(text, "; {} with a data address", grouped(coverage.with_address));
+        }
+        text.push('\n');
+        let latency = table.rows.iter().any(|row| row.latency.samples > 0);
+        let unsure = table.rows.iter().any(|row| row.stable.count < row.stable.total);
+        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+        let mut columns =
+            vec![right("count"), right(&format!("of {}", grouped(coverage.with_address))), right("interval")];
+        columns.extend(latency.then(|| right("mean-latency")));
+        columns.extend(unsure.then(|| right("sure")));
+        let cut = |level: &ObjectLevel| match level {
+            ObjectLevel::Class => Cut::Never,
+            _ => Cut::KeepHead,
+        };
+        columns.extend(table.levels.iter().map(|level| (level.name().to_string(), Align::Left, cut(level))));
+        columns.extend(self.defined.iter().map(|name| right(name)));
+        let mut grid = TextTable::new(columns);
+        for row in &table.rows {
+            let tone = Tone::of_fraction(row.share.fraction());
+            let mut cells = vec![
+                (grouped(row.share.count), tone),
+                (percent(row.share), tone),
+                (percent_interval(row.share), Tone::Faint),
+            ];
+            let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
+            cells.extend(latency.then(|| (mean(), Tone::Plain)));
+            cells.extend(unsure.then(|| (percent(row.stable), Tone::Plain)));
+            cells.extend(row.names.iter().map(|name| (name_text(name), Tone::Plain)));
+            cells.extend(row.defined.iter().map(|value| (defined_text(*value), Tone::Plain)));
+            grid.row(cells);
+        }
+        text.push_str(&grid.render(style, 2));
+        if table.more_rows > 0 {
+            let rest = Share { count: table.more_samples, total: coverage.with_address };
+            let more = format!(
+                "and {} with {} ({}); --all shows them",
+                counted(table.more_rows, "row"),
+                counted(rest.count, "sample"),
+                percent(rest)
+            );
+            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
+        }
+    }
+
+    /// The report for machines.
+    pub fn json(&self) -> Json {
+        let tables: Vec<Json> = self.tables.iter().map(|table| self.table_json(table)).collect();
+        json!({
+            "format": "hardmeter-objects",
+            "version": 1,
+            "capture": self.heading,
+            "server": self.server,
+            "filter": self.filter,
+            "coverage": coverage_json(self.coverage),
+            "sentences": self.sentences,
+            "tables": tables,
+            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn table_json(&self, table: &ObjectTable) -> Json {
+        let rows: Vec<Json> = table.rows.iter().map(|row| self.row_json(table, row)).collect();
+        json!({
+            "event": self.heading.events[table.event.0].name,
+            "samples": table.coverage.with_address,
+            "coverage": coverage_json(table.coverage),
+            "columns": table.levels,
+            "rows": rows,
+            "more_rows": table.more_rows,
+            "more_samples": table.more_samples,
+        })
+    }
+
+    fn row_json(&self, table: &ObjectTable, row: &ObjectRow) -> Json {
+        let mut object = Map::new();
+        for (level, name) in table.levels.iter().zip(&row.names) {
+            object.insert(level.name().into(), json!(name));
+        }
+        if !self.defined.is_empty() {
+            let values = self.defined.iter().cloned().zip(row.defined.iter().map(|value| json!(value)));
+            object.insert("defined".into(), Json::Object(values.collect()));
+        }
+        object.insert("count".into(), json!(row.share.count));
+        object.insert("share".into(), json!(row.share));
+        object.insert("stable".into(), json!(row.stable));
+        object.insert("events".into(), json!(row.events));
+        if row.latency.samples > 0 {
+            let mut latency = json!(row.latency);
+            latency["mean"] = json!(row.latency.mean());
+            object.insert("latencies".into(), latency);
+        }
+        Json::Object(object)
+    }
+
+    /// The tables as comma-separated values, one below the other, the event in the first column.
+    pub fn csv(&self) -> Result<String, ReportError> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let Some(first) = self.tables.first() else { return Ok(String::new()) };
+        let mut head: Vec<&str> = vec!["table", "count", "n", "share", "share_low", "share_high", "stable"];
+        head.extend(["events", "latency_samples", "latency_mean"]);
+        head.extend(first.levels.iter().map(|level| level.name()));
+        head.extend(self.defined.iter().map(String::as_str));
+        writer.write_record(&head)?;
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        for table in &self.tables {
+            for row in &table.rows {
+                let interval = row.share.interval();
+                let mut cells = vec![
+                    self.heading.events[table.event.0].name.clone(),
+                    row.share.count.to_string(),
+                    row.share.total.to_string(),
+                    number(Some(row.share.fraction())),
+                    number(interval.map(|interval| interval.low)),
+                    number(interval.map(|interval| interval.high)),
+                    row.stable.count.to_string(),
+                    row.events.to_string(),
+                    row.latency.samples.to_string(),
+                    number(row.latency.mean()),
+                ];
+                cells.extend(row.names.iter().map(|name| name.to_string()));
+                let defined = row.defined.iter();
+                cells.extend(defined.map(|value| value.map_or_else(String::new, |value| value.to_string())));
+                writer.write_record(&cells)?;
+            }
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// The events that a view by data shows: those that pass the filter, and had samples or were meant to.
+pub(crate) fn events_shown(capture: &Capture, filter: &Filter, walk: &Walk) -> Vec<EventIndex> {
+    let wanted = |event: &EventIndex| filter.events.is_empty() || filter.events.contains(event);
+    let sampled =
+        |event: &EventIndex| walk.pass.totals().event(*event).samples > 0 || !capture.is_carrier(*event);
+    (0..capture.events().len()).map(EventIndex).filter(wanted).filter(sampled).collect()
+}
+
+/// What a reader of a view by object must know of how the names came to be.
+fn remarks(capture: &Capture, coverage: ObjectCoverage) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    if coverage.with_address == 0 {
+        remarks.push(no_addresses());
+    } else {
+        remarks.extend(no_notes(capture));
+    }
+    remarks.extend(remarks_of_notes(capture));
+    remarks
+}
+
+/// What the notes on objects say of themselves, unless the heading says it already.
+pub(crate) fn remarks_of_notes(capture: &Capture) -> Vec<Remark> {
+    let told = capture.sidecar().map(|notes| notes.notes.as_slice()).unwrap_or_default();
+    let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();
+    let untold = notes.iter().filter(|text| !told.contains(text));
+    untold.map(|text| Remark::Limit { text: text.clone() }).collect()
+}
+
+/// No sample has a data address: no view by data can say anything.
+pub(crate) fn no_addresses() -> Remark {
+    let text = "no sample carries a data address, so nothing can be said of data; record a memory event \
+                (hardmeter events), for example with hardmeter record -e l1d-miss,l2-miss";
+    Remark::Limit { text: text.into() }
+}
+
+/// What is missing without notes on the server's objects.
+pub(crate) fn no_notes(capture: &Capture) -> Option<Remark> {
+    let text = "no notes on a server's objects lie beside this capture, so names come from symbols and mappings \
+                alone; hardmeter record writes them when it records a PostgreSQL server (--server DIR or -p PID)";
+    capture.object_notes().is_none().then(|| Remark::Limit { text: text.into() })
+}
+
+fn coverage_text(coverage: ObjectCoverage) -> String {
+    let specific = coverage.specific_share();
+    let mut text = format!(
+        "{} of {} in user mode more specifically than \"shared memory\" or \"heap\"",
+        percent(specific),
+        counted(specific.total, "data sample")
+    );
+    let stable = coverage.stable_share();
+    if stable.total > 0 {
+        let _ = write!(
+            text,
+            "; {} of the {} named by the notes surely at that moment",
+            percent(stable),
+            grouped(stable.total)
+        );
+    }
+    text
+}
+
+pub(crate) fn coverage_json(coverage: ObjectCoverage) -> Json {
+    let mut object = json!(coverage);
+    object["stable_share"] = json!(coverage.stable_share());
+    object["specific_share"] = json!(coverage.specific_share());
+    object
+}
+
+/// `31.00 % (n = 3,412 of 11,006) of l2-miss: index public.t_pkey; most in line pointers (62.10 %); ...`
+fn sentence(
+    event: &str,
+    finding: &ObjectFinding,
+    source: EventSource,
+    statement: Option<Arc<str>>,
+) -> String {
+    let name = match &*finding.name {
+        "" => finding.class.to_string(),
+        name => format!("{} {name}", finding.class),
+    };
+    let mut text = format!(
+        "{} (n = {} of {}) of {event}: {name}",
+        percent(finding.share),
+        grouped(finding.share.count),
+        grouped(finding.share.total)
+    );
+    if let Some((part, share)) = &finding.part {
+        let _ = write!(text, "; most in {part} ({})", percent(*share));
+    }
+    if let Some((cause, share)) = finding.cause {
+        let basis = if source == EventSource::Simulated { ", exact (simulated)" } else { "" };
+        let _ = write!(text, "; most {} misses ({}{basis})", cause_text(cause), percent(share));
+    }
+    if let (Some(statement), Some((_, share))) = (statement, finding.statement) {
+        let _ = write!(text, "; most in {} ({})", shortened(&statement), percent(share));
+    }
+    text
+}
+
+fn cause_text(cause: MissCause) -> &'static str {
+    match cause {
+        MissCause::Cold => "cold",
+        MissCause::Capacity => "capacity",
+        MissCause::Conflict => "conflict",
+        MissCause::Coherence => "coherence",
+    }
+}
+
+/// A statement in a sentence: one line, its beginning.
+pub(crate) fn shortened(statement: &str) -> String {
+    const MOST: usize = 60;
+    let line = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= MOST {
+        return line;
+    }
+    line.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+fn name_text(name: &str) -> String {
+    if name.is_empty() { "-" } else { name }.to_string()
+}
+
+fn defined_text(value: Option<i64>) -> String {
+    value.map_or("-".to_string(), |value| value.to_string())
+}

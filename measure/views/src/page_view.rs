@@ -1,0 +1,294 @@
+//! `hardmeter pages`: all misses on a relation, folded onto one drawn page.
+//!
+//! ```text
+//!   offset      +0      +64     +128    +192    +256    +320    +384    +448
+//!   0x0000   A  12   B 340   B 120   B   7       .       .       .       .
+//!   0x0200       .       .       .       .       .       .   C   3       .
+//!            `- the part with most samples of that line: its letter is in the list below
+//! ```
+
+use crate::capture::{Capture, WalkOptions};
+use crate::heading::Heading;
+use crate::html::{page, Section};
+use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::number::{counted, grouped, percent};
+use crate::objects_view::{events_shown, no_notes, remarks_of_notes};
+use crate::top_view::{closing_text, remark_json};
+use crate::ReportError;
+use hardmeter_answers::{
+    find_relation, relations, FoldedPage, PageFold, PageLine, Relation, RelationError, Remark,
+};
+use maud::{html, Markup};
+use serde_json::{json, Value as Json};
+use std::fmt::Write;
+use std::ops::ControlFlow;
+
+/// Lines of the page that stand in one row of the drawing.
+const LINES_IN_ROW: usize = 8;
+
+/// The pages of a relation, folded, event by event.
+#[derive(Clone, Debug)]
+pub struct PageReport {
+    /// How the capture came to be.
+    pub heading: Heading,
+    /// The filter in words, if samples were filtered.
+    pub filter: Option<String>,
+    /// The relation; `None` where no notes tell of any.
+    pub relation: Option<Relation>,
+    /// One page per event with samples on it.
+    pub pages: Vec<FoldedPage>,
+    /// What a reader must know besides.
+    pub remarks: Vec<Remark>,
+    /// What could not be read of the capture.
+    pub unread: Vec<String>,
+}
+
+impl PageReport {
+    /// Walks over the capture and folds the samples on the pages of `wanted`, a relation by its name with or without
+    /// schema. `filter_text` is the filter in words.
+    pub fn make(
+        capture: &Capture,
+        wanted: &str,
+        walk: WalkOptions<'_>,
+        filter_text: Option<String>,
+    ) -> Result<PageReport, ReportError> {
+        let known = capture.object_notes().map(relations).unwrap_or_default();
+        let relation = match find_relation(wanted, &known) {
+            Ok(relation) => relation.clone(),
+            Err(RelationError::None) => return Self::without_relations(capture, walk, filter_text),
+            Err(error) => return Err(error.into()),
+        };
+        let filter = walk.filter.clone();
+        let mut fold = PageFold::new(relation.clone(), capture.line_size());
+        let mut walk = capture.walk_with_objects(walk, &mut |pass, sample, _| {
+            let object = pass.object(sample);
+            fold.add(sample, object, pass.objects());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let heading = capture.heading(&walk);
+        let events = events_shown(capture, &filter, &walk);
+        let index = walk.pass.objects();
+        let pages = events.iter().map(|event| fold.page(*event, index));
+        let pages: Vec<FoldedPage> = pages.filter(|page| page.share.count > 0).collect();
+        let mut remarks = remarks_of_notes(capture);
+        if pages.is_empty() {
+            let text = format!("no sample that passes the filter lies on a page of {}", relation.name);
+            remarks.insert(0, Remark::Limit { text });
+        }
+        remarks.extend(walk.remarks(None));
+        let (relation, unread) = (Some(relation), walk.unread());
+        Ok(PageReport { heading, filter: filter_text, relation, pages, remarks, unread })
+    }
+
+    /// A capture that tells of no relation has no page to draw; how it came to be is shown, and what is missing.
+    fn without_relations(
+        capture: &Capture,
+        walk: WalkOptions<'_>,
+        filter_text: Option<String>,
+    ) -> Result<PageReport, ReportError> {
+        let walk = capture.walk(walk, &mut |_, _, _| Ok(ControlFlow::Continue(())))?;
+        let mut remarks =
+            vec![Remark::Limit { text: format!("no page can be drawn: {}", RelationError::None) }];
+        remarks.extend(no_notes(capture));
+        remarks.extend(remarks_of_notes(capture));
+        let (heading, unread) = (capture.heading(&walk), walk.unread());
+        Ok(PageReport { heading, filter: filter_text, relation: None, pages: Vec::new(), remarks, unread })
+    }
+
+    /// The relation's name and kind, for a title.
+    fn title(&self) -> String {
+        let relation = self.relation.as_ref();
+        relation
+            .map_or_else(String::new, |relation| printable(&format!("{} ({})", relation.name, relation.kind)))
+    }
+
+    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    pub fn render(&self, style: Style, tables_only: bool) -> String {
+        let mut text = String::new();
+        if !tables_only {
+            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
+            text = self.heading.render(style, &only.collect::<Vec<_>>());
+        }
+        for page in &self.pages {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            self.render_page(page, style, &mut text);
+        }
+        if !tables_only {
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
+        }
+        text
+    }
+
+    fn render_page(&self, page: &FoldedPage, style: Style, text: &mut String) {
+        let event = printable(&self.heading.events[page.event.0].name);
+        let title = format!("{event} on {}", self.title());
+        let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, &title), self.summary(page));
+        let most = page.lines.iter().map(|line| grouped(line.count).len()).max().unwrap_or(1);
+        let row_bytes = LINES_IN_ROW * page.line_size as usize;
+        let offsets = (0..LINES_IN_ROW)
+            .map(|line| format!("{:>1$}", format!("+{}", line * page.line_size as usize), most + 4));
+        let _ = writeln!(
+            text,
+            "  {}",
+            style.paint(Tone::Faint, &format!("offset {}", offsets.collect::<String>()))
+        );
+        for (row, lines) in page.lines.chunks(LINES_IN_ROW).enumerate() {
+            let offset = style.paint(Tone::Faint, &format!("{:#06x}", row * row_bytes));
+            let cells = lines.iter().map(|line| cell(line, page.share.count, most, style));
+            let _ = writeln!(text, "  {offset} {}", cells.collect::<String>().trim_end());
+        }
+        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+        let left = |title: &str, cut| (title.to_string(), Align::Left, cut);
+        let mut grid = TextTable::new(vec![
+            left("", Cut::Never),
+            right("count"),
+            right(&format!("of {}", grouped(page.share.count))),
+            right("blocks"),
+            right("offsets"),
+            left("part", Cut::KeepHead),
+            left("hottest", Cut::KeepHead),
+        ]);
+        for (number, part) in page.parts.iter().enumerate() {
+            let tone = Tone::of_fraction(part.share.fraction());
+            grid.row(vec![
+                (letter(number).to_string(), Tone::Plain),
+                (grouped(part.share.count), tone),
+                (percent(part.share), tone),
+                (grouped(part.blocks), Tone::Plain),
+                (format!("{}..{}", part.offsets.0, part.offsets.1), Tone::Plain),
+                (part_name(&part.name).to_string(), Tone::Plain),
+                (hottest_text(&part.hottest), Tone::Faint),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&grid.render(style, 2));
+    }
+
+    fn summary(&self, page: &FoldedPage) -> String {
+        let mut text = format!(
+            "{} on {}, {} of n = {} with a data address; {} surely there",
+            counted(page.share.count, "sample"),
+            counted(page.blocks, "block"),
+            percent(page.share),
+            grouped(page.share.total),
+            percent(page.stable)
+        );
+        if !page.hottest.is_empty() {
+            let _ = write!(text, "; hottest: {}", hottest_text(&page.hottest));
+        }
+        text
+    }
+
+    /// The report for machines: samples by byte for bytes that have some.
+    pub fn json(&self) -> Json {
+        let pages: Vec<Json> = self.pages.iter().map(|page| self.page_json(page)).collect();
+        json!({
+            "format": "hardmeter-pages",
+            "version": 1,
+            "capture": self.heading,
+            "filter": self.filter,
+            "relation": self.relation,
+            "pages": pages,
+            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn page_json(&self, page: &FoldedPage) -> Json {
+        let mut object = json!(page);
+        object["event"] = json!(self.heading.events[page.event.0].name);
+        let bytes = page.bytes.iter().enumerate().filter(|(_, count)| **count > 0);
+        object["bytes"] = bytes.map(|(offset, count)| json!({ "offset": offset, "count": count })).collect();
+        object
+    }
+
+    /// The report as one HTML file that stands alone.
+    pub fn html(&self) -> String {
+        let title = format!("Page X-ray of {}", self.title());
+        let section = |page: &FoldedPage| {
+            let event = printable(&self.heading.events[page.event.0].name);
+            Section { id: format!("page-{}", page.event.0), title: event, body: self.page_html(page) }
+        };
+        let mut sections: Vec<Section> = self.pages.iter().map(section).collect();
+        if !self.remarks.is_empty() {
+            let body =
+                html! { ul { @for remark in &self.remarks { li { (printable(&remark.to_string())) } } } };
+            sections.push(Section { id: "remarks".into(), title: "Remarks".into(), body });
+        }
+        page(&title, &self.heading, &sections)
+    }
+
+    fn page_html(&self, page: &FoldedPage) -> Markup {
+        let hottest = page.lines.iter().map(|line| line.count).max().unwrap_or(0).max(1);
+        let row_bytes = LINES_IN_ROW * page.line_size as usize;
+        let shade = |line: &PageLine| {
+            format!("background: rgba(200, 40, 20, {:.2})", 0.85 * line.count as f64 / hottest as f64)
+        };
+        let label = |number: usize, line: &PageLine| {
+            let parts: Vec<&str> = line.parts.iter().map(|part| part_name(&page.parts[*part].name)).collect();
+            let offset = number * page.line_size as usize;
+            printable(&format!("bytes {offset} on: {} ({})", counted(line.count, "sample"), parts.join(", ")))
+        };
+        html! {
+            p { (printable(&self.summary(page))) }
+            div.scroll { table {
+                tr { th { "offset" } @for line in 0..LINES_IN_ROW { th { "+" (line * page.line_size as usize) } } }
+                @for (row, lines) in page.lines.chunks(LINES_IN_ROW).enumerate() {
+                    tr {
+                        th { (format!("{:#06x}", row * row_bytes)) }
+                        @for (column, line) in lines.iter().enumerate() {
+                            td.number style=(shade(line)) title=(label(row * LINES_IN_ROW + column, line)) {
+                                @if let Some(part) = line.parts.first() {
+                                    (letter(*part)) " " (grouped(line.count))
+                                }
+                            }
+                        }
+                    }
+                }
+            } }
+            div.scroll { table {
+                tr { th { "" } th { "count" } th { "of " (grouped(page.share.count)) } th { "blocks" } th { "offsets" }
+                     th { "part" } th { "hottest" } }
+                @for (number, part) in page.parts.iter().enumerate() {
+                    tr {
+                        td { (letter(number)) }
+                        td.number { (grouped(part.share.count)) }
+                        td.number { (percent(part.share)) }
+                        td.number { (grouped(part.blocks)) }
+                        td.number { (part.offsets.0) ".." (part.offsets.1) }
+                        td { (printable(part_name(&part.name))) }
+                        td { (printable(&hottest_text(&part.hottest))) }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// One line of the page: the letter of the part with most of its samples, and their number.
+fn cell(line: &PageLine, total: u64, most: usize, style: Style) -> String {
+    let Some(part) = line.parts.first() else {
+        return format!("{:>1$}", style.paint(Tone::Faint, "."), most + 4);
+    };
+    let tone = Tone::of_fraction(line.count as f64 / total.max(1) as f64);
+    format!("  {} {}", letter(*part), style.paint(tone, &format!("{:>most$}", grouped(line.count))))
+}
+
+/// The letter of a part, by its rank; parts beyond the alphabet have none of their own.
+fn letter(part: usize) -> char {
+    (b'A'..=b'Z').chain(b'a'..=b'z').nth(part).map_or('*', char::from)
+}
+
+fn part_name(name: &str) -> &str {
+    if name.is_empty() {
+        "(not told)"
+    } else {
+        name
+    }
+}
+
+fn hottest_text(blocks: &[(std::sync::Arc<str>, u64)]) -> String {
+    let block = |(block, count): &(std::sync::Arc<str>, u64)| format!("{block} ({})", grouped(*count));
+    blocks.iter().map(block).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,158 @@
+//! `hardmeter queries --side-by-side`: all events of a recording in one table.
+
+use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::number::{counted, grouped};
+use crate::objects_view::shortened;
+use crate::queries_view::QueriesReport;
+use crate::workload::amount;
+use crate::ReportError;
+use hardmeter_answers::{EventSum, QueryColumn, SideBySide, SideBySideRow};
+use serde_json::{json, Map, Value as Json};
+use std::fmt::Write;
+
+/// What stands in a cell of an event.
+type Cell<'a> = &'a dyn Fn(usize, EventSum) -> String;
+
+impl QueriesReport {
+    /// The table as text, and once more for each row that the server returned, where that was counted.
+    pub(crate) fn render_side_by_side(&self, table: &SideBySide, style: Style, text: &mut String) {
+        let names: Vec<String> = self.event_names(table);
+        for (name, event) in names.iter().zip(&table.events) {
+            let about = self.heading.events[event.0].describe();
+            let _ = writeln!(text, "{}: {about}", style.paint(Tone::Title, &printable(name)));
+        }
+        let mut columns = Vec::new();
+        for name in &names {
+            columns.push((name.clone(), Align::Right, Cut::Never));
+            columns.push(("n".to_string(), Align::Right, Cut::Never));
+        }
+        let cells = |_: usize, sum: EventSum| grouped(sum.events.0);
+        text.push_str(&grid(table, columns, true, &cells).render(style, 2));
+        if table.more_rows > 0 {
+            let more = format!("{} not shown apart; --all shows them", counted(table.more_rows, "row"));
+            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
+        }
+        let divisors = self.workload.columns();
+        let of_rows = divisors.iter().find(|(unit, _)| unit == "row returned").or(divisors.first());
+        if let Some((unit, number)) = of_rows {
+            let all = grouped(number.round() as u64);
+            let _ = writeln!(text, "\n{} (of {all}):", style.paint(Tone::Title, &format!("per {unit}")));
+            let columns = names.iter().map(|name| (name.clone(), Align::Right, Cut::Never)).collect();
+            let cells = |_: usize, sum: EventSum| amount(sum.events.0 as f64 / number);
+            text.push_str(&grid(table, columns, false, &cells).render(style, 2));
+        }
+    }
+
+    fn event_names(&self, table: &SideBySide) -> Vec<String> {
+        table.events.iter().map(|event| self.heading.events[event.0].name.clone()).collect()
+    }
+
+    /// The same for machines.
+    pub(crate) fn side_by_side_json(&self, table: &SideBySide) -> Json {
+        let names = self.event_names(table);
+        let divisors = self.workload.divisors();
+        let sums = |sums: &[EventSum], shares: Option<&SideBySideRow>| -> Json {
+            let of = names.iter().zip(sums).enumerate().map(|(event, (name, sum))| {
+                let each =
+                    divisors.iter().map(|(unit, number)| (unit.clone(), json!(sum.events.0 as f64 / number)));
+                let mut of = json!({
+                    "count": sum.samples,
+                    "events": sum.events,
+                    "events_per": Json::Object(each.collect()),
+                });
+                if let Some(row) = shares {
+                    of["share"] = json!(table.share(row, event));
+                }
+                (name.clone(), of)
+            });
+            Json::Object(of.collect())
+        };
+        let row = |row: &SideBySideRow| {
+            let mut object = Map::new();
+            for (column, value) in table.columns.iter().zip(&row.values) {
+                object.insert(column.name().into(), json!(value));
+            }
+            if let Some(statement) = row.statement {
+                object.insert("statement_id".into(), json!(format!("{:016x}", statement.0)));
+                object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
+            }
+            object.insert("of".into(), sums(&row.sums, Some(row)));
+            Json::Object(object)
+        };
+        json!({
+            "columns": table.columns,
+            "events": names,
+            "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+            "more_rows": table.more_rows,
+            "more": sums(&table.more, None),
+            "totals": sums(&table.totals, None),
+        })
+    }
+
+    /// The same as comma-separated values: for each event its samples, what they stand for, and that per transaction
+    /// and row.
+    pub(crate) fn side_by_side_csv(&self, table: &SideBySide) -> Result<String, ReportError> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let divisors = self.workload.divisors();
+        let mut head: Vec<String> = table.columns.iter().map(|column| column.name().to_string()).collect();
+        for name in self.event_names(table) {
+            head.extend([format!("{name} count"), format!("{name} events")]);
+            head.extend(divisors.iter().map(|(unit, _)| format!("{name} events_per_{unit}")));
+        }
+        writer.write_record(&head)?;
+        for row in &table.rows {
+            let mut cells: Vec<String> =
+                row.values.iter().map(|value| value.as_deref().unwrap_or("").to_string()).collect();
+            for sum in &row.sums {
+                cells.extend([sum.samples.to_string(), sum.events.to_string()]);
+                let each = divisors.iter().map(|(_, number)| sum.events.0 as f64 / number);
+                cells.extend(each.map(|each| format!("{each:.6}")));
+            }
+            writer.write_record(&cells)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Rows, what is left of them, and the total.
+fn grid(
+    table: &SideBySide,
+    events: Vec<(String, Align, Cut)>,
+    with_samples: bool,
+    cell: Cell<'_>,
+) -> TextTable {
+    let mut columns = events;
+    columns.extend(table.columns.iter().map(|column| {
+        let cut = if *column == QueryColumn::Statement { Cut::KeepHead } else { Cut::Never };
+        (column.name().to_string(), Align::Left, cut)
+    }));
+    let mut grid = TextTable::new(columns);
+    let cells = |sums: &[EventSum], tone: &dyn Fn(usize) -> Tone| {
+        let mut cells = Vec::new();
+        for (event, sum) in sums.iter().enumerate() {
+            cells.push((cell(event, *sum), tone(event)));
+            cells.extend(with_samples.then(|| (grouped(sum.samples), Tone::Faint)));
+        }
+        cells
+    };
+    for row in &table.rows {
+        let mut all = cells(&row.sums, &|event| Tone::of_fraction(table.share(row, event).fraction()));
+        // The head of a statement is enough where an operator stands beside it.
+        let short = |value: &str| match table.columns.len() {
+            1 => value.split_whitespace().collect::<Vec<_>>().join(" "),
+            _ => shortened(value),
+        };
+        all.extend(row.values.iter().map(|value| (short(value.as_deref().unwrap_or("-")), Tone::Plain)));
+        grid.row(all);
+    }
+    let rest = (table.more_rows > 0).then_some((&table.more, "(the rest)"));
+    for (sums, name) in rest.into_iter().chain([(&table.totals, "(all)")]) {
+        let mut all = cells(sums, &|_| Tone::Faint);
+        let others = table.columns.len().saturating_sub(1);
+        all.push((name.to_string(), Tone::Faint));
+        all.extend((0..others).map(|_| (String::new(), Tone::Plain)));
+        grid.row(all);
+    }
+    grid
+}

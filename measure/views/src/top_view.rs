@@ -1,0 +1,287 @@
+//! The tables of `hardmeter report`: the paper's tables 5 and 6, and any other grouping.
+
+use crate::heading::Heading;
+use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
+use crate::number::{counted, grouped, percent, percent_interval, rounded};
+use crate::ReportError;
+use hardmeter_answers::{Dimension, Measure, NamedShare, Remark, Row, Share, Table, Value};
+use serde_json::{json, Map, Value as Json};
+use std::fmt::Write;
+
+/// A column shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A grouping column.
+    Dimension(Dimension),
+    /// A figure.
+    Measure(Measure),
+}
+
+impl Shown {
+    fn name(self) -> &'static str {
+        match self {
+            Shown::Dimension(dimension) => dimension.name(),
+            Shown::Measure(measure) => measure.name(),
+        }
+    }
+}
+
+/// Everything that `hardmeter report` shows.
+#[derive(Clone, Debug)]
+pub struct TopReport {
+    /// How the capture came to be.
+    pub heading: Heading,
+    /// The filter in words, if samples were filtered.
+    pub filter: Option<String>,
+    /// The columns shown, in order.
+    pub shown: Vec<Shown>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// How well user code could be named, when it was to be named.
+    pub names: Option<NamedShare>,
+    /// What a reader must know besides.
+    pub remarks: Vec<Remark>,
+}
+
+impl TopReport {
+    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    pub fn render(&self, style: Style, tables_only: bool) -> String {
+        let mut text = String::new();
+        if !tables_only {
+            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
+            text = self.heading.render(style, &only.collect::<Vec<_>>());
+        }
+        for table in &self.tables {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            self.render_table(table, style, &mut text);
+        }
+        if !tables_only {
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
+        }
+        text
+    }
+
+    fn render_table(&self, table: &Table, style: Style, text: &mut String) {
+        let title = self.title(table);
+        let _ = match title.split_once(": ") {
+            Some((name, rest)) => writeln!(text, "{}: {rest}", style.paint(Tone::Title, name)),
+            None => writeln!(text, "{}", style.paint(Tone::Title, &title)),
+        };
+        if table.rows.is_empty() {
+            let _ = writeln!(text, "  no samples");
+            return;
+        }
+        let columns = self.shown.iter().map(|shown| {
+            let title = match shown {
+                Shown::Measure(Measure::Share) => format!("of {}", grouped(table.total)),
+                shown => shown.name().to_string(),
+            };
+            (title, align(*shown), cut(*shown))
+        });
+        let mut grid = TextTable::new(columns.collect());
+        for row in &table.rows {
+            let tone = Tone::of_fraction(row.share.fraction());
+            let cell = |shown: &Shown| match shown {
+                Shown::Measure(measure) => {
+                    let tone =
+                        if matches!(measure, Measure::Count | Measure::Share) { tone } else { Tone::Plain };
+                    (measure_text(*measure, row), tone)
+                }
+                Shown::Dimension(dimension) => {
+                    let value = dimension_value(table, row, *dimension).to_string();
+                    (if *dimension == Dimension::Line { file_name(&value) } else { value }, Tone::Plain)
+                }
+            };
+            grid.row(self.shown.iter().map(cell).collect());
+        }
+        text.push_str(&grid.render(style, 2));
+        if table.more_rows > 0 {
+            let rest = Share { count: table.more_samples, total: table.total };
+            let _ = writeln!(
+                text,
+                "  {}",
+                style.paint(
+                    Tone::Faint,
+                    &format!(
+                        "and {} with {} ({}); --all shows them",
+                        counted(table.more_rows, "row"),
+                        counted(rest.count, "sample"),
+                        percent(rest)
+                    )
+                )
+            );
+        }
+    }
+
+    fn title(&self, table: &Table) -> String {
+        let Some(event) = table.event.and_then(|event| self.heading.events.get(event.0)) else {
+            return format!("all events: n = {}", counted(table.total, "sample"));
+        };
+        if table.total == event.totals.samples {
+            format!("{}: {}", event.name, event.describe())
+        } else {
+            format!(
+                "{}: n = {} of {} pass the filter",
+                event.name,
+                counted(table.total, "sample"),
+                grouped(event.totals.samples)
+            )
+        }
+    }
+
+    /// The report for machines: everything, shown or not.
+    pub fn json(&self) -> Json {
+        let tables: Vec<Json> = self.tables.iter().map(|table| self.table_json(table)).collect();
+        json!({
+            "format": "hardmeter-report",
+            "version": 1,
+            "capture": self.heading,
+            "filter": self.filter,
+            "names": self.names.map(|names| json!({
+                "user_samples": names.user_samples,
+                "named": names.named,
+                "nameless": names.nameless,
+                "identified": names.identified(),
+            })),
+            "tables": tables,
+            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn table_json(&self, table: &Table) -> Json {
+        let rows: Vec<Json> = table
+            .rows
+            .iter()
+            .map(|row| {
+                let mut object = Map::new();
+                for (dimension, value) in table.columns.iter().zip(&row.values) {
+                    object.insert(dimension.name().to_string(), json!(value));
+                }
+                object.insert("count".into(), json!(row.share.count));
+                object.insert("share".into(), json!(row.share));
+                object.insert("events".into(), json!(row.events));
+                // Not "latency": that is the column of latencies in powers of two.
+                if row.latency.samples > 0 {
+                    let mut latency = json!(row.latency);
+                    latency["mean"] = json!(row.latency.mean());
+                    object.insert("latencies".into(), latency);
+                }
+                Json::Object(object)
+            })
+            .collect();
+        json!({
+            "event": table.event.and_then(|event| self.heading.events.get(event.0)).map(|event| &event.name),
+            "samples": table.total,
+            "events": table.events,
+            "columns": table.columns,
+            "rows": rows,
+            "more_rows": table.more_rows,
+            "more_samples": table.more_samples,
+        })
+    }
+
+    /// The tables as comma-separated values, one below the other, the event in the first column.
+    pub fn csv(&self) -> Result<String, ReportError> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let Some(first) = self.tables.first() else { return Ok(String::new()) };
+        let mut head = vec!["table", "count", "n", "share", "share_low", "share_high", "events"];
+        head.extend(["latency_samples", "latency_sum", "latency_mean", "latency_median"]);
+        head.extend(first.columns.iter().map(|column| column.name()));
+        writer.write_record(&head)?;
+        for table in &self.tables {
+            let event = table.event.and_then(|event| self.heading.events.get(event.0));
+            let name = event.map_or("all", |event| event.name.as_str());
+            for row in &table.rows {
+                writer.write_record(csv_row(name, row))?;
+            }
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+fn csv_row(name: &str, row: &Row) -> Vec<String> {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+    let interval = row.share.interval();
+    let mut cells = vec![
+        name.to_string(),
+        row.share.count.to_string(),
+        row.share.total.to_string(),
+        format!("{:.6}", row.share.fraction()),
+        number(interval.map(|interval| interval.low)),
+        number(interval.map(|interval| interval.high)),
+        row.events.to_string(),
+        row.latency.samples.to_string(),
+        row.latency.sum.to_string(),
+        number(row.latency.mean()),
+        row.latency.median.map_or_else(String::new, |median| median.to_string()),
+    ];
+    cells.extend(row.values.iter().map(|value| match value {
+        Value::Absent => String::new(),
+        value => value.to_string(),
+    }));
+    cells
+}
+
+/// What a view ends with: remarks on what was shown, then the limits of the capture.
+pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> String {
+    let item = |remark: &Remark| format!("* {}\n", wrap(&remark.to_string(), style, 2));
+    let list: String = remarks.iter().map(item).collect();
+    let parts = [list, heading.render_limits(style)];
+    parts.iter().filter(|part| !part.is_empty()).map(|part| format!("\n{part}")).collect()
+}
+
+/// Sentences as a list, one below the other.
+pub fn sentences_text(sentences: &[String], style: Style) -> String {
+    sentences.iter().map(|sentence| format!("* {}\n", wrap(sentence, style, 2))).collect()
+}
+
+/// A remark for machines: its kind and figures, and the sentence for people.
+pub fn remark_json(remark: &Remark) -> Json {
+    let mut object = json!(remark);
+    object["text"] = json!(remark.to_string());
+    object
+}
+
+fn align(shown: Shown) -> Align {
+    match shown {
+        Shown::Measure(_) => Align::Right,
+        Shown::Dimension(Dimension::Pid | Dimension::Tid | Dimension::Cpu | Dimension::Set) => Align::Right,
+        Shown::Dimension(_) => Align::Left,
+    }
+}
+
+fn cut(shown: Shown) -> Cut {
+    match shown {
+        Shown::Dimension(
+            Dimension::Routine | Dimension::Event | Dimension::Statement | Dimension::Object,
+        ) => Cut::KeepHead,
+        Shown::Dimension(Dimension::Line | Dimension::File | Dimension::Image) => Cut::KeepTail,
+        _ => Cut::Never,
+    }
+}
+
+fn dimension_value<'a>(table: &Table, row: &'a Row, dimension: Dimension) -> &'a Value {
+    let position = table.columns.iter().position(|column| *column == dimension);
+    position.map_or(&Value::Absent, |position| &row.values[position])
+}
+
+/// Beside its routine a line is found by the file's name; JSON and CSV have the whole path.
+fn file_name(line: &str) -> String {
+    line.rsplit('/').next().unwrap_or(line).to_string()
+}
+
+fn measure_text(measure: Measure, row: &Row) -> String {
+    match measure {
+        Measure::Count => grouped(row.share.count),
+        Measure::Share => percent(row.share),
+        Measure::Interval => percent_interval(row.share),
+        Measure::Events => rounded(row.events.0),
+        Measure::TotalLatency if row.latency.samples > 0 => grouped(row.latency.sum.0),
+        Measure::MeanLatency => row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}")),
+        Measure::MedianLatency => row.latency.median.map_or("-".to_string(), |median| grouped(median.0)),
+        Measure::TotalLatency => "-".to_string(),
+    }
+}

@@ -1,0 +1,152 @@
+//! The answer in sentences, which come first.
+
+use super::explain::how;
+use super::heat::ranges;
+use super::WhyReport;
+use crate::layout::printable;
+use crate::number::{counted, grouped, percent, percent_interval};
+use hardmeter_answers::why::{Cause, CauseAnswer, EventAnswer, EventKind, How, PlaceCountNamed};
+use hardmeter_answers::Share;
+
+/// A cause below this share is in the table only.
+const LEAST_SHARE: f64 = 0.05;
+/// With fewer followed lines a prediction is no sentence's worth.
+const LEAST_LINES: u64 = 100;
+/// A statement is cut to this many characters.
+const STATEMENT_LENGTH: usize = 72;
+
+/// One sentence for each important cause of each event, and for page walks, sizes and huge pages.
+pub(super) fn of(report: &WhyReport) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for answer in &report.events {
+        let important = answer.causes.iter().filter(|cause| cause.share.fraction() >= LEAST_SHARE);
+        sentences.extend(important.map(|cause| of_cause(report, answer, cause)));
+        sentences.extend(of_translation(report, answer));
+    }
+    sentences.extend(of_sizes(report));
+    sentences.extend(of_huge_pages(report));
+    sentences
+}
+
+fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAnswer) -> String {
+    let mut text = format!(
+        "{} (n = {} of {}, 95 %: {}) of {}: {}, {}",
+        percent(cause.share),
+        grouped(cause.share.count),
+        grouped(cause.share.total),
+        percent_interval(cause.share),
+        printable(report.event_name(answer)),
+        cause.cause.name(),
+        how(answer.how, cause)
+    );
+    let of = |count| percent(Share { count, total: cause.share.count });
+    if let Some(place) = cause.places.first() {
+        text.push_str(&format!("; {} in {}", of(place.count), place_text(place)));
+    }
+    if let Some(object) = cause.objects.first() {
+        text.push_str(&format!("; {} on {}", of(object.count), printable(&object.name)));
+    }
+    if let Some((statement, count)) = cause.statements.first() {
+        text.push_str(&format!("; {} in `{}`", of(*count), cut(&report.statement(*statement))));
+    }
+    // What stands out says something of conflicts; other misses are in these sets as well.
+    let standing = cause.in_standing_sets.filter(|share| share.fraction() >= LEAST_SHARE);
+    let standing = standing.filter(|_| cause.cause == Cause::Conflict);
+    if let (Some(share), Ok(map)) = (standing, &answer.sets) {
+        let sets = ranges(map.standing_out.iter().map(|set| set.set));
+        text.push_str(&format!(
+            "; {} in sets that stand out of {}: {sets}",
+            percent(share),
+            map.counts.len()
+        ));
+    }
+    text
+}
+
+/// What the page walks are that come with an event's misses, or its own translations.
+fn of_translation(report: &WhyReport, answer: &EventAnswer) -> Option<String> {
+    let name = printable(report.event_name(answer));
+    if answer.kind == EventKind::TlbMiss {
+        let place = answer.places.first()?;
+        let share = Share { count: place.count, total: answer.misses };
+        let pages = answer.pages.map_or_else(String::new, |pages| {
+            format!(
+                "on {}, which {} of 2 MB would hold",
+                counted(pages.pages, "distinct page"),
+                counted(pages.huge_pages, "page")
+            )
+        });
+        return Some(format!(
+            "{name} (n = {}): translations {pages}; {} in {}",
+            grouped(answer.misses),
+            percent(share),
+            place_text(place)
+        ));
+    }
+    let walked = answer.walked;
+    (answer.how != How::None && walked.fraction() >= LEAST_SHARE).then(|| {
+        format!(
+            "{} (n = {} of {}) of {name} walked the page table as well (data source)",
+            percent(walked),
+            grouped(walked.count),
+            grouped(walked.total)
+        )
+    })
+}
+
+/// The effect of twice the size, or of the first size that saves a tenth.
+fn of_sizes(report: &WhyReport) -> Option<String> {
+    let curve = report.reuse.as_ref().filter(|curve| curve.lines_followed >= LEAST_LINES)?;
+    let larger = || curve.sizes.iter().filter(|effect| effect.size > curve.now);
+    let effect =
+        larger().find(|effect| effect.change.is_some_and(|change| change <= -0.1)).or(larger().next())?;
+    Some(format!(
+        "with an L2 of {} instead of {}: misses {}, predicted from {} whose reuse was followed (one in {})",
+        super::remedy::bytes(effect.size),
+        super::remedy::bytes(curve.now),
+        change(effect.change?),
+        counted(curve.lines_followed, "line"),
+        curve.one_line_in
+    ))
+}
+
+fn of_huge_pages(report: &WhyReport) -> Option<String> {
+    let walks = report.page_walks?;
+    let effect = |left: u64| change(left as f64 / walks.small as f64 - 1.0);
+    Some(format!(
+        "page walks (n = {}) with huge pages for shared memory: {}; for all memory: {}; exact (simulated)",
+        grouped(walks.small),
+        effect(walks.shared_huge),
+        effect(walks.all_huge)
+    ))
+}
+
+/// `-38 %`, `+12 %`.
+pub(super) fn change(fraction: f64) -> String {
+    match fraction * 100.0 {
+        none if none.abs() < 0.05 => "no change".into(),
+        percent => format!("{percent:+.1} %"),
+    }
+}
+
+/// `LWLockRelease (lwlock.c:1796)`.
+pub(super) fn place_text(place: &PlaceCountNamed) -> String {
+    let routine = printable(&place.routine);
+    match &place.line {
+        Some(line) => {
+            let file = line.file.rsplit('/').next().unwrap_or_default();
+            format!("{routine} ({}:{})", printable(file), line.line)
+        }
+        None => routine,
+    }
+}
+
+/// A statement, cut.
+pub(super) fn cut(statement: &str) -> String {
+    let mut characters = statement.chars();
+    let kept: String = characters.by_ref().take(STATEMENT_LENGTH).collect();
+    match characters.next() {
+        Some(_) => kept + "…",
+        None => kept,
+    }
+}

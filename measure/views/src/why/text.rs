@@ -1,0 +1,342 @@
+//! The answer on a terminal.
+
+use super::heat::{self, Cell};
+use super::{explain, remedy, sentences, WhyReport};
+use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+use crate::number::{counted, grouped, percent, percent_interval};
+use crate::top_view::{closing_text, sentences_text};
+use hardmeter_answers::why::{
+    Cause, CauseAnswer, EventAnswer, EventKind, How, MissRatioCurve, Score, SetMap, SetsUnknown,
+};
+use hardmeter_answers::Share;
+use hardmeter_samples::sidecar::PageWalks;
+use std::fmt::Write;
+
+/// A cause below this share has no paragraph of its own.
+const LEAST_SHARE: f64 = 0.01;
+/// Sets that stand out, as listed on a terminal.
+const SETS_LISTED: usize = 5;
+/// Lines of such a set.
+const LINES_LISTED: usize = 10;
+/// Columns of the longest bar.
+const BAR: usize = 40;
+
+impl WhyReport {
+    /// What was found, in sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        sentences::of(self)
+    }
+
+    /// The report as text; `answers_only` leaves out the heading and the remarks.
+    pub fn render(&self, style: Style, answers_only: bool) -> String {
+        let mut text = String::new();
+        if !answers_only {
+            let mut more: Vec<(&str, String)> = Vec::new();
+            more.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
+            more.push(("geometry", explain::origin(self.hierarchy.as_ref()).to_string()));
+            text = self.heading.render(style, &more);
+        }
+        let sentences = sentences::of(self);
+        if !sentences.is_empty() && !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&sentences_text(&sentences, style));
+        for answer in &self.events {
+            self.render_event(answer, style, &mut text);
+        }
+        if let Some(curve) = &self.reuse {
+            render_reuse(curve, style, &mut text);
+        }
+        if let Some(walks) = self.page_walks {
+            render_walks(walks, style, &mut text);
+        }
+        if !answers_only {
+            text.push_str(&closing_text(&self.heading, &self.remarks, style));
+        }
+        text
+    }
+
+    fn render_event(&self, answer: &EventAnswer, style: Style, text: &mut String) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let name = printable(self.event_name(answer));
+        let head = wrap(&format!("{name}: {}", title(answer)), style, 2);
+        let _ = match head.strip_prefix(name.as_str()) {
+            Some(rest) => writeln!(text, "{}{rest}", style.paint(Tone::Title, &name)),
+            None => writeln!(text, "{head}"),
+        };
+        for missing in &answer.missing {
+            paragraph(style, text, "missing", &explain::missing(*missing));
+        }
+        if !answer.causes.is_empty() {
+            render_causes(answer, style, text);
+            for cause in answer.causes.iter().filter(|cause| cause.share.fraction() >= LEAST_SHARE) {
+                self.render_cause(answer, cause, style, text);
+            }
+        }
+        if !answer.places.is_empty() {
+            let parts = answer.places.iter().map(|place| (sentences::place_text(place), place.count));
+            list(style, text, "where", parts, answer.misses);
+        }
+        if !answer.objects.is_empty() {
+            let parts = answer.objects.iter().map(|object| (printable(&object.name), object.count));
+            list(style, text, "on", parts, answer.misses);
+        }
+        if answer.kind == EventKind::TlbMiss {
+            paragraph(style, text, "remedy", remedy::of_tlb());
+        }
+        match &answer.sets {
+            Ok(map) => render_sets(map, style, text),
+            Err(SetsUnknown::NoLevel) => {}
+            Err(reason) => {
+                let _ = writeln!(
+                    text,
+                    "\n  {}",
+                    wrap(&explain::sets_unknown(*reason, answer.kind.level()), style, 2)
+                );
+            }
+        }
+        if let Some(score) = &answer.score {
+            render_score(score, style, text);
+        }
+    }
+
+    fn render_cause(&self, answer: &EventAnswer, cause: &CauseAnswer, style: Style, text: &mut String) {
+        let head = format!("{}: {}", cause.cause.name(), explain::how(answer.how, cause));
+        let _ = writeln!(text, "\n  {}", style.paint(Tone::Title, &wrap(&head, style, 2)));
+        let of = cause.share.count;
+        let places = cause.places.iter().map(|place| (sentences::place_text(place), place.count));
+        list(style, text, "where", places, of);
+        let objects = cause.objects.iter().map(|object| (printable(&object.name), object.count));
+        list(style, text, "on", objects, of);
+        let statements =
+            cause.statements.iter().map(|(hash, count)| (sentences::cut(&self.statement(*hash)), *count));
+        list(style, text, "statement", statements, of);
+        paragraph(style, text, "remedy", &remedy::of_cause(answer, cause, self.geometry_of(answer)));
+    }
+}
+
+fn title(answer: &EventAnswer) -> String {
+    let n = counted(answer.samples, "sample");
+    let tlb = || match answer.walked.total {
+        0 => String::new(),
+        total => format!(
+            "; {} of {} with a known translation walked the page table ({})",
+            grouped(answer.walked.count),
+            grouped(total),
+            percent(answer.walked)
+        ),
+    };
+    match (answer.how, answer.kind) {
+        (_, EventKind::Invalidation) => {
+            format!("n = {n}; stores that take lines away from other cores: `hardmeter sharing` shows them")
+        }
+        (_, EventKind::Other) => format!(
+            "n = {n}; no memory event: samples carry no data address and no data source, so there is no miss to \
+             explain; record one with hardmeter record -e l1d-miss,l2-miss (hardmeter doctor says what this machine \
+             has), or perf mem record"
+        ),
+        (How::None, _) => format!("n = {n}{}", tlb()),
+        (how, kind) => {
+            let misses = match kind {
+                EventKind::Accesses => {
+                    format!(" of accesses, {} not served by the first level", grouped(answer.misses))
+                }
+                _ => String::new(),
+            };
+            let how = if how == How::Exact { "exact (simulated)" } else { "inferred from samples" };
+            format!("n = {n}{misses}, causes {how}{}", tlb())
+        }
+    }
+}
+
+fn render_causes(answer: &EventAnswer, style: Style, text: &mut String) {
+    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+    let mut columns = vec![
+        ("cause".to_string(), Align::Left, Cut::Never),
+        right("count"),
+        right(&format!("of {}", grouped(answer.misses))),
+        right("interval"),
+    ];
+    let inferred = answer.how == How::Inferred;
+    columns.extend(inferred.then(|| right("p")));
+    let mut grid = TextTable::new(columns);
+    for cause in &answer.causes {
+        let tone = Tone::of_fraction(cause.share.fraction());
+        let mut row = vec![
+            (cause.cause.name().to_string(), Tone::Plain),
+            (grouped(cause.share.count), tone),
+            (percent(cause.share), tone),
+            (percent_interval(cause.share), Tone::Faint),
+        ];
+        let p = || cause.p.map_or_else(|| "-".into(), explain::at_most);
+        row.extend(inferred.then(|| (p(), Tone::Plain)));
+        grid.row(row);
+    }
+    text.push_str(&grid.render(style, 2));
+}
+
+/// `where     LWLockRelease (lwlock.c:1796) 40.12 %, ...`
+fn list(style: Style, text: &mut String, title: &str, parts: impl Iterator<Item = (String, u64)>, of: u64) {
+    let share = |count| percent(Share { count, total: of });
+    let parts: Vec<String> = parts.map(|(name, count)| format!("{name} {}", share(count))).collect();
+    if !parts.is_empty() {
+        paragraph(style, text, title, &parts.join("; "));
+    }
+}
+
+fn paragraph(style: Style, text: &mut String, title: &str, body: &str) {
+    let title = style.paint(Tone::Faint, &format!("{title:<9}"));
+    let _ = writeln!(text, "    {title} {}", wrap(body, style, 14));
+}
+
+fn render_sets(map: &SetMap, style: Style, text: &mut String) {
+    let _ = writeln!(text, "\n  {}", wrap(&explain::geometry(map.level, map.geometry), style, 2));
+    let rows = heat::rows(map);
+    let hottest = heat::hottest(&rows);
+    let width = rows.iter().map(|row| heat::label(row).len()).max().unwrap_or(0);
+    for row in &rows {
+        let cells: String = row.iter().map(|cell| glyph(*cell, hottest, style)).collect();
+        let label = style.paint(Tone::Faint, &format!("{:>width$}", heat::label(row)));
+        let _ = writeln!(text, "    {label} {cells}");
+    }
+    let sets = rows.first().and_then(|row| row.first()).map_or(1, |cell| cell.last - cell.first + 1);
+    let cell = if sets == 1 { "a set".to_string() } else { format!("{sets} sets") };
+    let scale = match style.width {
+        Some(_) => format!("{cell} a cell, from · none to █ {}", counted(hottest, "sample")),
+        None => format!("{cell} a digit, from . none over 1 to 9 ({})", counted(hottest, "sample")),
+    };
+    let _ = writeln!(text, "    {}", style.paint(Tone::Faint, &scale));
+    render_standing(map, style, text);
+}
+
+fn render_standing(map: &SetMap, style: Style, text: &mut String) {
+    if map.standing_out.is_empty() {
+        let none = format!(
+            "no set stands out (n = {} samples on {}, cold ones left out of the test)",
+            grouped(map.tested),
+            counted(map.lines, "line")
+        );
+        let _ = writeln!(text, "    {}", wrap(&none, style, 4));
+        return;
+    }
+    let ranges = heat::ranges(map.standing_out.iter().map(|set| set.set));
+    let head = format!(
+        "{} out (false discovery rate 1 %; lines as units of a binomial null model, {} as one piece): {ranges}",
+        match map.standing_out.len() {
+            1 => "1 set stands".to_string(),
+            sets => format!("{} sets stand", grouped(sets as u64)),
+        },
+        counted(map.standing_out[0].overdispersion.round() as u64, "sample"),
+    );
+    let _ = writeln!(text, "    {}", wrap(&head, style, 4));
+    for set in map.standing_out.iter().take(SETS_LISTED) {
+        let line = explain::standing(set, map.geometry.ways);
+        let _ = writeln!(text, "    {}", wrap(&line, style, 4));
+        for line in set.lines.iter().take(LINES_LISTED) {
+            let object = line.object.as_deref().map(printable).unwrap_or_default();
+            let line = format!("{:>8}  {}  {object}", grouped(line.samples), line.address);
+            let _ = writeln!(text, "      {}", line.trim_end());
+        }
+    }
+    let more = map.standing_out.len().saturating_sub(SETS_LISTED);
+    if more > 0 {
+        let _ = writeln!(text, "    and {}; JSON has all", counted(more as u64, "further set"));
+    }
+}
+
+/// Blocks on a terminal, digits elsewhere.
+fn glyph(cell: Cell, hottest: u64, style: Style) -> String {
+    let ninths = (cell.samples * 9).div_ceil(hottest.max(1));
+    if style.width.is_none() && !style.color {
+        return if ninths == 0 { ".".into() } else { ninths.to_string() };
+    }
+    const BLOCKS: [&str; 5] = ["·", "░", "▒", "▓", "█"];
+    let block = BLOCKS[(cell.samples * 4).div_ceil(hottest.max(1)) as usize];
+    let tone = match (cell.standing, ninths) {
+        (true, _) => Tone::Hot,
+        (false, 7..) => Tone::Warm,
+        _ => Tone::Plain,
+    };
+    style.paint(tone, block)
+}
+
+fn render_score(score: &Score, style: Style, text: &mut String) {
+    let _ = writeln!(text, "\n  {}", wrap(&explain::score(score), style, 2));
+    let mut columns = vec![("inferred \\ exact".to_string(), Align::Left, Cut::Never)];
+    columns.extend(Score::exact().map(|cause| (cause.name().to_string(), Align::Right, Cut::Never)));
+    let mut grid = TextTable::new(columns);
+    for inferred in Score::inferred() {
+        let mut row = vec![(inferred.name().to_string(), Tone::Plain)];
+        row.extend(Score::exact().map(|exact| {
+            let right = inferred == exact && inferred != Cause::Unknown;
+            (grouped(score.count(inferred, exact)), if right { Tone::Title } else { Tone::Plain })
+        }));
+        grid.row(row);
+    }
+    text.push_str(&grid.render(style, 2));
+}
+
+fn render_reuse(curve: &MissRatioCurve, style: Style, text: &mut String) {
+    let head = format!(
+        "reuse: n = {} of the second level by {}, one line in {} followed",
+        counted(curve.uses, "use"),
+        counted(curve.lines_followed, "line"),
+        curve.one_line_in
+    );
+    let _ = writeln!(text, "\n{}", style.paint(Tone::Title, &wrap(&head, style, 2)));
+    let most = curve.distances.iter().map(|row| row.uses).max().unwrap_or(0).max(curve.lines_followed).max(1);
+    let share = |uses| percent(Share { count: uses, total: curve.uses });
+    let mut row = |label: String, uses: u64| {
+        let bar = "#".repeat((uses as f64 / most as f64 * BAR as f64).round() as usize);
+        let _ = writeln!(text, "  {label:>24}  {:>8}  {bar}", share(uses));
+    };
+    row("first use".into(), curve.lines_followed);
+    for distance in &curve.distances {
+        row(format!("after {} lines", grouped(distance.up_to)), distance.uses);
+    }
+    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+    let mut grid =
+        TextTable::new(vec![right("L2 of"), right("miss ratio"), right("+-"), right("misses, to now")]);
+    for effect in &curve.sizes {
+        let now = effect.size == curve.now;
+        let change = match effect.change {
+            _ if now => "as now".to_string(),
+            Some(change) => sentences::change(change),
+            None => "-".into(),
+        };
+        grid.row(vec![
+            (remedy::bytes(effect.size), if now { Tone::Title } else { Tone::Plain }),
+            (format!("{:.2} %", effect.miss_ratio * 100.0), Tone::Plain),
+            (format!("{:.2} %", effect.standard_error * 196.0), Tone::Faint),
+            (change, Tone::Plain),
+        ]);
+    }
+    text.push_str(&grid.render(style, 2));
+    let note = "a fully associative LRU cache of each size, from the distances at which lines are used again; +- is a \
+                95 % interval, were all followed lines used alike";
+    let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &wrap(note, style, 2)));
+}
+
+fn render_walks(walks: PageWalks, style: Style, text: &mut String) {
+    let head = format!("page walks: n = {}, exact (simulated)", grouped(walks.small));
+    let _ = writeln!(text, "\n{}", style.paint(Tone::Title, &head));
+    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+    let mut grid =
+        TextTable::new(vec![("pages".into(), Align::Left, Cut::Never), right("walks"), right("to now")]);
+    for (pages, left) in [
+        ("4 KB", walks.small),
+        ("shared memory in 2 MB", walks.shared_huge),
+        ("all memory in 2 MB", walks.all_huge),
+    ] {
+        let change = sentences::change(left as f64 / walks.small.max(1) as f64 - 1.0);
+        grid.row(vec![
+            (pages.into(), Tone::Plain),
+            (grouped(left), Tone::Plain),
+            (if left == walks.small { "-".into() } else { change }, Tone::Plain),
+        ]);
+    }
+    text.push_str(&grid.render(style, 2));
+    paragraph(style, text, "remedy", remedy::of_tlb());
+}

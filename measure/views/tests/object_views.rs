@@ -1,0 +1,306 @@
+//! The views by object, statement and page, of a capture and notes made by hand:
+//!
+//! ```text
+//!   process 10, client backend        0x7f00_0000_0000  block 1 of index public.i: header, then keys from byte 64
+//!   process 11, checkpointer          0x7f00_0000_2000  block 2 of index public.i: keys
+//!                                     0x7f00_0000_8000  "shared memory" around all of it
+//! ```
+//!
+//! The golden texts below are what a user sees; what differs by machine (remarks on names of code) is cut off.
+
+use hardmeter_answers::{Filter, ObjectLevel, QueryColumn};
+use hardmeter_samples::model::{
+    ByteCount, Comm, EventSource, Pid, StatementHash, Tid, Timestamp, VirtualAddress,
+};
+use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes, ObjectPath, PageKind, ProcessRole, TextId};
+use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, EventAttributes, RecordBuilder};
+use hardmeter_samples::sidecar::{Sidecar, Statement};
+use hardmeter_symbols::SymbolizerOptions;
+use hardmeter_views::{
+    Capture, ObjectsOptions, ObjectsReport, PageReport, QueriesOptions, QueriesReport, Style, WalkOptions,
+};
+use std::path::{Path, PathBuf};
+
+const BASE: u64 = 0x7f00_0000_0000;
+const LOAD: u64 = 0x02;
+
+/// Process, data address less `BASE`, wall time, statement (0: none), cause (0: none).
+const SAMPLES: [(u32, u64, u64, u64, u8); 8] = [
+    (10, 0x0000, 15, 7, 3),
+    (10, 0x0048, 15, 7, 3),
+    (10, 0x0048, 15, 7, 3),
+    (10, 0x2050, 15, 7, 2),
+    (10, 0x2088, 15, 8, 2),
+    (10, 0x4000, 15, 8, 1),
+    // After the last look: not sure.
+    (11, 0x2048, 50, 0, 1),
+    // Of another program: no fact is told of it.
+    (99, 0x0048, 15, 0, 1),
+];
+
+fn write(folder: &Path) -> PathBuf {
+    let path = folder.join("hand.data");
+    let mut attr = PerfEventAttr::new(4, 0);
+    attr.sample_period = 10;
+    attr.sample_type = sample_type::IDENTIFIER
+        | sample_type::IP
+        | sample_type::TID
+        | sample_type::TIME
+        | sample_type::ADDR
+        | sample_type::RAW
+        | sample_type::DATA_SRC
+        | sample_type::WEIGHT_STRUCT;
+    attr.flags = attr_flag::SAMPLE_ID_ALL | attr_flag::COMM | attr_flag::EXCLUDE_KERNEL;
+    let event = EventAttributes { name: "l2-miss".into(), attr, ids: vec![1] };
+    let mut writer = CaptureWriter::create(&path, &[event], &CaptureHeader::default()).expect("created");
+    for pid in [10, 11, 99] {
+        let (pid, tid, name) = (Pid(pid), Tid(pid), "server".to_string());
+        writer.append_comm(&Comm { pid, tid, name, exec: false, time: Some(Timestamp(1)) }).expect("written");
+    }
+    for (number, (pid, address, time, statement, cause)) in SAMPLES.into_iter().enumerate() {
+        let mut raw = b"HMs1\x08".to_vec();
+        raw.extend([cause, 0, 0, 12, 0, 0, 0]);
+        raw.extend(time.to_le_bytes());
+        if statement != 0 {
+            raw.extend([2, 0, 8, 0, 0, 0, 0, 0]);
+            raw.extend(statement.to_le_bytes());
+        }
+        // The kernel's own padding: size and payload together are a multiple of eight.
+        raw.resize((raw.len() + 4).next_multiple_of(8) - 4, 0);
+        // PERF_RECORD_MISC_USER | PERF_RECORD_MISC_EXACT_IP
+        let record = RecordBuilder::new(record_type::SAMPLE, 2 | 1 << 14)
+            .u64(1)
+            .u64(0x40_0000)
+            .u32(pid)
+            .u32(pid)
+            .u64(1000 + number as u64)
+            .u64(BASE + address)
+            .u32(raw.len() as u32)
+            .bytes(&raw)
+            .u64(100)
+            .u64(LOAD);
+        writer.append(&record.finish()).expect("written");
+    }
+    writer.finish().expect("finished");
+    let mut notes = Sidecar::new(EventSource::Simulated);
+    notes.workload.insert("transactions".into(), 4.0);
+    notes.workload.insert("tps".into(), 2.0);
+    for (hash, text) in [(7, "SELECT a FROM t WHERE k = $1"), (8, "UPDATE t SET a = a + $1")] {
+        notes.statements.push(Statement { hash: StatementHash(hash), text: text.into() });
+    }
+    notes.store(&path).expect("stored");
+    objects().store(&path).expect("stored");
+    path
+}
+
+fn objects() -> ObjectNotes {
+    let mut notes = ObjectNotes::new("a server made by hand");
+    let mut number = |text: &str| {
+        let known = notes.texts.iter().position(|known| known == text);
+        TextId(known.unwrap_or_else(|| {
+            notes.texts.push(text.to_string());
+            notes.texts.len() - 1
+        }) as u32)
+    };
+    let none = TextId(0);
+    let (index, name) = (number("index"), number("public.i"));
+    let path = |instance, part| ObjectPath { class: index, name, instance, part };
+    let (one, two) = (number("main block 1"), number("main block 2"));
+    let (header, keys) = (number("header"), number("keys"));
+    let memory = ObjectPath { class: number("shared memory"), name: none, instance: none, part: none };
+    let kind = number("btree index");
+    let roles = [(10, number("client backend")), (11, number("checkpointer"))];
+    for (start, length, path, origin) in [
+        (0x0000, 0x8000, memory, 0x0000),
+        (0x0000, 64, path(one, header), 0x0000),
+        (0x0040, 0x1fc0, path(one, keys), 0x0000),
+        (0x2000, 0x2000, path(two, keys), 0x2000),
+    ] {
+        notes.facts.push(ObjectFact {
+            pid: None,
+            start: VirtualAddress(BASE + start),
+            length: ByteCount(length),
+            seen: (Timestamp(10), Timestamp(20)),
+            state: None,
+            path,
+            origin: VirtualAddress(BASE + origin),
+        });
+    }
+    notes.roles.extend(roles.map(|(pid, role)| ProcessRole { pid: Pid(pid), role }));
+    notes.pages.push(PageKind { relation: name, page_size: 256, kind });
+    notes
+}
+
+fn walk() -> WalkOptions<'static> {
+    let symbols = Some(SymbolizerOptions::default());
+    WalkOptions { filter: Filter::default(), symbols, progress: &|_| {} }
+}
+
+/// The text between the heading, which ends with the line that begins with `after`, and the remarks.
+fn body(text: &str, after: &str) -> String {
+    let start = text.find(after).expect(after);
+    let rest = &text[start..];
+    let end = rest.find("\n\n* ").map_or(rest.len(), |end| end + 1);
+    rest[..end].to_string()
+}
+
+#[test]
+fn objects_are_told_in_sentences_and_a_table() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capture = Capture::open(&write(folder.path())).expect("opened");
+    let options = ObjectsOptions {
+        walk: walk(),
+        filter_text: None,
+        levels: ObjectLevel::complete(&[ObjectLevel::Part]),
+        formulas: vec!["slot=addr / 64 % 4".parse().expect("a formula")],
+        limit: Some(4),
+    };
+    let report = ObjectsReport::make(&capture, options).expect("made");
+    let text = report.render(Style::default(), false);
+    let named =
+        "  named      75.00 % of 8 data samples in user mode more specifically than \"shared memory\"";
+    assert!(text.contains(named), "{text}");
+    assert_eq!(report.coverage.stable_share().count, 6, "of the seven that the notes named");
+    assert_eq!(
+        report.sentences[0],
+        "75.00 % (n = 6 of 8) of l2-miss: index public.i; most in keys (83.33 %); most conflict misses (50.00 %, \
+         exact (simulated)); most in SELECT a FROM t WHERE k = $1 (66.67 %)"
+    );
+    let table = "\
+l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
+  count     of 8        interval  mean-latency      sure  class             name      part    slot
+      4  50.00 %  21.52..78.48 %         100.0   75.00 %  index             public.i  keys       1
+      1  12.50 %   2.24..47.09 %         100.0  100.00 %  anonymous memory  -         -          1
+      1  12.50 %   2.24..47.09 %         100.0  100.00 %  index             public.i  header     0
+      1  12.50 %   2.24..47.09 %         100.0  100.00 %  index             public.i  keys       2
+  and 1 row with 1 sample (12.50 %); --all shows them
+";
+    assert_eq!(body(&text, "l2-miss: n = "), table);
+    let json = report.json();
+    assert_eq!(json["tables"][0]["rows"][0]["defined"]["slot"], 1);
+    assert_eq!(json["coverage"]["specific_share"]["count"], 6);
+    let csv = report.csv().expect("written");
+    assert!(csv.lines().nth(1).is_some_and(|line| line.ends_with(",index,public.i,keys,1")), "{csv}");
+}
+
+#[test]
+fn statements_add_up_and_have_figures_per_transaction() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capture = Capture::open(&write(folder.path())).expect("opened");
+    let columns = vec![QueryColumn::Statement, QueryColumn::Role];
+    let options =
+        QueriesOptions { walk: walk(), filter_text: None, columns, limit: None, side_by_side: false };
+    let report = QueriesReport::make(&capture, options).expect("made");
+    let text = report.render(Style::default(), false);
+    assert!(text.contains("  statements 100.00 % of 6 samples in backends carry a statement\n"), "{text}");
+    assert!(text.contains("  workload   4 transactions\n"), "what was counted, not how fast: {text}");
+    assert_eq!(
+        report.sentences()[0],
+        "50.00 % (n = 4 of 8) of l2-miss: SELECT a FROM t WHERE k = $1, client backend; most on index public.i \
+         (100.00 %); 10.0 a transaction"
+    );
+    let table = "\
+l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
+  count     of 8        interval  mean-latency  per transaction  statement                     role
+      4  50.00 %  21.52..78.48 %         100.0             10.0  SELECT a FROM t WHERE k = $1  client backend
+      2  25.00 %   7.15..59.07 %         100.0             5.00  UPDATE t SET a = a + $1       client backend
+      1  12.50 %   2.24..47.09 %         100.0             2.50  -                             -
+      1  12.50 %   2.24..47.09 %         100.0             2.50  -                             checkpointer
+";
+    assert_eq!(body(&text, "l2-miss: n = "), table);
+    let json = report.json();
+    let rows = json["tables"][0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.iter().map(|row| row["count"].as_u64().expect("a count")).sum::<u64>(), 8);
+    assert_eq!(rows[0]["statement_id"], "0000000000000007");
+    // Operators need a call chain: said, not failed.
+    let columns = vec![QueryColumn::Operator];
+    let options =
+        QueriesOptions { walk: walk(), filter_text: None, columns, limit: None, side_by_side: false };
+    let text = QueriesReport::make(&capture, options).expect("made").render(Style::default(), false);
+    assert!(text.contains("record with --call-graph"), "{text}");
+}
+
+#[test]
+fn events_side_by_side_add_up_and_have_figures_per_transaction() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capture = Capture::open(&write(folder.path())).expect("opened");
+    let make = |limit| {
+        let columns = vec![QueryColumn::Statement, QueryColumn::Role];
+        let options = QueriesOptions { walk: walk(), filter_text: None, columns, limit, side_by_side: true };
+        QueriesReport::make(&capture, options).expect("made")
+    };
+    let report = make(None);
+    let table = "\
+l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
+  l2-miss  n  statement                     role
+       40  4  SELECT a FROM t WHERE k = $1  client backend
+       10  1  -                             -
+       10  1  -                             checkpointer
+       20  2  UPDATE t SET a = a + $1       client backend
+       80  8  (all)
+
+per transaction (of 4):
+  l2-miss  statement                     role
+     10.0  SELECT a FROM t WHERE k = $1  client backend
+     2.50  -                             -
+     2.50  -                             checkpointer
+     5.00  UPDATE t SET a = a + $1       client backend
+     20.0  (all)
+";
+    assert_eq!(body(&report.render(Style::default(), false), "l2-miss: n = "), table);
+    let json = &report.json()["side_by_side"];
+    assert_eq!(json["rows"][0]["of"]["l2-miss"]["share"]["count"], 4);
+    assert_eq!(json["rows"][0]["statement_id"], "0000000000000007");
+    assert_eq!(json["totals"]["l2-miss"]["events_per"]["transaction"], 20.0);
+    let csv = report.csv().expect("written");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "statement,role,l2-miss count,l2-miss events,l2-miss events_per_transaction");
+    assert_eq!(lines[1], "SELECT a FROM t WHERE k = $1,client backend,4,40,10.000000");
+    let text = make(Some(3)).render(Style::default(), true);
+    assert!(text.contains("       20  2  (the rest)\n       80  8  (all)\n"), "{text}");
+}
+
+#[test]
+fn all_blocks_of_an_index_are_drawn_as_one_page() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = write(folder.path());
+    let capture = Capture::open(&path).expect("opened");
+    let report = PageReport::make(&capture, "i", walk(), None).expect("made");
+    let page = "\
+l2-miss on public.i (btree index): 6 samples on 2 blocks, 75.00 % of n = 8 with a data address; 83.33 % surely there; \
+hottest: main block 1 (3), main block 2 (3)
+  offset    +0  +64 +128 +192 +256 +320 +384 +448
+  0x0000   B 1  A 4  A 1    .
+
+     count     of 6  blocks  offsets  part    hottest
+  A      5  83.33 %       2  72..136  keys    main block 2 (3), main block 1 (2)
+  B      1  16.67 %       1     0..0  header  main block 1 (1)
+";
+    assert_eq!(body(&report.render(Style::default(), false), "l2-miss on"), page);
+    assert_eq!(report.json()["pages"][0]["bytes"][1]["offset"], 0x48);
+    let html = report.html();
+    assert!(html.contains("bytes 64 on: 4 samples (keys)"), "{html}");
+    let error = PageReport::make(&capture, "j", walk(), None).expect_err("there is none").to_string();
+    assert!(error.contains("there are public.i"), "{error}");
+    std::fs::remove_file(ObjectNotes::path_for(&path)).expect("removed");
+    let capture = Capture::open(&path).expect("opened");
+    let report = PageReport::make(&capture, "i", walk(), None).expect("says what is missing");
+    let text = report.render(Style::default(), false);
+    assert!(text.contains("no notes on a server's objects lie beside this capture"), "{text}");
+}
+
+#[test]
+fn damaged_notes_are_told_and_the_rest_is_shown() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = write(folder.path());
+    std::fs::write(ObjectNotes::path_for(&path), b"{\"version\": 1, \"facts\"").expect("written");
+    let capture = Capture::open(&path).expect("opened");
+    let levels = ObjectLevel::complete(&[ObjectLevel::Class]);
+    let options =
+        ObjectsOptions { walk: walk(), filter_text: None, levels, formulas: Vec::new(), limit: None };
+    let report = ObjectsReport::make(&capture, options).expect("made");
+    let text = report.render(Style::default(), false);
+    assert!(text.contains("hand.data.objects is damaged"), "{text}");
+    assert!(text.contains("  100.00 %"), "{text}");
+}

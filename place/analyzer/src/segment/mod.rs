@@ -1,0 +1,38 @@
+//! Applications' segments, as libsplit lays them out (`place/libsplit/src/segment.h`), read and written by the analyzer.
+//!
+//! ```text
+//!   Folder ──scan──> Application (one app-<id>.segment) ──> Snapshot        statistics, copied by seqlock
+//!                                                       <── Decision        class, cores, probes, by seqlock
+//!                                                       <── beat, command   heartbeat; placement on or off
+//! ```
+//!
+//! * [`layout`]: the structures and where they lie; [`mapping`]: bytes that change, or go, under every look.
+//! * [`application`]: one segment, and what is written into it; [`reading`]: its statistics; [`convert`]: records as the model's;
+//!   [`folder`]: which applications there are.
+//!
+//! Whoever may write into the folder may put anything there: nothing read is believed. Numbers that make no sense are left out and
+//! counted; a segment whose header is not exactly what its sizes make it is refused with a reason.
+
+mod application;
+mod convert;
+mod folder;
+mod layout;
+mod mapping;
+mod reading;
+
+#[cfg(test)]
+pub(crate) mod made;
+#[cfg(test)]
+mod tests;
+
+pub use application::{Application, Decision, Facts, Refusal};
+pub use folder::{directory, Change, Folder};
+pub use reading::{Reading, TraceCursor, TraceEntry};
+
+/// Nanoseconds of CLOCK_MONOTONIC: what heartbeats and snapshots are stamped with.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists on every Linux; `time` lives.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,463 @@
+//! What a power run found: times, ratios, answers; as it is written to the result file.
+
+use crate::error::{io_error, TpchError};
+use crate::load::Data;
+use crate::parameters::Source;
+use crate::power::PowerOrder;
+use crate::queries::Query;
+use crate::refresh::Refresh;
+use hardmeter_evidence::{geometric_mean, Median};
+use hardmeter_session::{Answer, Cost};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use std::io::Write;
+use std::path::Path;
+
+/// Above this ratio a query counts as slower than the first variant: what noise alone may do is 2 %.
+pub const SLOWER: f64 = 1.02;
+
+/// How an answer relates to the first variant's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The same, byte for byte.
+    Identical,
+    /// The same rows in another order: equals by ORDER BY, or a wrong order.
+    Reordered,
+    /// Other rows.
+    Different,
+}
+
+impl Verdict {
+    /// Compares an answer with the first variant's.
+    pub fn of(answer: &Answer, reference: &Answer) -> Verdict {
+        if answer == reference {
+            return Verdict::Identical;
+        }
+        let sorted = |answer: &Answer| {
+            let mut rows = answer.rows.clone();
+            rows.sort();
+            rows
+        };
+        if sorted(answer) == sorted(reference) {
+            Verdict::Reordered
+        } else {
+            Verdict::Different
+        }
+    }
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Identical => "identical",
+            Verdict::Reordered => "reordered",
+            Verdict::Different => "different",
+        }
+    }
+}
+
+/// What one statement cost in one variant, run by run, two in each block. Milliseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    cpu: Vec<Option<f64>>,
+    wall: Vec<f64>,
+    /// The mean of each block, by the clock.
+    blocks: Vec<f64>,
+}
+
+impl Runs {
+    /// Takes the runs of one block. Its mean is of CPU time, where that is known of all of them.
+    pub(crate) fn push_block(&mut self, costs: impl Iterator<Item = Cost>) {
+        let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+        let costs: Vec<Cost> = costs.collect();
+        self.cpu.extend(costs.iter().map(|cost| cost.cpu.map(ms)));
+        self.wall.extend(costs.iter().map(|cost| ms(cost.wall)));
+        let cpu: Option<Vec<f64>> = costs.iter().map(|cost| cost.cpu.map(ms)).collect();
+        let values = cpu.unwrap_or_else(|| costs.iter().map(|cost| ms(cost.wall)).collect());
+        if !values.is_empty() {
+            self.blocks.push(values.iter().sum::<f64>() / values.len() as f64);
+        }
+    }
+
+    /// CPU time of a run; `None` where it is not known of all runs.
+    pub fn cpu_ms(&self) -> Option<Median> {
+        Median::of(&self.cpu.iter().copied().collect::<Option<Vec<f64>>>()?)
+    }
+
+    /// Wall time of a run.
+    pub fn wall_ms(&self) -> Option<Median> {
+        Median::of(&self.wall)
+    }
+
+    /// What ratios are made of: CPU time, or wall time where that is not known.
+    pub fn ms(&self) -> Option<Median> {
+        self.cpu_ms().or_else(|| self.wall_ms())
+    }
+
+    /// The ratio to another's runs, block by block.
+    fn ratios(&self, to: &Runs) -> Vec<f64> {
+        self.blocks.iter().zip(&to.blocks).map(|(ours, theirs)| ours / theirs).collect()
+    }
+}
+
+/// A ratio, with what it is the median of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The median over blocks.
+    #[serde(flatten)]
+    pub median: Median,
+    /// Block by block.
+    pub blocks: Vec<f64>,
+}
+
+impl Ratio {
+    fn of(blocks: Vec<f64>) -> Option<Ratio> {
+        Some(Ratio { median: Median::of(&blocks)?, blocks })
+    }
+}
+
+/// Why a query could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Failure {
+    pub variant: String,
+    pub reason: String,
+    pub remedy: String,
+}
+
+/// The runs of one query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryRuns {
+    /// Which.
+    pub query: Query,
+    /// How many rows the first variant answered.
+    pub rows: usize,
+    /// The fingerprint of its answer.
+    pub digest: String,
+    /// By variant, in their order.
+    pub variants: Vec<Runs>,
+    /// The worst that was seen of each variant's answers.
+    pub answers: Vec<Verdict>,
+    /// Why there are no more, or no runs.
+    pub failure: Option<Failure>,
+}
+
+impl QueryRuns {
+    /// None yet.
+    pub fn new(query: Query, variants: usize) -> QueryRuns {
+        QueryRuns {
+            query,
+            rows: 0,
+            digest: String::new(),
+            variants: vec![Runs::default(); variants],
+            answers: vec![Verdict::Identical; variants],
+            failure: None,
+        }
+    }
+
+    /// The ratio of a variant to the first.
+    pub fn ratio(&self, variant: usize) -> Option<Ratio> {
+        Ratio::of(self.variants[variant].ratios(&self.variants[0]))
+    }
+}
+
+/// The runs of a refresh function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefreshRuns {
+    /// Which.
+    pub refresh: Refresh,
+    /// By variant, in their order.
+    pub variants: Vec<Runs>,
+}
+
+impl RefreshRuns {
+    /// The ratio of a variant to the first.
+    pub fn ratio(&self, variant: usize) -> Option<Ratio> {
+        Ratio::of(self.variants[variant].ratios(&self.variants[0]))
+    }
+}
+
+/// A variant over all queries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Total {
+    /// The variant.
+    pub variant: String,
+    /// The sum of the queries' times, in milliseconds: the median over blocks.
+    pub ms: Median,
+    /// Its ratio to the first variant's.
+    pub ratio: Ratio,
+    /// The geometric mean of the queries' ratios.
+    pub geometric_mean: Ratio,
+    /// The query with the largest ratio, and that ratio.
+    pub worst: (Query, f64),
+    /// The queries that are slower than the first variant by more than 2 %.
+    pub slower: Vec<Query>,
+    /// The queries whose answers are not the first variant's, byte for byte.
+    pub other_answers: Vec<Query>,
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was run.
+    pub order: PowerOrder,
+    /// On which data.
+    pub data: Data,
+    /// The server's version.
+    pub server_version: String,
+    /// Whether times are CPU time of the backend; else they are wall time: wanted so, or since its process cannot be
+    /// seen from here.
+    pub cpu_known: bool,
+    /// Query by query, in the order of the stream.
+    pub queries: Vec<QueryRuns>,
+    /// RF1 and RF2, if they were run.
+    pub refreshes: Vec<RefreshRuns>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        order: &PowerOrder,
+        data: Data,
+        server_version: String,
+        cpu_known: bool,
+        queries: Vec<QueryRuns>,
+        refreshes: Vec<RefreshRuns>,
+    ) -> Report {
+        Report { order: order.clone(), data, server_version, cpu_known, queries, refreshes }
+    }
+
+    /// The queries that all variants could run, in every block.
+    fn whole(&self) -> impl Iterator<Item = &QueryRuns> + Clone {
+        self.queries.iter().filter(|query| query.failure.is_none())
+    }
+
+    /// A variant over all queries that all variants could run; `None` if there are none.
+    pub fn total(&self, variant: usize) -> Option<Total> {
+        let sums = |variant: usize| -> Vec<f64> {
+            let sum = |block: usize| self.whole().map(|query| query.variants[variant].blocks[block]).sum();
+            let blocks = self.whole().next().map_or(0, |query| query.variants[variant].blocks.len());
+            (0..blocks).map(sum).collect()
+        };
+        let (ours, base) = (sums(variant), sums(0));
+        let means = (0..ours.len()).filter_map(|block| {
+            let ratios: Vec<f64> = self
+                .whole()
+                .map(|query| query.variants[variant].blocks[block] / query.variants[0].blocks[block])
+                .collect();
+            geometric_mean(&ratios)
+        });
+        let by_query =
+            || self.whole().filter_map(|query| Some((query.query, query.ratio(variant)?.median.value)));
+        Some(Total {
+            variant: self.order.variants[variant].name.clone(),
+            ms: Median::of(&ours)?,
+            ratio: Ratio::of(ours.iter().zip(&base).map(|(ours, base)| ours / base).collect())?,
+            geometric_mean: Ratio::of(means.collect())?,
+            worst: by_query().max_by(|left, right| left.1.total_cmp(&right.1))?,
+            slower: by_query().filter(|(_, ratio)| *ratio > SLOWER).map(|(query, _)| query).collect(),
+            other_answers: self
+                .queries
+                .iter()
+                .filter(|query| query.answers[variant] != Verdict::Identical)
+                .map(|query| query.query)
+                .collect(),
+        })
+    }
+
+    /// Whether everything could be run, and all answers are the first variant's.
+    pub fn is_sound(&self) -> bool {
+        let same = |query: &QueryRuns| query.answers.iter().all(|verdict| *verdict == Verdict::Identical);
+        self.queries.iter().all(|query| query.failure.is_none() && same(query))
+    }
+
+    /// Writes it to a file: the whole of it or nothing.
+    pub fn write(&self, path: &Path) -> Result<(), TpchError> {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let write = || -> std::io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            serde_json::to_writer_pretty(&mut file, self)?;
+            file.write_all(b"\n")?;
+            use std::os::unix::fs::PermissionsExt;
+            file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(io_error("write", path))
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let order = &self.order;
+        let cost = |runs: &Runs, ratio: Option<Ratio>, name: &str| {
+            serde_json::json!({
+                "variant": name,
+                "cpu_ms": runs.cpu_ms(),
+                "wall_ms": runs.wall_ms(),
+                "ratio": ratio,
+                "cpu_ms_runs": runs.cpu,
+                "wall_ms_runs": runs.wall,
+            })
+        };
+        let names = || order.variants.iter().map(|variant| variant.name.as_str());
+        let queries: Vec<_> = self
+            .queries
+            .iter()
+            .map(|query| {
+                let variants = names().enumerate().map(|(at, name)| {
+                    let mut value = cost(&query.variants[at], query.ratio(at), name);
+                    value["answer"] = serde_json::json!(query.answers[at]);
+                    value
+                });
+                serde_json::json!({
+                    "query": query.query,
+                    "title": query.query.title(),
+                    "rows": query.rows,
+                    "answer_sha256": query.digest,
+                    "failure": query.failure,
+                    "variants": variants.collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let refreshes: Vec<_> = self
+            .refreshes
+            .iter()
+            .map(|refresh| {
+                let variants = names().enumerate();
+                let variants =
+                    variants.map(|(at, name)| cost(&refresh.variants[at], refresh.ratio(at), name));
+                serde_json::json!({
+                    "function": refresh.refresh.name(),
+                    "variants": variants.collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let parameters = match order.source {
+            Source::Validation => "validation".to_owned(),
+            Source::Seed(seed) => format!("seed {seed}"),
+        };
+        let preset: serde_json::Map<_, _> =
+            order.preset.settings().iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let totals: Vec<_> = (0..order.variants.len()).filter_map(|at| self.total(at)).collect();
+        let mut report = serializer.serialize_struct("Report", 14)?;
+        report.serialize_field("format", "hardmeter-tpch")?;
+        report.serialize_field("version", &1)?;
+        report.serialize_field("server_version", &self.server_version)?;
+        report.serialize_field("scale", &self.data.scale)?;
+        report.serialize_field("refreshes_before", &self.data.refreshes)?;
+        report.serialize_field("parameters", &parameters)?;
+        report.serialize_field("preset", order.preset.name())?;
+        report.serialize_field("settings", &preset)?;
+        report.serialize_field("variants", &order.variants)?;
+        report.serialize_field("clock", if self.cpu_known { "cpu" } else { "wall" })?;
+        report.serialize_field("blocks", &order.blocks)?;
+        report.serialize_field("queries", &queries)?;
+        report.serialize_field("refresh_functions", &refreshes)?;
+        report.serialize_field("totals", &totals)?;
+        report.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::power::Clock;
+    use crate::variants::Preset;
+    use crate::Scale;
+    use std::time::Duration;
+
+    fn answer(rows: &[&str]) -> Answer {
+        Answer { rows: rows.iter().map(|row| vec![Some((*row).to_owned())]).collect() }
+    }
+
+    #[test]
+    fn answers_are_the_same_reordered_or_different() {
+        let reference = answer(&["a", "b"]);
+        assert_eq!(Verdict::of(&answer(&["a", "b"]), &reference), Verdict::Identical);
+        assert_eq!(Verdict::of(&answer(&["b", "a"]), &reference), Verdict::Reordered);
+        assert_eq!(Verdict::of(&answer(&["b", "b"]), &reference), Verdict::Different);
+        assert_eq!(Verdict::of(&answer(&["a", "b "]), &reference), Verdict::Different);
+        assert!(Verdict::Identical < Verdict::Reordered && Verdict::Reordered < Verdict::Different);
+    }
+
+    fn cost(ms: u64) -> Cost {
+        Cost { wall: Duration::from_millis(2 * ms), cpu: Some(Duration::from_millis(ms)) }
+    }
+
+    /// Two queries of 100 and 400 ms; the second variant takes half of the one and 1.25 of the other.
+    fn report() -> Report {
+        let queries = [(1, 100, 50), (6, 400, 500)].map(|(number, base, other)| {
+            let mut runs = QueryRuns::new(Query::new(number).unwrap(), 2);
+            for block in 0..6 {
+                // The second block ran on a machine half as fast: ratios do not see it.
+                let slow = if block == 1 { 2 } else { 1 };
+                runs.variants[0].push_block([cost(base * slow), cost(base * slow)].into_iter());
+                runs.variants[1].push_block([cost(other * slow), cost(other * slow)].into_iter());
+            }
+            runs
+        });
+        let order = PowerOrder {
+            variants: vec!["stock=".parse().unwrap(), "other=jit=on".parse().unwrap()],
+            queries: queries.iter().map(|query| query.query).collect(),
+            source: Source::Seed(5),
+            preset: Preset::Default,
+            clock: Clock::Cpu,
+            blocks: 6,
+            warm_up: 0,
+            timeout: Duration::from_secs(1),
+            refresh: false,
+        };
+        let data = Data { scale: Scale::ONE, refreshes: 0 };
+        Report::new(&order, data, "15.20".into(), true, queries.into(), Vec::new())
+    }
+
+    #[test]
+    fn totals_can_be_reckoned_by_hand() {
+        let total = report().total(1).unwrap();
+        assert_eq!(total.ms.value, 550.0);
+        assert!((total.ratio.median.value - 1.1).abs() < 1e-12, "550 of 500 ms");
+        assert!((total.geometric_mean.median.value - (0.5_f64 * 1.25).sqrt()).abs() < 1e-12);
+        assert_eq!((total.worst.0.number(), total.worst.1), (6, 1.25));
+        assert_eq!(total.slower.iter().map(|query| query.number()).collect::<Vec<_>>(), [6]);
+        assert_eq!(total.ratio.median.interval_95.map(|interval| interval.low), Some(1.1));
+        assert_eq!(report().total(0).unwrap().ratio.median.value, 1.0);
+    }
+
+    #[test]
+    fn a_query_that_failed_is_in_no_total() {
+        let mut report = report();
+        assert!(report.is_sound());
+        let failure = Failure { variant: "other".into(), reason: "no".into(), remedy: String::new() };
+        report.queries[1].failure = Some(failure);
+        assert!(!report.is_sound());
+        let total = report.total(1).unwrap();
+        assert_eq!((total.ms.value, total.ratio.median.value), (50.0, 0.5));
+        report.queries[0].answers[1] = Verdict::Reordered;
+        assert_eq!(report.total(1).unwrap().other_answers.len(), 1);
+    }
+
+    #[test]
+    fn without_cpu_time_ratios_are_of_wall_time() {
+        let mut runs = Runs::default();
+        runs.push_block([Cost { wall: Duration::from_millis(30), cpu: None }, cost(10)].into_iter());
+        assert_eq!(runs.cpu_ms(), None);
+        assert_eq!(runs.blocks, [25.0]);
+    }
+
+    #[test]
+    fn the_file_is_whole_and_says_what_was_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        report().write(&path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+        let value: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(value["parameters"], "seed 5");
+        assert_eq!(value["settings"]["enable_bitmapscan"], "off");
+        assert_eq!(value["queries"][1]["variants"][1]["ratio"]["value"], 1.25);
+        assert_eq!(value["queries"][0]["variants"][1]["cpu_ms"]["value"], 50.0);
+        assert_eq!(value["totals"][1]["worst"], serde_json::json!([6, 1.25]));
+        let error = report().write(&folder.path().join("none/result.json")).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write "), "{error}");
+    }
+}
