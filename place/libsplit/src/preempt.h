@@ -67,7 +67,8 @@ static inline void split_preempt_disarm(struct split_preempt *preempt) {
   if (preempt->area) preempt->area->announced = 0;
 }
 
-/* Counts what happened since it was armed. */
+/* Counts what happened since it was armed; armed again afterwards. An announcement that still stands is left alone: storing it once
+ * more would wipe out an interruption between the load and the store, and the sections that stay open would never see it. */
 static inline void split_preempt_look(struct split_preempt *preempt) {
   if (!preempt->area) return;
   uint64_t announced = preempt->area->announced;
@@ -76,6 +77,7 @@ static inline void split_preempt_look(struct split_preempt *preempt) {
     preempt->seen.interruptions++;
   else
     preempt->seen.unknown++;
+  split_preempt_arm(preempt);
 }
 
 /* The same as arming and asking for the CPU, where there is an area. */

@@ -160,7 +160,7 @@ static void end_probe(struct split_self *self, struct split_open *open,
   if (self->preempt.area && self->preempt.seen.unknown != open->seen.unknown) return;
   uint64_t before = split_cycles();
   uint32_t lines = 0;
-  split_preempt_arm(&self->preempt);
+  split_preempt_look(&self->preempt);
   uint32_t interruptions = self->preempt.seen.interruptions;
   uint32_t gone = split_probe_count(open->probe, open->turn, &lines);
   split_preempt_look(&self->preempt);

@@ -36,10 +36,7 @@ static void remove_open(struct split_self *self, struct split_open *open) {
   *at = open->outer;
   self->probed -= (open->flags & SPLIT_OPEN_PROBED) != 0;
   close_open(self, open, open->flags);
-  if (self->innermost)
-    split_preempt_arm(&self->preempt);
-  else
-    split_preempt_disarm(&self->preempt);
+  if (!self->innermost) split_preempt_disarm(&self->preempt);
 }
 
 static void drop_open(struct split_self *self, struct split_open *open) {
@@ -141,7 +138,10 @@ __attribute__((noinline)) static uint32_t begin_special(struct split_self *self,
   split_sample_begin(self, open);
   errno = before;
   if (!self->preempt.area) open->flags |= SPLIT_OPEN_BLIND;
-  split_preempt_arm(&self->preempt);
+  if (open->outer)
+    split_preempt_look(&self->preempt); /* placing may have interrupted those that are open */
+  else
+    split_preempt_arm(&self->preempt);
   return begin_on(self, open, open->code, split_preempt_cpu(&self->preempt));
 }
 
@@ -153,7 +153,10 @@ static inline uint32_t begin(const struct split_mapping *mapping, struct split_s
   open->who = split_who(mapping, code, wishes & 0xff);
   if (__builtin_expect((wishes & SPLIT_WISHES_SPECIAL) != 0 || self->special, 0))
     return begin_special(self, open);
-  return begin_on(self, open, code, split_preempt_announce(self->preempt.area));
+  /* Below an open section the announcement stands: take_open looked. */
+  const uint32_t cpu =
+      open->outer ? self->preempt.area->cpu_id : split_preempt_announce(self->preempt.area);
+  return begin_on(self, open, code, cpu);
 }
 
 /* Of `who`, after `previous`, both as split_last has them. Classes of others' are not believed. */
@@ -279,12 +282,10 @@ __attribute__((always_inline)) static inline void end_section(struct split_self 
   struct split_open *outer = open->outer;
   self->innermost = outer;
   close_open(self, open, handle);
-  if (__builtin_expect(outer != NULL, 0)) {
-    outer->nested += elapsed;
-    split_preempt_announce(self->preempt.area);
-  } else {
+  if (__builtin_expect(outer != NULL, 0))
+    outer->nested += elapsed; /* the announcement stands, or its loss is seen when that one ends */
+  else
     self->preempt.area->announced = 0;
-  }
   if (__builtin_expect(open->related_code != 0, 0)) note_cause(mapping, open);
 }
 

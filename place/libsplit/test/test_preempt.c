@@ -3,9 +3,25 @@
 #include "pmu.h"
 
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 
 static const char *program;
+
+static long switches(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+/* Until the kernel has switched this thread out. One sleep may not be enough: when the hypervisor holds the processor between
+ * starting the timer and schedule(), the timer has expired by then, and nanosleep(2) returns without a switch. */
+static void sleep_until_switched(void) {
+  const long before = switches();
+  do pause_ms(1);
+  while (switches() == before);
+}
 
 static void sleeping_in_a_section_is_seen(void **state) {
   (void)state;
@@ -13,7 +29,7 @@ static void sleeping_in_a_section_is_seen(void **state) {
   uint32_t code = 0;
   for (int i = 0; i < 20; i++) {
     code = split_start(0, "sleeps");
-    pause_ms(1);
+    sleep_until_switched();
     split_end();
   }
   struct total total = total_of(code);
@@ -62,7 +78,7 @@ static void an_outer_section_hears_of_it_when_an_inner_one_is_cancelled(void **s
     split_section outer, inner;
     code = split_begin(&outer, 0, "outer", 5);
     split_begin(&inner, 0, "inner", 5);
-    pause_ms(1);
+    sleep_until_switched();
     split_cancel(&inner);
     split_finish(&outer);
   }
@@ -70,6 +86,42 @@ static void an_outer_section_hears_of_it_when_an_inner_one_is_cancelled(void **s
   assert_int_equal(total.count, 10);
   assert_int_equal(total.preempted, 10);
   assert_int_equal(total.exact, 0);
+}
+
+static volatile sig_atomic_t signals_handled;
+
+static void count_signal(int number) {
+  (void)number;
+  signals_handled++;
+}
+
+/* A signal takes the announcement back wherever it arrives. Half of the time of inner sections is spent where they begin and end:
+ * an interruption there concerns the outer one, too. */
+static void an_outer_section_sees_interruptions_while_inner_ones_begin_and_end(void **state) {
+  (void)state;
+  if (!split_process.rseq_works) skip();
+  struct sigaction action = {.sa_handler = count_signal}, before;
+  sigaction(SIGALRM, &action, &before);
+  const struct itimerval often = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  uint32_t code = 0, count = 0, interrupted = 0;
+  for (; interrupted < 500; count++) {
+    split_section outer, inner;
+    code = split_begin(&outer, 0, "outer", 5);
+    const sig_atomic_t handled = signals_handled;
+    for (int i = 0; i < 50; i++) {
+      split_begin(&inner, 0, "inner", 5);
+      split_finish(&inner);
+    }
+    interrupted += signals_handled != handled;
+    split_finish(&outer);
+  }
+  setitimer(ITIMER_REAL, &never, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  struct total total = total_of(code);
+  assert_int_equal(total.count, count);
+  assert_true(total.preempted >= interrupted);
+  assert_true(total.exact <= count - interrupted);
 }
 
 /* Another user of rseq announced its own sequence meanwhile: nobody knows, and the cycles are not used. */
@@ -196,6 +248,7 @@ int main(int count, char **words) {
       IN(the_kernel_agrees),
       IN(nothing_stays_announced),
       IN(an_outer_section_hears_of_it_when_an_inner_one_is_cancelled),
+      IN(an_outer_section_sees_interruptions_while_inner_ones_begin_and_end),
       IN(another_user_of_rseq),
       IN(the_cpu_clock_is_exact_even_so),
       IN(late_keys_are_measured_as_code_0_wants),
