@@ -78,23 +78,36 @@ build-place:
 	@cmake -S place -B build/place >/dev/null
 	@cmake --build build/place --parallel $(JOBS) -- --no-print-directory -s >/dev/null # warnings and errors are on stderr
 
+# Every part runs, whatever fails; scripts/run-tests closes with one table. One part alone: `make test-PART`.
 .PHONY: test
-test: build-simulate build-plan build-persist build-objects build-place ## run every test: unit, integration, end to end
-	$(call say,testing the software PMU)
+test: ## run every test: unit, integration, end to end
+	@scripts/run-tests CARGO_BUILD=$(CARGO_BUILD)
+
+.PHONY: test-quick
+test-quick: ## run the tests that need no server, in under three minutes
+	@scripts/run-tests CARGO_BUILD=$(CARGO_BUILD) scripts simulate place rust-units
+
+# The parts of `make test`, in the order in which they run. scripts/run-tests reads them from here.
+.PHONY: test-scripts test-simulate test-plan test-persist test-place test-objects test-rust
+test-scripts: #: the scripts that build and check the tree
+	@scripts/test/run
+test-simulate: build-simulate #: the software PMU: simulator and Valgrind tool
 	@$(MAKE) --no-print-directory -C measure/simulate test
-	$(call say,testing the PostgreSQL extension)
+test-plan: build-plan #: ccopt on a PostgreSQL server
 	@$(MAKE) --no-print-directory -C plan installcheck
-	$(call say,testing the persistent store)
+test-persist: build-persist #: the persistent store
 	@ctest --test-dir build/persist --output-on-failure --parallel $(JOBS)
-	@$(MAKE) --no-print-directory test-persist-sanitized
-	$(call say,testing SPLiT)
+test-place: build-place #: SPLiT: the library, its queues and modules
 	@ctest --test-dir build/place --output-on-failure
-	@$(MAKE) --no-print-directory test-place-sanitized
-	$(call say,testing the programs of OO1 and OO7)
+test-objects: build-objects #: the programs of OO1 and OO7
 	@ctest --test-dir build/oo1 --output-on-failure
 	@ctest --test-dir build/oo7 --output-on-failure
-	$(call say,testing the Rust rooms and the command from end to end)
-	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast 2>&1 | scripts/test-summary
+# --show-output: a test that skips prints why, and libtest hides what passing tests print.
+test-rust: build-simulate build-plan build-objects build-place #: the Rust crates, and the command from end to end
+	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast -- --show-output
+.PHONY: test-rust-units
+test-rust-units: #+ the unit tests of the Rust crates (also in rust)
+	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast --lib -- --show-output
 
 # FOLDER, WHAT, words for ctest under the address and the thread sanitizer: builds and tests both.
 test_sanitized = for sanitizers in address,undefined thread; do \
@@ -109,14 +122,14 @@ test_sanitized = for sanitizers in address,undefined thread; do \
 # Left out: torture, which kills real processes on a real disk, and the compiler's tests, which sanitizers do not concern.
 # Under the thread sanitizer only what has threads: power losses are replayed by one, for many minutes.
 .PHONY: test-persist-sanitized
-test-persist-sanitized:
+test-persist-sanitized: #: the persistent store under sanitizers
 	@$(call test_sanitized,persist,the persistent store,--parallel $(JOBS) $(WITHOUT_KILLS),--parallel $(JOBS) $(THREADED))
 WITHOUT_KILLS := --exclude-regex '^(torture|plugin_)'
 THREADED := --tests-regex '^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr)$$'
 
 # The library and its queues; servers are not built with sanitizers.
 .PHONY: test-place-sanitized
-test-place-sanitized:
+test-place-sanitized: #: SPLiT under sanitizers
 	@$(call test_sanitized,place,SPLiT)
 
 .PHONY: lint
