@@ -43,11 +43,6 @@ static void arena_clear(RowArena *arena) {
 
 /* ---- making ---- */
 
-static int most_pins(void) {
-  int share = NBuffers / (4 * Max(MaxBackends, 1));
-  return Max(1, Min(MAX_PINNED_PAGES, share));
-}
-
 static void set_wanted(BufferRows *rows, List *wanted) {
   int natts = rows->descriptor->natts;
   ListCell *cell;
@@ -74,10 +69,7 @@ BufferRows *buffer_rows_make(RowStore store, TupleDesc descriptor, List *wanted,
   rows->arena.large = AllocSetContextCreate(context, "Buffer large values", ALLOCSET_DEFAULT_SIZES);
   set_wanted(rows, wanted);
   switch (store) {
-    case ROWS_PINNED:
-      rows->max_pins = most_pins();
-      rows->pins = palloc(sizeof(Buffer) * rows->max_pins);
-      break;
+    case ROWS_PINNED: rows->pins = palloc(sizeof(Buffer) * MAX_PINNED_PAGES); break;
     case ROWS_VALUES:
       rows->slot = MakeSingleTupleTableSlot(descriptor, &TTSOpsVirtual);
       rows->slot_values = rows->slot->tts_values;
@@ -156,11 +148,24 @@ void buffer_rows_reserve(BufferRows *rows, int room) {
 
 /* ---- adding ---- */
 
+/* How many pages the rows may pin, if all are like this one. A child may append temporary tables. */
+static int pin_limit(BufferRows *rows, Buffer buffer) {
+  bool local = BufferIsLocal(buffer);
+  PinHolder *holder = &rows->pins_held[local];
+
+  if (holder->end.func == NULL) {
+    MemoryContext before = MemoryContextSwitchTo(rows->arena.blocks);
+    pin_budget_join(holder, local);
+    MemoryContextSwitchTo(before);
+  }
+  return pin_budget_limit(holder, MAX_PINNED_PAGES);
+}
+
 /* True if the page is pinned until the rows are cleared. */
 static bool pin_page(BufferRows *rows, Buffer buffer) {
   /* Scans go page by page, so that the last pin is nearly always the one. */
   if (rows->npins > 0 && rows->pins[rows->npins - 1] == buffer) return true;
-  if (rows->npins == rows->max_pins) return false;
+  if (rows->npins >= pin_limit(rows, buffer)) return false;
   IncrBufferRefCount(buffer);
   rows->pins[rows->npins++] = buffer;
   return true;

@@ -12,6 +12,7 @@
 #define CCOPT_BUFFER_ROWS_H
 
 #include "compat.h"
+#include "pin_budget.h"
 
 #include "executor/tuptable.h"
 
@@ -41,7 +42,7 @@ typedef struct BufferRows {
   TupleTableSlot **slots; /* [room] */
   Buffer *pins;
   int npins;
-  int max_pins;
+  PinHolder pins_held[2]; /* of shared buffers, of local ones; joined when first needed */
 
   /* values */
   Datum *values; /* [room][natts] */

@@ -13,11 +13,6 @@
 #include "storage/read_stream.h"
 #endif
 
-/* A quarter of a backend's fair share of the pool, as research/plan.md 4(c) has it. */
-static int pin_limit(void) {
-  return Max(1, Min(PAGE_READER_MAX_PINS, NBuffers / (4 * MaxBackends)));
-}
-
 void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot) {
   memset(reader, 0, sizeof(*reader));
   reader->scan = (HeapScanDesc)table_beginscan(relation, snapshot, 0, NULL);
@@ -25,7 +20,7 @@ void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot) 
    */
   if (!(reader->scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE))
     elog(ERROR, "BatchScan needs an MVCC snapshot");
-  reader->max_pages = pin_limit();
+  pin_budget_join(&reader->pins_held, RelationUsesLocalBuffers(relation));
   reader->pages_now = 1;
   reader->serializable = IsolationIsSerializable();
   reader->expect_all_visible = true;
@@ -173,7 +168,8 @@ int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity)
     nrows += visible;
     reader->pins[reader->npins++] = buffer;
   }
-  reader->pages_now = Min(reader->pages_now * 2, reader->max_pages);
+  reader->pages_now =
+      pin_budget_limit(&reader->pins_held, Min(reader->pages_now * 2, PAGE_READER_MAX_PINS));
   /* What SeqScan counts row by row for pg_stat_*_tables; the macro for indexes adds many at once to
    * the same counter. */
   if (nrows > 0) pgstat_count_index_tuples(reader->scan->rs_base.rs_rd, nrows);

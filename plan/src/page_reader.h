@@ -10,6 +10,7 @@
 #define CCOPT_PAGE_READER_H
 
 #include "compat.h"
+#include "pin_budget.h"
 
 #include "access/htup_details.h"
 #include "storage/bufmgr.h"
@@ -21,8 +22,8 @@ typedef struct PageReader {
   bool started;
   bool finished;
   BlockNumber next_block; /* without a read stream only */
-  int max_pages;          /* of one batch: more pins would starve others of a small buffer pool */
-  int pages_now; /* grows to max_pages: who wants few rows (LIMIT, EXISTS) shall not pay for many */
+  PinHolder pins_held;    /* more pins would starve others of a small buffer pool */
+  int pages_now; /* of one batch; grows: a consumer of few rows (LIMIT, EXISTS) pays for few */
   int npins;
   Buffer pins[PAGE_READER_MAX_PINS];
   bool serializable; /* core looks at each row for conflicts */

@@ -1,0 +1,31 @@
+/*
+ * How many buffers a node may hold pinned at a time.
+ *
+ * Invariants:
+ * 1. Each holder may always have one pin, as each of core's scans has.
+ * 2. All other pins of all holders of this backend stay below a quarter of the local buffers, or
+ *    half of this backend's share of the shared ones: statements nest, cursors stay open, and what
+ *    core pins itself needs room as well.
+ * 3. A holder is counted until the memory context in which it was counted is reset, whatever ends
+ *    the statement.
+ */
+#ifndef CCOPT_PIN_BUDGET_H
+#define CCOPT_PIN_BUDGET_H
+
+#include "postgres.h"
+
+#include "utils/palloc.h"
+#include "utils/rel.h"
+
+typedef struct PinHolder {
+  bool local; /* pins buffers of temporary tables */
+  MemoryContextCallback end;
+} PinHolder;
+
+/* Counts a holder that lives as long as the current memory context. */
+extern void pin_budget_join(PinHolder *holder, bool local);
+
+/* How many pins it may hold now: at least 1, at most `most`. */
+extern int pin_budget_limit(const PinHolder *holder, int most);
+
+#endif
