@@ -1,6 +1,6 @@
 /*
  * Ten mixes of two kinds of requests, on which placement is tried: where it wins, where it cannot, and where a strict one loses.
- * ../../shared/research/place.md, section 6c, has them under the same letters. Plain data.
+ * docs/design/place.md, 4, has them under the same letters. Plain data.
  */
 #ifndef SECTION_MIXES_H
 #define SECTION_MIXES_H

@@ -56,7 +56,7 @@ extern void note_refusal(PlannerInfo *root, RelOptInfo *rel, const char *node, c
 /*
  * Why the whole statement being planned is left alone, or NULL. Only in planner hooks. The rules:
  * SELECT without row marks and data-modifying CTEs only (EvalPlanQual expects core's nodes); no
- * cursor that may be asked to go backwards (research/plan.md 4(c)); ccopt.enabled.
+ * cursor that may be asked to go backwards (docs/design/plan.md, 4); ccopt.enabled.
  */
 extern const char *statement_refusal(const PlannerInfo *root);
 

@@ -52,7 +52,7 @@ const CostConstants built_in_cost_constants = {
     .batch_group = 7.5,
     .batch_emit = 11,
     .batch_probe = 7,
-    /* On a quiet machine (research/plan.md 3.3): with neighbours in L3 less is to be saved. */
+    /* On a quiet machine (docs/design/plan.md, 3.1): with neighbours in L3 less is to be saved. */
     .probe_plain = {40, 41, 51, 65, 125, 194, 345, 430, 523, 620, 723, 750},
     .probe_prefetched = {36, 36, 39, 42, 52, 70, 93, 110, 127, 160, 191, 200},
     .margin = 1.3,

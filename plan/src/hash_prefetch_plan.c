@@ -11,7 +11,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 
-/* 128 to 512 rows were the same (research/plan.md 3.3); these fit L1 with their tuples' headers. */
+/* 128 to 512 rows were the same (docs/design/plan.md, 3.1); these fit L1 with their tuples' headers. */
 #define PREFETCH_ROWS 256
 /* A row through a buffer: 140 instructions. */
 #define COPY_NS 25

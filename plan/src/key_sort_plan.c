@@ -18,7 +18,7 @@
 #include "utils/pg_locale.h"
 #include "utils/syscache.h"
 
-/* 256,000 rows gained a little more here and lost elsewhere (research/plan.md 3.4). */
+/* 256,000 rows gained a little more here and lost elsewhere (docs/design/plan.md, 3.2). */
 #define KEY_SORT_ROWS 16000
 #define LEAST_OUTER_ROWS 5000
 /* Table and index together: beyond the second-level cache, so that an unsorted look-up misses it.

@@ -8,7 +8,7 @@
  *
  * Which pages fill a set cannot be known from addresses (virtual machines, hashed indices), but can be timed: the analyzer finds
  * them at its start (probe_discover.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
- * physical addresses, so that the sets are the same for everybody. ../../shared/research/place.md, section 6b: accuracy and traps.
+ * physical addresses, so that the sets are the same for everybody. docs/design/place.md, 3: accuracy and traps.
  *
  *   probe.segment
  *   +--------------------+ 0

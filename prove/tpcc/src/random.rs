@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn nurand_prefers_the_items_that_it_should() {
-        // research/prove.md, 0: the top 1 % of items get 30.7 % of the order lines.
+        // docs/design/prove.md, 1: the top 1 % of items get 30.7 % of the order lines.
         let mut stream = Stream::of(4, Part::OrderLine, 1);
         let mut counts = vec![0u32; 100_001];
         for _ in 0..1_000_000 {

@@ -2,7 +2,7 @@
 //!
 //! A statement selects the rows that break its condition, one text each. So what is broken is named, and not only that
 //! something is. Sums and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone
-//! takes minutes (research/prove.md). Those that add up all order lines share one statement in the usual case ([`super::ranges`]).
+//! takes minutes (docs/design/prove.md, 3). Those that add up all order lines share one statement in the usual case ([`super::ranges`]).
 
 use super::ranges::{self, Range};
 use super::snapshot::{into_inner, lock, Snapshot};

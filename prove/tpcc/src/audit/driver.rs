@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(top_items(&even, ITEMS).verdict, Verdict::Short);
         assert_eq!(top_items(&[(1, 100)], ITEMS).verdict, Verdict::NotApplicable);
         assert_eq!(items(&even)[1].verdict, Verdict::Short);
-        // research/prove.md, 0: 30.7 % were counted in data, with hindsight, which adds a little.
+        // docs/design/prove.md, 1: 30.7 % were counted in data, with hindsight, which adds a little.
         assert!(top_items(&even, ITEMS).expected.starts_with("30.5 %"));
     }
 

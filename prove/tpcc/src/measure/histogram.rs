@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const DIGITS_AT: std::ops::Range<usize> = 12..16;
 
 /// Times, counted. What is longer than an hour makes the histogram grow: a run that hangs must not look better than it
-/// is (go-tpc clips at 16 s, research/prove.md).
+/// is (go-tpc clips at 16 s, docs/design/prove.md, 1).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(Histogram<u32>);
 

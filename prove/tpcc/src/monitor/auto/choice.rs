@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_smallest_that_is_as_good_as_the_best_is_chosen() {
-        // The shape of research/prove.md: the knee is at 16.
+        // The shape of docs/design/prove.md, 4: the knee is at 16.
         let all = [
             rounds(4, &[19.2, 19.0, 19.4]),
             rounds(8, &[25.2, 25.0, 25.6]),

@@ -3,7 +3,7 @@
 //! A server process that has work uses its CPU for a part of the time and waits for the rest, for locks, for the disk, for the
 //! next message. Kuroki et al. call cpu / (cpu + wait) its effective multiplicity: at 0.2 a CPU needs five such processes to
 //! be kept busy, and in practice twice as many. So P = 2 x CPUs / m. More than that find nothing to do but stand in each
-//! other's way, and each New-Order costs more CPU (research/prove.md: 1.2 s per 1000 at 1 connection, 4.8 s at 64).
+//! other's way, and each New-Order costs more CPU (docs/design/prove.md, 4: 1.2 s per 1000 at 1 connection, 4.8 s at 64).
 //!
 //! ```text
 //! gauge    CPU time of the backends against the time that they had work    m
