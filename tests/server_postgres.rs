@@ -75,6 +75,31 @@ fn listed(table: &str, inodes: &[String]) -> bool {
 }
 
 #[test]
+fn a_server_holds_no_lock_of_its_starter_and_takes_no_port() {
+    let playground = Playground::new();
+    let folder = playground.folder();
+    let lock = playground.temporary.path().join("lock");
+    let started = Command::new("flock")
+        .arg(&lock)
+        .args([HARDMETER, "server", "start", "postgres", "--dir"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(started.status.success(), "{}", text(&started.stderr));
+    // flock waits for its command only; a descriptor left open in the server would hold the lock.
+    let free = Command::new("flock").arg("--nonblock").arg(&lock).arg("true").status().unwrap();
+    assert!(free.success(), "the lock is held");
+    let stopped = hardmeter(&["server", "stop", "postgres"], &folder);
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+    for setting in ["port=5433", "listen_addresses=*"] {
+        let refused = hardmeter(&["server", "start", "postgres", "--set", setting], &folder);
+        assert_eq!(refused.status.code(), Some(1), "{setting}");
+        assert!(text(&refused.stderr).contains("cannot be changed"), "{}", text(&refused.stderr));
+    }
+    assert!(hardmeter(&["server", "start", "postgres"], &folder).status.success(), "nothing of it stays");
+}
+
+#[test]
 fn pgbench_runs_on_a_server_that_opens_no_port_and_is_not_root() {
     let playground = Playground::new();
     let folder = playground.folder();

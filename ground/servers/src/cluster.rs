@@ -9,16 +9,16 @@ use crate::error::{io_error, ServerError};
 use crate::folders::ServerFolder;
 use crate::lock::FolderLock;
 use crate::log::{self, Log};
-use crate::process::{children, ProcessIdentity};
+use crate::process::{children, detach, ProcessIdentity};
 use crate::programs::Programs;
-use crate::settings::{merge, Setting};
+use crate::settings::{merge, refuse_reserved, Setting};
 use crate::state::{Loaded, State};
 use hardmeter_samples::model::Pid;
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -189,6 +189,7 @@ impl Cluster {
             let path = self.folder.client_options();
             std::fs::write(&path, options).map_err(io_error("write", path))?;
         }
+        refuse_reserved(&options.settings, self.state.engine.ways().reserved())?;
         merge(&mut self.state.settings, &options.settings);
 
         let log = Log::open(self.folder.log())?;
@@ -200,14 +201,7 @@ impl Cluster {
         };
         self.account.apply(&mut command);
         command.stdout(log.writer()?).stderr(log.writer()?);
-        // A session of its own: Ctrl-C on the terminal is for us, not for the server.
-        // SAFETY: setsid is one system call without arguments. It fails only for a group's leader, which a child is not.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                Ok(())
-            });
-        }
+        detach(&mut command);
         let program = command.get_program().to_owned();
         let mut child = command.spawn().map_err(io_error("run", &program))?;
         let pid = Pid(child.id() as i32);

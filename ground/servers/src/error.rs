@@ -45,6 +45,8 @@ pub enum ServerError {
     Interrupted { what: String },
     #[error("the setting '{setting}' is not valid: {reason}")]
     BadSetting { setting: String, reason: &'static str },
+    #[error("the setting {name} cannot be changed: a throwaway server listens on its own socket only")]
+    ReservedSetting { name: String },
     #[error("{what}")]
     Unsupported { what: String, remedy: String },
 }
@@ -103,6 +105,9 @@ impl ServerError {
             }
             ServerError::BadSetting { .. } => {
                 "write it as name=value, for example --set shared_buffers=64MB".into()
+            }
+            ServerError::ReservedSetting { .. } => {
+                "leave it out; `hardmeter server status` shows where the server listens".into()
             }
         }
     }

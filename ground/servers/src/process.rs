@@ -3,6 +3,8 @@
 use hardmeter_samples::model::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A process that cannot be mistaken for a later one with the same number.
@@ -93,6 +95,21 @@ impl ProcessIdentity {
     }
 }
 
+/// Makes a command outlive its caller: a session of its own, so that Ctrl-C on the terminal does not reach it, and none of the
+/// caller's descriptors but the standard ones, so that it holds no lock, pipe or terminal that the caller inherited.
+pub(crate) fn detach(command: &mut Command) {
+    // SAFETY: both are single system calls, which are safe between fork and exec. setsid fails only for a group's leader, which
+    // a child is not. The descriptors are marked, not closed: the standard library reports a failed exec by one of them.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            let first: libc::c_uint = 3;
+            libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+            Ok(())
+        });
+    }
+}
+
 fn stat(pid: Pid) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -114,7 +131,7 @@ fn boot_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn the_fields_are_counted_from_the_last_bracket() {
@@ -123,6 +140,28 @@ mod tests {
         assert_eq!((stat.state, stat.parent, stat.started), (b'S', Pid(17), 987654));
         assert!(parse_stat("4711 (cut off").is_none());
         assert!(parse_stat("4711 (cut off) S 1 2").is_none());
+    }
+
+    #[test]
+    fn a_detached_child_has_no_descriptor_of_its_parent() {
+        let path = std::env::current_exe().unwrap();
+        let held = fs::File::open(&path).unwrap();
+        // As a shell leaves them to a job: not closed at exec.
+        // SAFETY: the descriptor is open as long as `held` lives.
+        assert_eq!(unsafe { libc::fcntl(held.as_raw_fd(), libc::F_SETFD, 0) }, 0);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "for fd in /proc/$$/fd/*; do readlink $fd; done"]);
+        let lists = |command: &mut Command| {
+            let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+            String::from_utf8(output.stdout)
+                .unwrap()
+                .lines()
+                .filter(|line| **line == *path.to_string_lossy())
+                .count()
+        };
+        assert_eq!(lists(&mut command), 1);
+        detach(&mut command);
+        assert_eq!(lists(&mut command), 0);
     }
 
     #[test]

@@ -46,6 +46,18 @@ pub(crate) fn merge(settings: &mut Vec<Setting>, later: &[Setting]) {
     }
 }
 
+/// Refuses settings that a throwaway server needs as they are.
+///
+/// # Errors
+/// [`ServerError::ReservedSetting`] for the first one that `reserved` lists. A dash counts as an underscore, as MariaDB has it.
+pub(crate) fn refuse_reserved(settings: &[Setting], reserved: &[&str]) -> Result<(), ServerError> {
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    match settings.iter().find(|setting| reserved.contains(&plain(&setting.name).as_str())) {
+        Some(setting) => Err(ServerError::ReservedSetting { name: setting.name.clone() }),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +71,17 @@ mod tests {
             let error = bad.parse::<Setting>().unwrap_err();
             assert!(matches!(error, ServerError::BadSetting { .. }), "{bad:?}");
             assert!(error.remedy().contains("--set"));
+        }
+    }
+
+    #[test]
+    fn where_a_server_listens_is_not_for_the_user_to_set() {
+        let set = |text: &str| [text.parse::<Setting>().unwrap()];
+        let reserved = ["port", "pid_file"];
+        assert!(refuse_reserved(&set("work_mem=4MB"), &reserved).is_ok());
+        for bad in ["port=5433", "PORT = 1", "pid-file=/tmp/x"] {
+            let error = refuse_reserved(&set(bad), &reserved).unwrap_err();
+            assert!(matches!(error, ServerError::ReservedSetting { .. }), "{bad}");
         }
     }
 

@@ -44,6 +44,20 @@ impl Ways for Mariadb {
         "mariadb.sock".into()
     }
 
+    fn reserved(&self) -> &'static [&'static str] {
+        &[
+            "socket",
+            "port",
+            "bind_address",
+            "skip_networking",
+            "skip_log_bin",
+            "log_bin",
+            "datadir",
+            "tmpdir",
+            "pid_file",
+        ]
+    }
+
     /// No password is safe here: the socket's folder is closed to all but the server's account and root.
     fn initialize(&self, site: &Site) -> Vec<OsString> {
         words![

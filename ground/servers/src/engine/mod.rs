@@ -80,6 +80,8 @@ pub(crate) trait Ways: Sync {
     fn describe(&self, state: &mut State);
     /// The socket's file name inside its folder.
     fn socket_name(&self, state: &State) -> String;
+    /// Settings that the command sets itself and a user may not: where the server listens, and where its files are.
+    fn reserved(&self) -> &'static [&'static str];
     /// The command that fills an empty data folder.
     fn initialize(&self, site: &Site) -> Vec<OsString>;
     /// The version that made the data folder, by the folder's own account; an error is the damage found.

@@ -52,6 +52,19 @@ impl Ways for Postgres {
         format!(".s.PGSQL.{}", state.port)
     }
 
+    fn reserved(&self) -> &'static [&'static str] {
+        &[
+            "listen_addresses",
+            "port",
+            "unix_socket_directories",
+            "unix_socket_permissions",
+            "unix_socket_group",
+            "logging_collector",
+            "cluster_name",
+            "data_directory",
+        ]
+    }
+
     /// Trust is safe here: the socket's folder is closed to all but the server's account and root.
     fn initialize(&self, site: &Site) -> Vec<OsString> {
         words![

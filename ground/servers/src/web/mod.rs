@@ -24,7 +24,7 @@ use crate::error::{io_error, ServerError};
 use crate::folders::ServerFolder;
 use crate::lock::FolderLock;
 use crate::log::{self, Log};
-use crate::process::{children, ProcessIdentity};
+use crate::process::{children, detach, ProcessIdentity};
 use config::Places;
 use hardmeter_samples::model::Pid;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,6 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -265,13 +264,7 @@ impl WebServer {
         command.env("PHP_INI_SCAN_DIR", "").env_remove("PHPRC");
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(log.writer()?).stderr(log.writer()?);
-        // SAFETY: setsid is one system call without arguments. It fails only for a group's leader, which a child is not.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                Ok(())
-            });
-        }
+        detach(&mut command);
         command.spawn().map_err(io_error("run", program))
     }
 
