@@ -1,0 +1,236 @@
+"""scripts/lint-arrows: each rule fires on a planted violation, and on nothing else."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "lint-arrows"
+
+HEADING = "# Map\n\n## Exceptions to the arrows\n\n| exception | why |\n|---|---|\n"
+
+
+def crate(name: str, *needs: str) -> str:
+    """A manifest; `needs` are paths of other crates, whose names are their folders'."""
+    lines = [f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]']
+    lines += [f'{pathlib.PurePosixPath(need).name} = {{ path = "{need}" }}' for need in needs]
+    return "\n".join(lines) + "\n"
+
+
+SIDEWAYS = {"plan/src/a.c": '#include "store.h"\n', "persist/include/store.h": ""}
+
+
+class LintArrows(unittest.TestCase):
+    """Each test plants a small tree and reads what the script finds in it."""
+
+    def lint(self, files: dict[str, str], *arguments: str) -> tuple[int, str]:
+        """Exit status and output of the script in a tree of these files."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            command = [str(SCRIPT), "--root", folder, *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.stderr, "")
+            return done.returncode, done.stdout
+
+    def finds(self, files: dict[str, str], *expected: str) -> None:
+        """The script fails, and prints one finding that holds all of this."""
+        status, output = self.lint(files)
+        self.assertEqual(status, 1, output)
+        for text in expected:
+            self.assertIn(text, output)
+
+    def passes(self, files: dict[str, str]) -> None:
+        """The script finds nothing."""
+        self.assertEqual(self.lint(files), (0, ""))
+
+    # Arrows between parts.
+
+    def crates(self, user: str, used: str) -> dict[str, str]:
+        """Two crates, the first of which needs the second."""
+        up = "../" * len(pathlib.PurePosixPath(user).parts)
+        name = pathlib.PurePosixPath(used).name
+        return {
+            "Cargo.toml": f'[workspace]\nresolver = "2"\nmembers = ["{user}", "{used}"]\n',
+            f"{user}/Cargo.toml": crate(pathlib.PurePosixPath(user).name, up + used),
+            f"{user}/src/lib.rs": "",
+            f"{used}/Cargo.toml": crate(name),
+            f"{used}/src/lib.rs": "",
+        }
+
+    def test_crate_upward(self) -> None:
+        self.finds(self.crates("ground/samples", "evidence"), "ground/samples/Cargo.toml", "upward")
+        self.finds(self.crates("prove/tpcc", "advise/tune"), "upward")
+
+    def test_crate_sideways(self) -> None:
+        self.finds(self.crates("place/analyzer", "prove/session"), "sideways: parts see only")
+
+    def test_crate_downward(self) -> None:
+        for user, used in [
+            ("cli/hm", "place/analyzer"),
+            ("advise/tune", "measure/answers"),
+            ("place/analyzer", "evidence/one"),
+            ("evidence/one", "ground/samples"),
+            ("prove/tpcc", "prove/session"),
+        ]:
+            self.passes(self.crates(user, used))
+
+    def test_dev_dependency_draws_no_arrow(self) -> None:
+        files = self.crates("place/analyzer", "prove/session")
+        manifest = files["place/analyzer/Cargo.toml"]
+        files["place/analyzer/Cargo.toml"] = manifest.replace(
+            "[dependencies]", "[dev-dependencies]"
+        )
+        self.passes(files)
+
+    def test_inside_measure(self) -> None:
+        self.finds(self.crates("measure/answers", "measure/views"), "upward: views > answers")
+        self.finds(self.crates("measure/symbols", "measure/answers"), "upward: views > answers")
+        self.finds(self.crates("measure/record", "measure/objects"), "record, symbols and objects")
+        self.finds(self.crates("measure/record", "measure/simulate"), "measure/simulate sees only")
+        self.finds(self.crates("measure/simulate", "measure/record"), "measure/simulate sees only")
+        self.passes(self.crates("measure/views", "measure/symbols"))
+        self.passes(self.crates("measure/simulate", "ground/statement"))
+
+    def test_include_sideways(self) -> None:
+        files = {"plan/src/a.c": '#include "store.h"\n', "persist/include/store.h": ""}
+        self.finds(files, "plan/src/a -> persist/include/store (store.h)", "sideways")
+
+    def test_tests_and_benchmarks_see_all(self) -> None:
+        header = {"persist/include/store.h": ""}
+        for user in ("tests/a.c", "plan/test/a.c", "bench/plan/a.c"):
+            self.passes({user: '#include "store.h"\n', **header})
+
+    def test_product_sees_no_tests(self) -> None:
+        self.finds({"plan/src/a.c": '#include "../test/t.h"\n', "plan/test/t.h": ""}, "no tests")
+        self.finds({"plan/src/a.c": '#include "bench/t.h"\n', "bench/t.h": ""}, "uses bench/")
+
+    def test_cmake_folder_and_target(self) -> None:
+        files = {
+            "prove/a/CMakeLists.txt": "add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/../../persist p)\n",
+            "persist/CMakeLists.txt": "add_library(p3l store.c)\n",
+        }
+        self.finds(files, "prove/a/CMakeLists.txt -> persist (../../persist)", "sideways")
+        files["prove/a/CMakeLists.txt"] = "target_link_libraries(program PRIVATE p3l)\n"
+        self.finds(files, "prove/a/CMakeLists.txt -> persist/CMakeLists.txt (p3l)", "sideways")
+        files["prove/a/CMakeLists.txt"] = "# beside ../../persist, p3l\nadd_library(other a.c)\n"
+        self.passes(files)
+
+    def test_make_and_rust_includes(self) -> None:
+        used = {"place/sql/CMakeLists.txt": ""}
+        make = {"plan/Makefile": "PG_CPPFLAGS = -I$(here)/../place/sql\n"}
+        self.finds({**make, **used}, "plan/Makefile -> place/sql", "sideways")
+        rust = {
+            "plan/src/a.rs": 'const A: &str = include_str!("../../place/sql/CMakeLists.txt");\n'
+        }
+        self.finds({**rust, **used}, "plan/src/a.rs -> place/sql/CMakeLists.txt", "sideways")
+
+    def test_python_import(self) -> None:
+        files = {"place/analyzer/a.py": "import figure\n", "bench/common/figure.py": ""}
+        self.finds(files, "place/analyzer/a.py -> bench/common/figure.py", "uses bench/")
+        self.passes({"papers/one/a.py": "import figure\n", "bench/common/figure.py": ""})
+
+    # Circles.
+
+    def test_circle_of_c_includes(self) -> None:
+        files = {f"plan/src/f{n}.h": f'#include "f{(n + 1) % 4}.h"\n' for n in range(4)}
+        self.finds(files, "circle of 4 files", "plan/src/f3 -> plan/src/f0: f0.h", "at most 3")
+        del files["plan/src/f3.h"]
+        files["plan/src/f2.h"] = '#include "f0.h"\n'
+        self.passes(files)
+
+    def test_circle_of_c_calls_behind_one_header(self) -> None:
+        files = {"plan/src/all.h": "".join(f"void work_{n}(void);\n" for n in range(4))}
+        for n in range(4):
+            body = f'#include "all.h"\n\nvoid work_{n}(void) {{\n  work_{(n + 1) % 4}();\n}}\n'
+            files[f"plan/src/f{n}.c"] = body
+        self.finds(files, "circle of 4 files", "plan/src/f0 -> plan/src/f1: work_1")
+        # A static function of that name is another function; a comment and a member use nothing.
+        files["plan/src/f0.c"] = (
+            "static void work_1(void) {}\nvoid work_0(void) {\n  work_1();\n}\n"
+        )
+        self.passes(files)
+        files["plan/src/f0.c"] = "// work_1()\nvoid work_0(struct s *s) {\n  s->work_1();\n}\n"
+        self.passes(files)
+
+    def test_source_and_header_are_one_file(self) -> None:
+        files = {f"plan/src/f{n}.h": "" for n in range(4)}
+        for n in range(4):
+            files[f"plan/src/f{n}.c"] = f'#include "f{(n + 1) % 4}.h"\n'
+        self.finds(files, "circle of 4 files")
+
+    def rust(self, bodies: dict[str, str]) -> dict[str, str]:
+        """A crate of modules."""
+        files = {"Cargo.toml": '[workspace]\nresolver = "2"\nmembers = ["prove/a"]\n'}
+        files["prove/a/Cargo.toml"] = crate("a")
+        files["prove/a/src/lib.rs"] = "".join(f"mod {name};\n" for name in bodies)
+        files.update({f"prove/a/src/{name}.rs": body for name, body in bodies.items()})
+        return files
+
+    def test_circle_of_rust_modules(self) -> None:
+        bodies = {
+            "a": "use crate::b::B;\npub struct A(B);\n",
+            "b": "pub struct B(super::c::C);\n",
+            "c": "use crate::{d::{self, D}};\npub struct C(D);\n",
+            "d": "use super::a;\npub fn d() -> a::A { loop {} }\npub struct D;\n",
+        }
+        self.finds(self.rust(bodies), "circle of 4 files", "src/d.rs -> prove/a/src/a.rs: A")
+        in_tests = {
+            **bodies,
+            "d": "pub struct D;\n#[cfg(test)]\nmod tests {\n  use crate::a::A;\n}\n",
+        }
+        self.passes(self.rust(in_tests))
+        in_comment = {**bodies, "d": "// crate::a::A\npub struct D(&'static str);\n"}
+        self.passes(self.rust(in_comment))
+
+    def test_rust_reexport_is_followed(self) -> None:
+        bodies = {f"m{n}": f"use crate::T{(n + 1) % 4};\npub struct T{n};\n" for n in range(4)}
+        files = self.rust(bodies)
+        files["prove/a/src/lib.rs"] += "".join(f"pub use m{n}::T{n};\n" for n in range(4))
+        self.finds(files, "circle of 4 files", "m0.rs -> prove/a/src/m1.rs: T1")
+        # A face that hands names on ties nothing by itself.
+        bodies = {f"m{n}": f"pub struct T{n};\n" for n in range(4)}
+        bodies["m0"] = "use crate::T1;\npub struct T0(T1);\n"
+        files = self.rust(bodies)
+        files["prove/a/src/lib.rs"] += "".join(f"pub use m{n}::T{n};\n" for n in range(4))
+        self.passes(files)
+
+    def test_circle_of_python(self) -> None:
+        files = {f"bench/a/f{n}.py": f"import f{(n + 1) % 4}\n" for n in range(4)}
+        self.finds(files, "circle of 4 files", "bench/a/f3.py -> bench/a/f0.py")
+
+    # Exceptions.
+
+    def test_arrow_exception(self) -> None:
+        page = HEADING + "| `plan/src -> persist` | benchmark |\n"
+        self.passes({**SIDEWAYS, "ARCHITECTURE.md": page})
+        self.finds({**SIDEWAYS, "ARCHITECTURE.md": page.replace("plan/", "place/")}, "sideways")
+        self.finds(
+            {"plan/src/a.c": "", "ARCHITECTURE.md": page}, "plan/src -> persist", "take it out"
+        )
+
+    def test_circle_exception(self) -> None:
+        files = {f"plan/src/f{n}.h": f'#include "f{(n + 1) % 5}.h"\n' for n in range(5)}
+        page = HEADING + "| `circle: plan/src/f1, 5 files` | recursion |\n"
+        self.passes({**files, "ARCHITECTURE.md": page})
+        smaller = {**files, "ARCHITECTURE.md": page.replace("5 files", "4 files")}
+        self.finds(smaller, "circle of 5 files", "its exception allows 4")
+        self.finds({"plan/src/f1.h": "", "ARCHITECTURE.md": page}, "no longer occurs")
+
+    def test_faulty_exceptions(self) -> None:
+        self.finds({"ARCHITECTURE.md": HEADING + "| `plan` | because |\n"}, "is neither")
+        page = HEADING + "| `plan/src -> persist` | |\n"
+        self.finds({**SIDEWAYS, "ARCHITECTURE.md": page}, "has no reason")
+
+    def test_lists(self) -> None:
+        status, output = self.lint(SIDEWAYS, "--of", "plan")
+        self.assertEqual((status, output), (0, "plan/src/a -> persist/include/store: store.h\n"))
+        pair = {"plan/src/a.h": '#include "b.h"\n', "plan/src/b.h": '#include "a.h"\n'}
+        self.assertIn("circle of 2 files:", self.lint(pair, "--circles")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
