@@ -37,10 +37,17 @@ link_all() { # FROM TO: links what is in FROM and not in TO
   done
 }
 
+# Of the newest server that has headers here; as plan/Makefile chooses.
+newest_pg_config() {
+  local found
+  found=$(printf '%s\n' /usr/lib/postgresql/*/bin/pg_config | sort -V | tail -n 1)
+  if [[ -x $found ]]; then printf '%s\n' "$found"; else printf 'pg_config\n'; fi
+}
+
 server_init() {
   local pg_config=$1 build=$2 share library real
   "$pg_config" --version >/dev/null 2>&1 ||
-    die "$pg_config is no pg_config that runs" 'apt-get install postgresql-server-dev-15, or name another by --pg-config'
+    die "$pg_config is no pg_config that runs" 'make setup, or name another by --pg-config'
   # shellcheck disable=SC2034 # for whoever sources this
   major=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
   real=$("$pg_config" --bindir)
