@@ -1,16 +1,17 @@
-//! The `hardmeter` command: arguments, progress, exit status. No logic of its own; each subcommand calls a room.
+//! The `hardmeter` command: arguments, progress, exit status. No logic of its own: each subcommand calls one part.
 //!
-//! Exit status: 0 done, 1 failed or incomplete (the message says what and how to mend it), 2 wrong arguments.
+//! Exit status: 0 done, 1 failed or incomplete (the message names cause and remedy), 2 wrong arguments.
 
 mod commands;
+mod parts;
 mod terminal;
 mod view;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::{Globals, Outcome};
 use std::process::ExitCode;
 
-/// Where and why a database server stalls on memory.
+/// Shows where and why a database server stalls on memory, and whether a remedy helps.
 #[derive(Parser, Debug)]
 #[command(name = "hardmeter", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
@@ -45,7 +46,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = parts::grouped(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let globals = &cli.globals;
     let result = match &cli.command {
         Command::Record(arguments) => commands::record::run(arguments, globals),
@@ -66,7 +68,9 @@ fn main() -> ExitCode {
         Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
         Command::Split(arguments) => commands::split::run(arguments, globals),
         Command::Auction(arguments) => commands::auction::run(arguments, globals),
-        Command::Generate(arguments) => commands::generate::run(arguments, globals, Cli::command()),
+        Command::Generate(arguments) => {
+            commands::generate::run(arguments, globals, parts::grouped(Cli::command()))
+        }
     };
     match result {
         Ok(Outcome::Complete) => ExitCode::SUCCESS,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Visit an auction site of our own on Apache, PHP and MariaDB: placement's workload.
+/// Run an auction site on Apache, PHP and MariaDB: the load on which placement is tried.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

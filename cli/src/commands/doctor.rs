@@ -7,7 +7,7 @@ use hardmeter_record::doctor::{self, Diagnosis, State};
 use serde_json::json;
 use std::fmt::Write;
 
-/// Tell which event sources this machine has, and what mends the others.
+/// List the event sources of this machine, and what is missing for the others.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Exit status: 0 when a source of memory events works, else 1.\n\nExample:\n  hardmeter doctor"

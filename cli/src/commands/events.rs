@@ -10,7 +10,7 @@ use hardmeter_samples::model::MemoryEvent;
 use serde_json::json;
 use std::fmt::Write;
 
-/// List the events, by the question they answer.
+/// List the events by the question that they answer.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Besides these, `record` and `stat` take the kernel's events (cpu-clock, page-faults, cycles, ...), \

@@ -1,4 +1,4 @@
-//! `hardmeter generate`: man pages and shell completions, made from the commands themselves. For packagers; hidden.
+//! `hardmeter generate`: man pages and shell completions, generated from the definitions of the commands. For packagers; hidden.
 
 use super::{CommandError, Globals, Outcome};
 use clap_complete::Shell;
@@ -36,7 +36,10 @@ pub fn run(arguments: &Arguments, _globals: &Globals, cli: clap::Command) -> Res
 fn write(what: What, folder: &Path, mut cli: clap::Command) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     match what {
-        What::Man => clap_mangen::generate_to(cli, folder)?,
+        What::Man => {
+            let extension = "The PostgreSQL extension (plan) has no command here: CREATE EXTENSION ccopt, see docs/plan.md.";
+            clap_mangen::generate_to(cli.after_help(extension), folder)?;
+        }
         What::Completions => {
             for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
                 clap_complete::generate_to(shell, &mut cli, "hardmeter", folder)?;

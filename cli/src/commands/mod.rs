@@ -1,4 +1,4 @@
-//! One file per subcommand: its arguments and the few lines that call the room doing the work.
+//! One file per subcommand: its arguments, and the few lines that call the part that does the work.
 
 pub mod annotate;
 pub mod auction;
@@ -32,10 +32,10 @@ use std::fmt;
 /// Options that every command takes.
 #[derive(clap::Args, Debug)]
 pub struct Globals {
-    /// When to colour: only on a terminal unless told otherwise.
+    /// When to colour; `auto`: only on a terminal.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
-    /// Say less: no progress, no remarks, no heading.
+    /// Print results and errors only: no progress, no warnings, no headings.
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

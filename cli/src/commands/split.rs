@@ -12,7 +12,7 @@ use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_split::state::{State, StateError};
 use std::path::PathBuf;
 
-/// Give each kind of request the cores that suit its cache behaviour (SPLiT), as long as that provably helps.
+/// Run each class of requests on the cores that suit its cache behaviour (SPLiT), while that provably helps.
 #[derive(clap::Args, Debug)]
 #[command(
     arg_required_else_help = true,

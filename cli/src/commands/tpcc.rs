@@ -14,7 +14,7 @@ use super::place::Workload;
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::TpccError;
 
-/// Load and run TPC-C; audit anybody's database of it.
+/// Load and run TPC-C; audit a TPC-C database that any tool made.
 #[derive(clap::Args, Debug)]
 #[command(
     arg_required_else_help = true,

@@ -13,7 +13,7 @@ use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::TpchError;
 use std::str::FromStr;
 
-/// Load TPC-H into PostgreSQL, check its answers, compare variants of a session by its queries.
+/// Load TPC-H into PostgreSQL, check its answers, compare settings by its queries.
 #[derive(clap::Args, Debug)]
 #[command(
     arg_required_else_help = true,
