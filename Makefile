@@ -1,7 +1,7 @@
-# The house from outside: set up, build, test, check, show, install, package.
+# Entry points of the repository: set up, build, test, check, demo, install, package.
 #
-#   cargo builds the Rust rooms, measure/simulate/Makefile the Valgrind tool; this file only strings them together.
-#   Everything that is made lands in target/ (cargo) and build/ (all else); `make clean` removes both.
+#   cargo builds the Rust crates, measure/simulate/Makefile the Valgrind tool; this file only calls them.
+#   All output is in target/ (cargo) and build/ (everything else); `make clean` removes both.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
