@@ -117,6 +117,7 @@ fn set_sampling_scales_what_is_seen_by_line_and_nothing_else() {
     record(&capture, &events, &[&program]);
     let notes = notes(&capture);
     assert_eq!(notes["simulated_cycles"], Value::Null, "misses that were left out cost no time");
+    assert_eq!(notes["one_line_in"], 8);
     let by_event = report(&capture, &["--by", "event", "--columns", "count,events,event"]);
     for ((_, event), _) in counts(&by_event, &["event"]) {
         let rows = by_event["tables"][0]["rows"].as_array().expect("rows");

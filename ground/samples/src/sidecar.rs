@@ -3,7 +3,7 @@
 //! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is ours, optional, and
 //! versioned. A capture without it opens with those columns empty.
 
-use crate::model::{Cycles, EventSource, Period, StatementHash};
+use crate::model::{Cycles, EventDescription, EventSource, Period, StatementHash};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -93,6 +93,10 @@ pub struct Sidecar {
     /// Simulated time.
     #[serde(default)]
     pub simulated_cycles: Option<Cycles>,
+    /// One cache line in this many was simulated, and counts are scaled to all; 1: every line. `None` where nothing
+    /// was simulated. Read it through [`Sidecar::lines_per_simulated`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_line_in: Option<u32>,
     /// When the recording began.
     #[serde(default)]
     pub wall_start: Option<SystemTime>,
@@ -105,7 +109,8 @@ pub struct Sidecar {
     /// How often an event was throttled.
     #[serde(default)]
     pub throttled: u64,
-    /// Limits the user must know, for example "kernel mode was not seen".
+    /// Limits the user must know, for example "kernel mode was not seen". Text for people: no code reads a number from
+    /// it; what code needs is a field of its own.
     #[serde(default)]
     pub notes: Vec<String>,
     /// What the workload counted: transactions, rows.
@@ -114,7 +119,7 @@ pub struct Sidecar {
     /// The databases of which `workload` is, where it is not of the whole server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_databases: Vec<String>,
-    /// How far `workload` can be trusted.
+    /// How far `workload` can be trusted, as text for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_limits: Vec<String>,
     /// Statements that samples name.
@@ -181,6 +186,7 @@ impl Sidecar {
             counts: BTreeMap::new(),
             instructions: None,
             simulated_cycles: None,
+            one_line_in: (source == EventSource::Simulated).then_some(1),
             wall_start: None,
             wall_duration: None,
             lost: 0,
@@ -193,6 +199,26 @@ impl Sidecar {
             reuse: None,
             page_walks: None,
         }
+    }
+
+    /// One cache line in this many was simulated; 1 where all were, or where nothing was simulated.
+    pub fn lines_per_simulated(&self) -> u32 {
+        self.one_line_in.unwrap_or(1).max(1)
+    }
+
+    /// Fills in what simulated captures written before [`Sidecar::one_line_in`] existed say elsewhere: the period of an
+    /// event in the capture is the requested one times the scale. Events that are seen on all lines have a ratio of 1.
+    pub(crate) fn complete_old(&mut self, recorded: &[EventDescription]) {
+        if self.source != EventSource::Simulated || self.one_line_in.is_some() {
+            return;
+        }
+        let scale = |requested: &RequestedEvent| {
+            let event = recorded.iter().find(|event| event.name == requested.name)?;
+            let (whole, asked) = (event.period?.0, requested.period?.0);
+            (asked > 0 && whole.is_multiple_of(asked)).then_some(whole / asked)
+        };
+        let largest = self.events.iter().filter_map(scale).max().unwrap_or(1).max(1);
+        self.one_line_in = u32::try_from(largest).ok();
     }
 
     /// Where the notes of a capture lie: its name with `.json` appended.
@@ -277,6 +303,42 @@ mod tests {
         sidecar.store(&capture).expect("written");
         assert_eq!(Sidecar::load(&capture).expect("read"), Some(sidecar));
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "no temporary file left");
+    }
+
+    /// Written before the scale had a field: 1000 was asked for, a sample in the capture stands for 8000 events.
+    #[test]
+    fn the_scale_of_an_old_simulated_capture_comes_from_its_periods() {
+        let text = |source: &str| {
+            format!(
+                r#"{{"version": 1, "source": "{source}", "notes": ["1 cache line in 64 was simulated"],
+                   "events": [{{"name": "instructions", "period": 1000}}, {{"name": "l1d-miss", "period": 1000}}]}}"#
+            )
+        };
+        let event = |name: &str, period: Option<u64>| EventDescription {
+            name: name.into(),
+            known: None,
+            period: period.map(Period),
+            frequency: None,
+            attr_type: 4,
+            attr_config: 0,
+            sample_type: 0,
+            precise_ip: 0,
+        };
+        let scale = |source, recorded: &[EventDescription]| {
+            let mut old = Sidecar::parse(Path::new("x.json"), &text(source)).expect("an old file");
+            old.complete_old(recorded);
+            (old.one_line_in, old.lines_per_simulated())
+        };
+        let scaled = [event("instructions", Some(1000)), event("l1d-miss", Some(8000))];
+        assert_eq!(scale("simulated", &scaled), (Some(8), 8));
+        assert_eq!(scale("hardware", &scaled), (None, 1));
+        assert_eq!(scale("simulated", &[event("l1d-miss", Some(1000))]), (Some(1), 1));
+        assert_eq!(scale("simulated", &[event("l1d-miss", None)]), (Some(1), 1));
+        let mut new = Sidecar::new(EventSource::Simulated);
+        new.events =
+            vec![RequestedEvent { name: "l1d-miss".into(), period: Some(Period(1000)), frequency: None }];
+        new.complete_old(&scaled);
+        assert_eq!(new.one_line_in, Some(1), "a field that is there is believed");
     }
 
     #[test]

@@ -81,6 +81,10 @@ impl RecordSource for SimulatedSource {
         self.pmu.statements()
     }
 
+    fn one_line_in(&self) -> Option<u32> {
+        Some(self.pmu.one_line_in())
+    }
+
     fn reuse(&self) -> Option<ReuseHistogram> {
         self.pmu.reuse()
     }

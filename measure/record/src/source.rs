@@ -90,6 +90,11 @@ pub trait RecordSource {
         None
     }
 
+    /// One cache line in this many is simulated; `None` where nothing is simulated.
+    fn one_line_in(&self) -> Option<u32> {
+        None
+    }
+
     /// The texts of the statements that its samples name by hash.
     fn statements(&self) -> Vec<Statement> {
         Vec::new()

@@ -104,6 +104,9 @@ impl CaptureReader {
         reader.read_header()?;
         reader.name_the_nameless();
         reader.events = reader.attributes.iter().map(EventAttributes::describe).collect();
+        if let Ok(Some(sidecar)) = &mut reader.sidecar {
+            sidecar.complete_old(&reader.events);
+        }
         Ok(reader)
     }
 

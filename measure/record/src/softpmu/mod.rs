@@ -317,6 +317,11 @@ impl SoftwarePmu {
         }
     }
 
+    /// One cache line in this many is simulated; 1: all.
+    pub fn one_line_in(&self) -> u32 {
+        self.config.set_sampling.max(1)
+    }
+
     /// Whether only some cache lines are simulated.
     pub fn samples_sets(&self) -> bool {
         self.config.set_sampling > 1

@@ -20,7 +20,7 @@ use hardmeter_answers::{Pass, Remark};
 use hardmeter_samples::machine::{Machine, LINE_SIZE};
 use hardmeter_samples::model::{EventSource, Sample, StatementHash};
 use hardmeter_samples::object_notes::{ObjectPath, TextId};
-use hardmeter_samples::sidecar::PageWalks;
+use hardmeter_samples::sidecar::{PageWalks, Sidecar};
 use rustc_hash::FxHashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl WhyReport {
         let mut why = Why::new(WhyOptions {
             events: kinds,
             hierarchy: hierarchy.clone(),
-            one_line_in: lines_per_simulated(capture),
+            one_line_in: capture.sidecar().map_or(1, Sidecar::lines_per_simulated),
             ignore_told: options.infer,
             limit: options.limit,
         });
@@ -133,15 +133,6 @@ fn hierarchy_of(capture: &Capture, named: Option<&Machine>) -> Option<Hierarchy>
         return Some(Hierarchy::of_machine(&machine, origin));
     }
     Hierarchy::of_header(capture.caches())
-}
-
-/// One cache line in so many was simulated, as the notes say.
-fn lines_per_simulated(capture: &Capture) -> u32 {
-    let notes = capture.sidecar().map_or(&[][..], |notes| &notes.notes);
-    let told = notes.iter().find_map(|note| {
-        note.strip_prefix("1 cache line in ")?.split(' ').next()?.parse().ok().filter(|lines| *lines > 0)
-    });
-    told.unwrap_or(1)
 }
 
 /// What lies at the sample's data address; the texts are made once for each object.
