@@ -10,7 +10,7 @@ use hardmeter_split::model::{AppId, KindSnapshot, Snapshot};
 use hardmeter_split::segment::Application;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -212,6 +212,7 @@ fn open(path: &Path) {
 
 /// A connection that is kept.
 pub struct Connection {
+    address: SocketAddr,
     stream: BufReader<TcpStream>,
 }
 
@@ -228,30 +229,32 @@ impl Answer {
 
 impl Connection {
     pub fn new(address: SocketAddr) -> Connection {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Connection { stream: BufReader::new(stream) }
+        Connection { address, stream: connect(address) }
     }
 
     pub fn get(&mut self, path: &str) -> Answer {
         self.ask("GET", path, &[], "")
     }
 
+    /// Sends a request and reads its answer. Apache's event MPM closes all idle kept connections at a moment in which
+    /// every worker is busy, so a request that meets a closed connection is sent again, once, on a new one (RFC 9112,
+    /// section 9.5). The server never read the first copy: it is counted once.
     pub fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        self.send(method, path, headers, body);
+        let request = request(method, path, headers, body);
+        let sent = self.stream.get_mut().write_all(request.as_bytes());
+        let closed = match sent.and_then(|()| self.stream.fill_buf()) {
+            Ok(bytes) => bytes.is_empty(),
+            Err(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+        };
+        if closed {
+            self.stream = connect(self.address);
+            self.write(&request);
+        }
         self.answer(method == "HEAD")
     }
 
     pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: shop\r\n");
-        for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
-        }
-        if !body.is_empty() {
-            request += &format!("Content-Length: {}\r\n", body.len());
-        }
-        request += &format!("\r\n{body}");
-        self.write(&request);
+        self.write(&request(method, path, headers, body));
     }
 
     pub fn write(&mut self, text: &str) {
@@ -307,4 +310,21 @@ impl Connection {
         self.stream.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
+}
+
+fn connect(address: SocketAddr) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    BufReader::new(stream)
+}
+
+fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: shop\r\n");
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    if !body.is_empty() {
+        request += &format!("Content-Length: {}\r\n", body.len());
+    }
+    request + &format!("\r\n{body}")
 }
