@@ -1,0 +1,42 @@
+//! The one type of interval.
+
+use serde::{Deserialize, Serialize};
+
+/// An interval, both ends included. Unless said otherwise it is one of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// All numbers: nothing is known.
+    pub const EVERYTHING: Interval = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
+    /// An interval of `half` on either side of `value`.
+    pub fn around(value: f64, half: f64) -> Interval {
+        Interval { low: value - half, high: value + half }
+    }
+
+    /// Whether `value` lies in it.
+    pub fn contains(self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// Whether all of it lies within `limit` of zero.
+    pub fn is_within(self, limit: f64) -> bool {
+        -limit <= self.low && self.high <= limit
+    }
+
+    /// Whether both ends are numbers.
+    pub fn is_finite(self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
+
+    /// Both ends through a rising function.
+    pub fn map(self, rising: impl Fn(f64) -> f64) -> Interval {
+        Interval { low: rising(self.low), high: rising(self.high) }
+    }
+}
