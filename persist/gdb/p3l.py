@@ -163,7 +163,7 @@ def place_of(address):
 
 
 def page_state(store, number):
-    """What the library knows of a page (residency_pages.h), or None."""
+    """What the library knows of a page (page_state.h), or None."""
     states = store["pages"]
     if not int(states) or not int(states["top"]) or number >> 18 >= int(states["top"]["count"]):
         return None

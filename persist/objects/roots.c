@@ -5,62 +5,7 @@
 #include <string.h>
 
 #include "catalog.h"
-
-static bool name_possible(const char *name) {
-  size_t length = strnlen(name, P3L_ROOT_NAME_BYTES);
-  return length > 0 && length < P3L_ROOT_NAME_BYTES;
-}
-
-static bool entry_possible(const p3l_root_entry *entry) {
-  static const p3l_root_entry none;
-  if (entry->address == 0) return memcmp(entry, &none, sizeof(none)) == 0;
-  if (!name_possible(entry->name)) return false;
-  size_t length = strlen(entry->name);
-  return memcmp(entry->name + length, none.name, P3L_ROOT_NAME_BYTES - length) == 0 &&
-         entry->address >= P3L_PAGE_SIZE && entry->address >> P3L_ADDRESS_BITS == 0;
-}
-
-/* Names seen so far, by hash: each page of roots is checked whenever one is looked up in it, and to
- * compare each name with each took most of that time. */
-enum { NAME_SLOTS = 128 };
-typedef struct names {
-  const char *at[NAME_SLOTS]; /* twice as many as entries: there are always free ones */
-} names;
-
-/* Of all bytes: those behind the end are zero. */
-static uint32_t name_hash(const char *name) {
-  uint64_t hash = 0;
-  for (size_t at = 0; at < P3L_ROOT_NAME_BYTES; at += sizeof(uint64_t)) {
-    uint64_t word;
-    memcpy(&word, name + at, sizeof(word));
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    hash ^= hash >> 32;
-  }
-  return (uint32_t)hash;
-}
-_Static_assert(P3L_ROOT_NAME_BYTES % sizeof(uint64_t) == 0 && P3L_ROOT_ENTRIES < NAME_SLOTS,
-               "whole words, and a free slot");
-
-/* False: it was there. */
-static bool names_add(names *names, const char *name) {
-  uint32_t slot = name_hash(name) % NAME_SLOTS;
-  for (; names->at[slot] != NULL; slot = (slot + 1) % NAME_SLOTS)
-    if (strcmp(names->at[slot], name) == 0) return false;
-  names->at[slot] = name;
-  return true;
-}
-
-const char *p3l_root_page_fault(const p3l_root_page *page) {
-  names names = {{NULL}};
-  for (size_t i = 0; i < sizeof(page->zeros) / sizeof(*page->zeros); i++)
-    if (page->zeros[i] != 0) return "has a head that was never written so";
-  for (size_t i = 0; i < P3L_ROOT_ENTRIES; i++) {
-    if (!entry_possible(&page->entries[i])) return "has a root that cannot be";
-    if (page->entries[i].address != 0 && !names_add(&names, page->entries[i].name))
-      return "has two roots of one name";
-  }
-  return NULL;
-}
+#include "root_page.h"
 
 static p3l_code bad_name(const char *path, const char *name, p3l_error *error) {
   return p3l_fail(error, P3L_MISUSE, "%s: \"%.80s\" is no name of a root: 1 to %u bytes", path,
@@ -103,7 +48,7 @@ p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address,
   p3l_page page;
   p3l_page_walk walk = {0};
   *address = (p3l_address){0};
-  if (!name_possible(name)) return P3L_OK; /* there is none of that name */
+  if (!p3l_root_name_possible(name)) return P3L_OK; /* there is none of that name */
   p3l_code code = p3l_catalog_read(pager, &catalog, error);
   if (code != P3L_OK) return code;
   for (uint64_t number = catalog.roots; number != 0; number = page.next) {
@@ -154,7 +99,7 @@ p3l_code p3l_root_find_in(p3l_pager_transaction *transaction, const char *name,
                           p3l_address *address, p3l_error *error) {
   place of_name, of_free;
   *address = (p3l_address){0};
-  if (!name_possible(name)) return P3L_OK;
+  if (!p3l_root_name_possible(name)) return P3L_OK;
   p3l_code code = find(transaction, name, &of_name, &of_free, error);
   if (code == P3L_OK && of_name.page != 0) *address = of_name.address;
   return code;
@@ -180,7 +125,8 @@ p3l_code p3l_root_set(p3l_pager_transaction *transaction, const char *name, p3l_
                       p3l_error *error) {
   place at, of_free;
   p3l_page *page;
-  if (!name_possible(name)) return bad_name(p3l_pager_path(p3l_pager_of(transaction)), name, error);
+  if (!p3l_root_name_possible(name))
+    return bad_name(p3l_pager_path(p3l_pager_of(transaction)), name, error);
   p3l_code code = find(transaction, name, &at, &of_free, error);
   if (code != P3L_OK) return code;
   if (at.page == 0 && address.byte == 0) return P3L_OK;

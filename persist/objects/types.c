@@ -5,93 +5,7 @@
 #include <string.h>
 
 #include "catalog.h"
-
-#define RECORDS (offsetof(p3l_type_page, records))
-enum { SLOT = 8 };
-
-static size_t name_bytes(const char *name) { return (strlen(name) + 1 + 7) / 8 * 8; }
-
-static size_t record_bytes(const p3l_type_record *record) {
-  return sizeof(*record) + record->field_count * sizeof(struct p3l_stored_field) +
-         record->name_bytes;
-}
-
-static const struct p3l_stored_field *fields_of(const p3l_type_record *record) {
-  return (const void *)(record + 1);
-}
-
-static const char *name_of(const p3l_type_record *record) {
-  return (const char *)(fields_of(record) + record->field_count);
-}
-
-/* FNV-1a. Names are few and not hostile to each other; equality of layouts is what is asked. */
-static uint64_t hash_on(uint64_t hash, const void *bytes, size_t length) {
-  for (size_t i = 0; i < length; i++)
-    hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
-uint64_t p3l_type_hash(const char *name, uint32_t version, uint32_t bytes,
-                       const struct p3l_stored_field *fields, uint32_t field_count) {
-  uint64_t hash = hash_on(UINT64_C(0xcbf29ce484222325), name, strlen(name) + 1);
-  hash = hash_on(hash, &version, sizeof(version));
-  hash = hash_on(hash, &bytes, sizeof(bytes));
-  return hash_on(hash, fields, field_count * sizeof(*fields));
-}
-
-/* NULL, or why fields cannot be those of a type. */
-static const char *fields_fault(const struct p3l_stored_field *fields, uint32_t count,
-                                uint32_t bytes) {
-  uint64_t end = 0;
-  if (bytes == 0) return "has no size";
-  if (count > 0 && bytes % SLOT != 0) return "has pointers, and a size that is no multiple of 8";
-  for (uint32_t i = 0; i < count; i++) {
-    if (fields[i].offset % SLOT != 0) return "has a pointer that is not aligned";
-    if (fields[i].count == 0 || fields[i].offset < end)
-      return "has pointer fields that are not in order";
-    end = fields[i].offset + (uint64_t)fields[i].count * SLOT;
-    if (end > bytes) return "has a pointer field behind its end";
-  }
-  return NULL;
-}
-
-static const char *record_fault(const p3l_type_record *record) {
-  const char *name = name_of(record);
-  if (record->id == P3L_HOLE || record->id == P3L_FORWARD || record->zero != 0 ||
-      record->name_bytes == 0 || name[0] == 0 || name[record->name_bytes - 1] != 0 ||
-      name_bytes(name) != record->name_bytes)
-    return "has a record that is no type";
-  for (size_t i = strlen(name); i < record->name_bytes; i++)
-    if (name[i] != 0) return "has a record that is no type";
-  if (fields_fault(fields_of(record), record->field_count, record->bytes) != NULL)
-    return "has a type whose pointers cannot be where it says";
-  if (record->hash !=
-      p3l_type_hash(name, record->version, record->bytes, fields_of(record), record->field_count))
-    return "has a type that is not what its hash says";
-  return NULL;
-}
-
-const char *p3l_type_page_fault(const p3l_type_page *page) {
-  const uint8_t *bytes = (const uint8_t *)page;
-  size_t at = RECORDS;
-  uint32_t last = 0;
-  if (page->zero != 0 || page->count == 0 || page->end > P3L_PAGE_SIZE)
-    return "has a head that was never written so";
-  for (uint32_t i = 0; i < page->count; i++) {
-    const p3l_type_record *record = (const void *)(bytes + at);
-    if (at + sizeof(*record) > page->end || at + record_bytes(record) > page->end)
-      return "has types that go beyond its end";
-    const char *fault = record_fault(record);
-    if (fault != NULL) return fault;
-    if (record->id <= last) return "has types out of order";
-    last = record->id;
-    at += record_bytes(record);
-  }
-  if (at != page->end) return "miscounts its types";
-  for (; at < P3L_PAGE_SIZE; at++)
-    if (bytes[at] != 0) return "has something behind its types";
-  return NULL;
-}
+#include "type_page.h"
 
 /* ---- in memory ---- */
 
@@ -149,17 +63,22 @@ static p3l_code no_memory(const char *path, p3l_error *error) {
 static p3l_code take_page(const p3l_page *page, p3l_type_table *table, const char *path,
                           p3l_error *error) {
   const p3l_type_page *types = (const void *)page;
-  size_t at = RECORDS;
+  size_t at = P3L_TYPE_RECORDS;
   for (uint32_t i = 0; i < types->count; i++) {
     const p3l_type_record *record = (const void *)((const uint8_t *)page + at);
     if (record->id < table->limit) /* so that a list which goes round ends, too */
       return p3l_fail(error, P3L_CORRUPT,
                       "%s: page %llu has types out of order; restore the store from a copy", path,
                       (unsigned long long)page->number);
-    p3l_stored_type type = {record->id,      record->version,     record->bytes,    record->hash,
-                            name_of(record), record->field_count, fields_of(record)};
+    p3l_stored_type type = {record->id,
+                            record->version,
+                            record->bytes,
+                            record->hash,
+                            p3l_type_name_of(record),
+                            record->field_count,
+                            p3l_type_fields_of(record)};
     if (!table_add(table, &type)) return no_memory(path, error);
-    at += record_bytes(record);
+    at += p3l_type_record_bytes(record);
   }
   return P3L_OK;
 }
@@ -185,7 +104,7 @@ static void put_record(p3l_page *page, const p3l_stored_type *type, size_t lengt
   uint8_t *at = (uint8_t *)page + types->end;
   p3l_type_record record = {.id = type->id,
                             .field_count = (uint16_t)type->field_count,
-                            .name_bytes = (uint16_t)name_bytes(type->name),
+                            .name_bytes = (uint16_t)p3l_type_name_bytes(type->name),
                             .version = type->version,
                             .bytes = type->bytes,
                             .hash = type->hash};
@@ -226,7 +145,7 @@ static p3l_code new_page(p3l_pager_transaction *transaction, p3l_catalog *catalo
   if (code != P3L_OK) return code;
   p3l_type_page *types = (void *)*page;
   types->use = P3L_USE_TYPES;
-  types->end = RECORDS;
+  types->end = P3L_TYPE_RECORDS;
   p3l_page_changed(transaction, *page, 0, P3L_PAGE_SIZE);
   if (last == 0) {
     catalog->types = number.n;
@@ -242,11 +161,11 @@ static p3l_code new_page(p3l_pager_transaction *transaction, p3l_catalog *catalo
 p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
                       const p3l_stored_type *type, p3l_type_id *id, p3l_error *error) {
   const char *path = p3l_pager_path(p3l_pager_of(transaction));
-  size_t length =
-      sizeof(p3l_type_record) + name_bytes(type->name) + type->field_count * sizeof(*type->fields);
-  const char *fault = fields_fault(type->fields, type->field_count, type->bytes);
+  size_t length = sizeof(p3l_type_record) + p3l_type_name_bytes(type->name) +
+                  type->field_count * sizeof(*type->fields);
+  const char *fault = p3l_type_fields_fault(type->fields, type->field_count, type->bytes);
   if (type->name[0] == 0) fault = "has no name";
-  if (length > P3L_PAGE_SIZE - RECORDS)
+  if (length > P3L_PAGE_SIZE - P3L_TYPE_RECORDS)
     fault = "has too many pointer fields, or too long a name; make an array of the fields";
   if (table->limit >= P3L_FORWARD) fault = "is one more than the 65534 that a store has room for";
   if (fault != NULL)

@@ -2,10 +2,8 @@
  * Objects side by side, in the order in which the program came to them: what it uses together lies
  * together, however the store has it. segment.h has the invariants.
  */
-#include <string.h>
-#include <sys/mman.h>
+#include "arena.h"
 
-#include "segment_places.h"
 #include "store.h"
 
 p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, p3l_error *error) {

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scope.h"
+#include "convert.h"
+#include "fault.h"
 #include "segment_places.h"
 #include "slots.h"
 #include "store.h"
+#include "types.h"
 
 /*
  * An object that was upgraded in memory may be longer there than what the store has of it, and where

@@ -1,9 +1,8 @@
-/*
- * When a store is swept. evict.h has the invariants, evict_sweep.c the sweep.
- */
 #include "evict.h"
 
-#include "scope.h"
+#include "evict_sweep.h"
+#include "store.h"
+#include "visits.h"
 
 /* What the limit makes of it: half goes, since what a sweep costs depends on what stays. */
 static uint64_t goal(const p3l_store *store) { return store->options.memory_bytes / 2; }

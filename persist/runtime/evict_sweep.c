@@ -1,11 +1,14 @@
 /*
- * The sweep itself; evict.h has the invariants.
+ * The sweep itself; evict_sweep.h has the invariants.
  */
 #include <stdlib.h>
 
-#include "evict.h"
-#include "pool.h"
+#include "evict_sweep.h"
+#include "pool_frames.h"
+#include "residency_change.h"
+#include "segment_places.h"
 #include "slots.h"
+#include "types.h"
 
 /* What becomes of a segment. */
 enum { FOREIGN = 0, STAYS, SWEPT, VICTIM };

@@ -1,10 +1,11 @@
 /*
  * Where failures go that no return value can tell.
  */
+#include "fault.h"
+
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "store.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static p3l_fault_handler handler;

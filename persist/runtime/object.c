@@ -4,7 +4,14 @@
  */
 #include <string.h>
 
-#include "transaction.h"
+#include "changes.h"
+#include "fault.h"
+#include "object.h"
+#include "residency_change.h"
+#include "store.h"
+#include "transaction_cards.h"
+#include "types.h"
+#include "visits.h"
 
 /* The thread's last failure, and whose. The transaction's own is in the store (`failure`). */
 static _Thread_local struct {

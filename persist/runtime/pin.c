@@ -3,6 +3,8 @@
  * segment: a megabyte for an object, so that a sweep asks once for all objects in it. A program that
  * keeps pointers all over a large store keeps much of it in memory.
  */
+#include "fault.h"
+#include "segment.h"
 #include "store.h"
 
 static _Noreturn void refuse(const char *call, const void *object, const char *what) {

@@ -6,8 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "catalog.h"
+#include "pager.h"
 #include "pool_frames.h"
-#include "residency_pages.h"
+#include "residency_policy.h"
+#include "small_store.h"
 #include "store.h"
 
 /* ---- reading ---- */
@@ -79,7 +82,7 @@ static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   uint64_t buddy = begin ^ size; /* what a cluster twice as long would also have */
   cluster->reads++;
   cluster->adjacent += in_memory(store, buddy) || in_memory(store, buddy + size - 1);
-  if (end > pool->store_pages) end = pool->store_pages;
+  if (end > store->page_count) end = store->page_count;
   *first = number;
   while (*first > begin && *first > 1 && !in_memory(store, *first - 1)) --*first;
   uint64_t last = number;
@@ -163,9 +166,8 @@ static p3l_code use_mapped(p3l_store *store, p3l_page_number number, p3l_page_st
 
 p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state *state,
                        p3l_error *error) {
-  p3l_pool *pool = store->pool;
-  pool->store_pages = p3l_pager_page_count(store->pager);
-  if (number.n >= pool->store_pages)
+  store->page_count = p3l_pager_page_count(store->pager);
+  if (number.n >= store->page_count)
     return p3l_fail(error, P3L_DANGLING,
                     "%s: a pointer leads to page %llu, behind the last page of the store; p3l gc "
                     "--dry-run lists all such pointers",

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pager.h"
 #include "pool_frames.h"
-#include "residency_pages.h"
+#include "small_store.h"
 #include "store.h"
 
 /* What the pool holds without a memory limit: 256 MB, but no more than a 32nd of the machine's
@@ -36,7 +37,7 @@ p3l_code p3l_pool_open(p3l_store *store, p3l_error *error) {
   p3l_pool *pool = calloc(1, sizeof(*pool));
   if (pool == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
   pool->capacity = capacity_of(store);
-  pool->store_pages = p3l_pager_page_count(store->pager);
+  store->page_count = p3l_pager_page_count(store->pager);
   store->pool = pool;
   pool->cluster.pages = first_cluster(store);
   return P3L_OK;
@@ -50,7 +51,6 @@ void p3l_pool_close(p3l_store *store) {
 }
 
 size_t p3l_pool_frames(const p3l_store *store) { return store->pool->capacity; }
-uint64_t p3l_pool_store_pages(const p3l_store *store) { return store->pool->store_pages; }
 
 /* ---- frames ---- */
 

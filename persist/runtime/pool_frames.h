@@ -1,10 +1,29 @@
 /*
- * Frames of the pool, side by side where a cluster is to be read into them. Private to pool*.c.
+ * Pages as the pager has them, in frames of memory, until the policy adopts or the clock drops
+ * them.
+ *
+ *   fresh ──> pooled ──> adopted     p3l_pool_adopted: leaves the pool, its frame goes with it
+ *              │   ^ p3l_frame_put
+ *              v   │
+ *              empty                 dropped: by the clock (p3l_frames_find), or for a commit changed
+ *                                    the page (p3l_pool_drop)
+ *
+ * Invariants:
+ *   1. Frames that are pooled or empty are at most `capacity`; fresh ones cost no memory.
+ *   2. Of a large store that is open for reading, a page which the page cache has is used there, in no
+ *      frame at all (mapping.h): it is pooled, and stays. Nobody writes to it.
+ *   3. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16 around it that is
+ *      not yet in memory, as long as that pays: what a neighbour costs against how often one is
+ *      used, both measured as the program runs. While a disk is waited for, the kernel is told what
+ *      will be wanted next (soon.h).
+ *
+ * Called with the store's slow-path lock held. Private to runtime/; struct p3l_pool to pool*.c.
  */
 #ifndef P3L_POOL_FRAMES_H
 #define P3L_POOL_FRAMES_H
 
-#include "pool.h"
+#include "page_state.h"
+#include "segment.h"
 #include "soon.h"
 
 /* How many pages to read at a time; pool.c. */
@@ -20,19 +39,38 @@ typedef struct p3l_cluster {
 
 #define P3L_LONGEST_CLUSTER 16u
 
-struct p3l_pool {
+typedef struct p3l_pool {
   p3l_segment *filling; /* has fresh frames; NULL: none has */
   p3l_segment **segments;
   size_t count, room;
   size_t hand_segment; /* the clock's hand */
   uint32_t hand_frame;
-  uint64_t loose;       /* frames pooled or empty */
-  uint64_t capacity;    /* of them */
-  uint64_t store_pages; /* as of the last read */
-  uint32_t regions;     /* of a small store: those that the kernel was asked to fetch */
+  uint64_t loose;    /* frames pooled or empty */
+  uint64_t capacity; /* of them */
+  uint32_t regions;  /* of a small store: those that the kernel was asked to fetch */
   p3l_cluster cluster;
   p3l_soon soon;
-};
+} p3l_pool;
+
+p3l_code p3l_pool_open(p3l_store *store, p3l_error *error);
+/* The segments are released with all others of the store. */
+void p3l_pool_close(p3l_store *store);
+
+/* Somebody came for an object of a page in the pool. */
+void p3l_pool_asked(p3l_store *store, p3l_page_state *state);
+/* The page is in a frame of ours, which can be adopted; copied there if it was in the page cache alone.
+ * False: no memory. */
+bool p3l_pool_own(p3l_store *store, p3l_page_state *state);
+/* The page's frame is no longer the pool's. */
+void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);
+/* The page of a pooled or adopted frame is forgotten; the frame is empty. */
+void p3l_pool_drop(p3l_store *store, p3l_page_state *state);
+/* The segment's frames are no longer the pool's. */
+void p3l_pool_forget(p3l_store *store, p3l_segment *segment);
+/* Whether the segment has frames of the pool and no adopted one: nothing to evict there. */
+bool p3l_pool_owns(const p3l_store *store, const p3l_segment *segment);
+/* How many pages it can hold at a time. */
+size_t p3l_pool_frames(const p3l_store *store);
 
 typedef struct p3l_frame_run {
   p3l_segment *segment;

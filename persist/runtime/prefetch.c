@@ -18,11 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool.h"
+#include "bits.h"
+#include "fault.h"
+#include "pool_frames.h"
 #include "prefetch_pages.h"
-#include "residency_pages.h"
+#include "residency.h"
+#include "residency_known.h"
+#include "segment.h"
 #include "slots.h"
 #include "store.h"
+#include "types.h"
 
 /* So many pointers deep, or where so many of the pages are wanted at once, a small store is read
  * whole: a request for each 16 pages is slower, and those few are wanted one after the other. */

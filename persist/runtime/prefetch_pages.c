@@ -13,7 +13,8 @@
 
 #include "pool_frames.h"
 #include "read_many.h"
-#include "residency_pages.h"
+#include "residency_policy.h"
+#include "small_store.h"
 #include "store.h"
 
 #define SMALL_STORE_PAGES 2048u /* 8 MB: some 4 ms from an SSD */
@@ -68,7 +69,7 @@ static void sort(p3l_page_list *list) {
  */
 static uint64_t gap_to_bridge(p3l_store *store, const p3l_page_list *list) {
   uint64_t span = list->pages[list->count - 1].n - list->pages[0].n + 1;
-  return list->count * 8 >= span || p3l_pool_store_pages(store) <= SMALL_STORE_PAGES ? 16 : 1;
+  return list->count * 8 >= span || store->page_count <= SMALL_STORE_PAGES ? 16 : 1;
 }
 
 /* Adds the pages of short gaps, while the pool has room for them. Under `slow`. */

@@ -5,8 +5,12 @@
 
 #include <string.h>
 
+#include "page_copies.h"
 #include "pool.h"
-#include "residency_pages.h"
+#include "pool_frames.h"
+#include "residency_known.h"
+#include "residency_load.h"
+#include "residency_policy.h"
 #include "store.h"
 
 /* A chain of forwards grows by one with each upgrade that made the object larger; longer ones are a
@@ -24,26 +28,6 @@ static p3l_code dangling(const p3l_store *store, p3l_address address, const char
 
 static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to make an object resident", store->path);
-}
-
-/* Byte `offset` of the page lies in an object that was copied: where? NULL: in none. */
-static uint8_t *copied_around(const p3l_page_state *state, uint32_t offset, bool *upgraded) {
-  uint32_t granule;
-  if (!p3l_bit_at_or_before(state->copied, offset / P3L_GRANULE, &granule)) return NULL;
-  uint8_t *memory = p3l_copy_at(state, granule);
-  uint64_t inside = offset - granule * P3L_GRANULE;
-  p3l_place place;
-  bool there = p3l_place_of(memory, &place) && inside < place.bytes;
-  *upgraded = there && (place.resident->flags & P3L_RESIDENT_UPGRADED) != 0;
-  return there ? memory + inside : NULL;
-}
-
-/* The same without a look at the page. One that was upgraded is longer in memory than there: only the
- * page says whether the byte is another object's. */
-static uint8_t *copied_surely(const p3l_page_state *state, uint32_t offset) {
-  bool upgraded;
-  uint8_t *copy = copied_around(state, offset, &upgraded);
-  return copy == NULL || upgraded ? NULL : copy;
 }
 
 static uint64_t forward_target(const p3l_object_page *page, const p3l_piece *piece) {
@@ -89,7 +73,7 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
   if (!found || (inside != 0 && p3l_bit(state->copied, piece.offset / P3L_GRANULE))) {
     /* Copied, or made in the transaction under way, and then the page does not have it yet. */
     bool upgraded;
-    uint8_t *copy = copied_around(state, offset, &upgraded);
+    uint8_t *copy = p3l_copied_around(state, offset, &upgraded);
     if (copy == NULL || (!found && upgraded))
       return dangling(store, *address, "where no object is", error);
     *memory = copy;
@@ -130,7 +114,7 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
   uint32_t offset = address->byte % P3L_PAGE_SIZE;
   if (state->frame == NULL) {
     /* Before a page is read: into the middle of an object that was copied? */
-    uint8_t *copy = copied_surely(state, offset);
+    uint8_t *copy = p3l_copied_surely(state, offset);
     if (copy != NULL) {
       *memory = copy;
       return P3L_OK;
@@ -158,7 +142,7 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
       piece.type != P3L_FORWARD && !p3l_is_in_place(state, piece.offset / P3L_GRANULE)) {
     /* It is copied; or was, and the copy evicted; or the page was freed and taken again by the
      * transaction under way: the frame has it as it was before (invariant 1). */
-    uint8_t *copy = copied_surely(state, offset);
+    uint8_t *copy = p3l_copied_surely(state, offset);
     if (copy != NULL) {
       *memory = copy;
       return P3L_OK;
@@ -206,19 +190,6 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_e
                   "%s: objects that have moved lead in a circle by way of page %llu; restore the "
                   "store from a copy",
                   store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE));
-}
-
-bool p3l_residency_has(p3l_store *store, p3l_address address) {
-  p3l_page_state *state =
-      p3l_page_state_known(store, (p3l_page_number){address.byte / P3L_PAGE_SIZE});
-  uint32_t offset = address.byte % P3L_PAGE_SIZE;
-  if (state == NULL) return false;
-  if (state->frame != NULL || p3l_bit(state->copied, offset / P3L_GRANULE)) return true;
-  if (state->known && state->use == P3L_USE_LARGE) {
-    const p3l_page_state *head = p3l_page_state_known(store, (p3l_page_number){state->large.first});
-    return head != NULL && head->known && head->use == P3L_USE_LARGE && head->large.memory != NULL;
-  }
-  return copied_surely(state, offset) != NULL;
 }
 
 p3l_code p3l_residency_offer(p3l_store *store, p3l_page_number number, const p3l_page *page,

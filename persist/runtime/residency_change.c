@@ -4,8 +4,11 @@
  */
 #include <string.h>
 
-#include "pool.h"
-#include "residency_pages.h"
+#include "arena.h"
+#include "page_copies.h"
+#include "pool_frames.h"
+#include "residency_change.h"
+#include "residency_load.h"
 #include "store.h"
 
 static p3l_page_number page_of(p3l_address address) {

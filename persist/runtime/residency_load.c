@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool.h"
-#include "residency_pages.h"
+#include "arena.h"
+#include "page_copies.h"
+#include "pool_frames.h"
+#include "residency_load.h"
 #include "store.h"
-#include "transaction.h"
+#include "transaction_cards.h"
+#include "types.h"
 
 /* Pages of a large object that are read at a time. */
 #define LARGE_RUN 64u
@@ -23,6 +26,8 @@ static uint64_t rounded(uint64_t bytes) {
 }
 
 /* ---- upgrades ---- */
+
+_Thread_local bool p3l_upgrading;
 
 typedef struct upgrade {
   p3l_upgrade function; /* NULL: the object is as the program has it */
@@ -60,11 +65,11 @@ static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade, const uint
                             uint8_t *new_bytes, p3l_error *error) {
   size_t old_size = upgrade->from_type->bytes, new_size = upgrade->to_type->bytes;
   bool done = true;
-  p3l_upgrade_begins();
+  p3l_upgrading = true;
   for (uint64_t at = 0; at < upgrade->count && done; at++)
     done = upgrade->function(old_bytes + at * old_size, old_size, upgrade->from_type->version,
                              new_bytes + at * new_size, new_size);
-  p3l_upgrade_ends();
+  p3l_upgrading = false;
   if (!done)
     return p3l_fail(error, P3L_WRONG_TYPE,
                     "%s: the program's upgrade of type %s from version %u to %u failed; the store "

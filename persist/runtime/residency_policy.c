@@ -9,27 +9,18 @@
  *     once some of its pages were, all are adopted as they are read, while the processor's cache has
  *     them (pool.c);
  *   - else objects are copied, until a third of a page has been asked for: then the frame is
- *     adopted for the rest (research/persist.md 4.1);
+ *     adopted for the rest;
  *   - with p3l_options.discovery_order, all are copied;
  *   - a store that does not fit into its memory limit is always copied: a frame in place keeps 4 KB
- *     for one object that is hot (4.4: 73 against 21 ms a traversal).
+ *     for one object that is hot (73 against 21 ms a traversal).
  */
-#include "pager.h"
-#include "pool.h"
-#include "residency_pages.h"
-#include "store.h"
+#include "residency_policy.h"
+
+#include "pool_frames.h"
+#include "small_store.h"
+#include "types.h"
 
 #define DENSE_PART 3 /* a third */
-
-static bool fits_limit(const p3l_store *store) {
-  uint64_t limit = store->options.memory_bytes;
-  return limit == 0 || p3l_pool_store_pages(store) * P3L_PAGE_SIZE <= limit / 2;
-}
-
-bool p3l_adopts_all(const p3l_store *store) {
-  return !store->options.discovery_order && p3l_pool_store_pages(store) <= P3L_SMALL_STORE_PAGES &&
-         fits_limit(store);
-}
 
 /* Whether all objects of the page have the program's layout. */
 static bool is_current(const p3l_store *store, const p3l_object_page *page) {
@@ -61,7 +52,7 @@ static void fill_in_place(p3l_page_state *state) {
 
 bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
   if (store->options.discovery_order) return false;
-  if (!fits_limit(store)) return false;
+  if (!p3l_fits_limit(store)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
   if ((!dense && !p3l_adopts_all(store)) || !is_current(store, state->frame)) return false;
   if (!p3l_pool_own(store, state)) return false;

@@ -3,7 +3,13 @@
  */
 #include <string.h>
 
-#include "transaction.h"
+#include "changes.h"
+#include "convert.h"
+#include "fault.h"
+#include "object.h"
+#include "residency.h"
+#include "store.h"
+#include "visits.h"
 
 void *p3l_root(p3l_store *store, const char *name) {
   p3l_address address;

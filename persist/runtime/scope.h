@@ -3,27 +3,17 @@
  *
  *   p3l_enter ... p3l_leave          shared      ─┐
  *   p3l_begin ... p3l_commit, abort  exclusive   ─┼─ `scopes` of store.h
- *   a sweep (evict.h)                exclusive   ─┘
+ *   a sweep (evict_sweep.h)          exclusive   ─┘
  *
  * Invariants:
  *  1. A thread takes `scopes` of a store once, however deep its scopes nest: so the lock may prefer
  *     writers (a transaction is not starved by readers that overlap) without a thread waiting for
- *     itself.
- *  2. What a thread has is noted in memory of the thread alone. To ask costs no lock, and is no race
- *     with another thread that begins or ends.
+ *     itself. visits.h keeps what it has.
  */
 #ifndef P3L_SCOPE_H
 #define P3L_SCOPE_H
 
-#include "store.h"
-
-/* How deep this thread's scopes of the store nest; 0: it is outside. */
-unsigned p3l_scope_depth(const p3l_store *store);
-/* Whether this thread has the store's transaction. */
-bool p3l_scope_writing(const p3l_store *store);
-/* Whether this thread has a scope or a transaction, of whatever store: then it must not wait for
- * others, who may wait for it. */
-bool p3l_scope_anywhere(void);
+#include "p3l.h"
 
 /* For p3l_begin(): waits for the other writer and all readers. P3L_MISUSE: this thread is within a
  * scope or a transaction of the store, and would wait for itself. */

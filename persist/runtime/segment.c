@@ -8,8 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "pool.h"
-#include "residency_pages.h"
+#include "small_store.h"
 #include "store.h"
 
 /*
@@ -145,7 +144,7 @@ static uint64_t find_run(uint64_t count) {
  * limit: the kernel would take 2 MB where we count less.
  */
 static bool wants_huge_pages(const p3l_store *store, p3l_segment_kind kind) {
-  uint64_t pages = p3l_pool_store_pages(store), had = store->births * P3L_SEGMENT_FRAMES;
+  uint64_t pages = store->page_count, had = store->births * P3L_SEGMENT_FRAMES;
   if (store->options.memory_bytes != 0 || (had == 0 && pages < P3L_SEGMENT_FRAMES)) return false;
   bool last = kind == P3L_FRAMES && p3l_adopts_all(store) && pages > had &&
               pages - had < P3L_SEGMENT_FRAMES;

@@ -28,6 +28,9 @@
 #include "object_page.h"
 #include "p3l.h"
 
+/* Bits 63..56 of every surrogate. */
+#define P3L_SURROGATE_BYTE 0x80u
+
 #define P3L_SEGMENT_SHIFT 20
 #define P3L_SEGMENT_BYTES (UINT64_C(1) << P3L_SEGMENT_SHIFT)
 #define P3L_SEGMENT_FRAMES (P3L_SEGMENT_BYTES / P3L_PAGE_SIZE)
@@ -57,7 +60,7 @@ typedef enum p3l_frame_use {
   P3L_FRAME_ADOPTED    /* its objects are used in place */
 } p3l_frame_use;
 
-struct p3l_page_state; /* residency.h */
+struct p3l_page_state; /* page_state.h */
 
 typedef struct p3l_frame_info {
   uint64_t page;                /* number */
@@ -141,8 +144,5 @@ p3l_code p3l_places_in(p3l_segment *segment, const uint8_t *from, const uint8_t 
  * that points there is written as. Of a dead object it is the dangling one that it always was.
  * False: there is no such memory. */
 bool p3l_memory_address(const void *memory, p3l_store **store, p3l_address *address);
-
-/* Room for an object in the store's youngest arena; the caller fills it. */
-p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, p3l_error *error);
 
 #endif

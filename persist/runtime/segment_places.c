@@ -3,7 +3,7 @@
  */
 #include "segment_places.h"
 
-#include "residency.h"
+#include "page_state.h"
 
 static p3l_place arena_place(p3l_segment *segment, uint32_t start) {
   p3l_resident *resident = &segment->arena.objects[p3l_arena_rank(segment, start)];

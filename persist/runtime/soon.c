@@ -4,8 +4,10 @@
 #include "soon.h"
 
 #include "pager.h"
-#include "residency_pages.h"
+#include "residency_known.h"
+#include "segment.h"
 #include "store.h"
+#include "types.h"
 
 /* So many of an array's slots ahead: as far as a disk gains by it. */
 #define AHEAD 4u

@@ -18,7 +18,8 @@
 #ifndef P3L_SOON_H
 #define P3L_SOON_H
 
-#include "residency.h"
+#include "p3l.h"
+#include "store.h"
 
 #define P3L_SOON_PAGES 256u /* that were hinted at, and not asked for yet; a power of two */
 #define P3L_SOON_TYPES 64u

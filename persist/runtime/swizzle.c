@@ -2,20 +2,23 @@
  * The slow path of a load: from a surrogate to an address. Hot in its own way: a traversal of what
  * was never touched takes it for every pointer.
  */
-#include "residency_pages.h"
+#include "swizzle.h"
+
+#include "fault.h"
+#include "open_stores.h"
+#include "residency.h"
+#include "residency_load.h"
+#include "segment.h"
 #include "store.h"
+#include "swizzle_page.h"
 
 /* Per thread: the store for slots outside of persistent memory. */
 static _Thread_local p3l_store *used;
-/* An upgrade function copies surrogates, and may do so through a door that checks its loads. */
-static _Thread_local bool upgrading;
 
 void p3l_use(p3l_store *store) { used = store; }
 void p3l_use_no_longer(const p3l_store *store) {
   if (used == store) used = NULL;
 }
-void p3l_upgrade_begins(void) { upgrading = true; }
-void p3l_upgrade_ends(void) { upgrading = false; }
 
 static _Noreturn __attribute__((cold)) void no_store(const void *surrogate) {
   uint64_t address = (uint64_t)(uintptr_t)surrogate & ~P3L_SURROGATE_BIT;
@@ -55,9 +58,9 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
   uint64_t address = value & ~P3L_SURROGATE_BIT;
   /* No surrogate: an address, something negative that the program means otherwise ((void *)-1), or
    * what reads as page 0 (-0.0, INT64_MIN), for plugins check words that may be no pointers. */
-  if (__builtin_expect(
-          value >> P3L_ADDRESS_BITS != P3L_SURROGATE_BYTE || address < P3L_PAGE_SIZE || upgrading,
-          0))
+  if (__builtin_expect(value >> P3L_ADDRESS_BITS != P3L_SURROGATE_BYTE || address < P3L_PAGE_SIZE ||
+                           p3l_upgrading,
+                       0))
     return (void *)(uintptr_t)surrogate;
 
   p3l_segment *segment = p3l_segment_of(slot);

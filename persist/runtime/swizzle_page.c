@@ -14,9 +14,12 @@
  *      and in the same way: so it may be done at any time, by several threads, beside readers.
  *   2. Not while a transaction is under way, whose allocations may have changed the page's head.
  */
-#include "residency_pages.h"
+#include "bits.h"
+#include "segment.h"
 #include "slots.h"
 #include "store.h"
+#include "swizzle_page.h"
+#include "types.h"
 
 #define DENSE_PART 8  /* an eighth */
 #define LEAST_FOUND 8 /* where there are few objects, a pass saves nothing */

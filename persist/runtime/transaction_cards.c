@@ -1,5 +1,5 @@
 /*
- * Cards: what memory was before the transaction changed it. transaction.h has the invariants.
+ * Cards: what memory was before the transaction changed it. changes.h has the invariants.
  *
  *   arena   | old object | old | new ... | new | new | arrived |        |
  *   cards   |    kept    |     kept      |    new    |  kept   |   0    |
@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transaction.h"
+#include "fault.h"
+#include "store.h"
+#include "transaction_cards.h"
+#include "visits.h"
 
 static uint8_t *memory_of(uintptr_t card) {
   return (uint8_t *)(p3l_persistent_memory.base + (card << P3L_CARD_SHIFT));
@@ -17,23 +20,6 @@ static uint8_t *memory_of(uintptr_t card) {
 
 static uintptr_t card_of(const void *memory) {
   return ((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_CARD_SHIFT;
-}
-
-void *p3l_grown(void *array, size_t *capacity, size_t needed, size_t element_bytes) {
-  if (needed <= *capacity) return array;
-  size_t larger = *capacity * 2 > needed ? *capacity * 2 : needed + 16;
-  if (larger > SIZE_MAX / element_bytes) return NULL;
-  void *grown = realloc(array, larger * element_bytes);
-  if (grown != NULL) *capacity = larger;
-  return grown;
-}
-
-bool p3l_place_list_grow(p3l_place_list *list) {
-  p3l_place *places =
-      p3l_grown(list->places, &list->capacity, list->count + 1, sizeof(*list->places));
-  if (places == NULL) return false;
-  list->places = places;
-  return true;
 }
 
 /* Places for `cards` to keep, and the one in reserve (invariant 2). */

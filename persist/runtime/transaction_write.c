@@ -1,6 +1,6 @@
 /*
  * What a transaction did to memory, brought into the pager's pages: the first half of a commit.
- * transaction.h has the invariants.
+ * changes.h has the invariants.
  *
  *   kept card      |....k....k....|    the words that differ, if they differ in the store's form
  *   memory         |....m....s....|    (s: a slot that was healed)
@@ -9,8 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "changes.h"
+#include "convert.h"
+#include "segment_places.h"
 #include "slots.h"
-#include "transaction.h"
+#include "store.h"
+#include "transaction_write.h"
+#include "types.h"
 
 /* ---- places in pages ---- */
 

@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transaction.h"
+#include "changes.h"
+#include "fault.h"
+#include "store.h"
+#include "types.h"
 
 /* ---- registered ---- */
 

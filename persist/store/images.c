@@ -1,3 +1,11 @@
+/*
+ * Images by number: found, added, published, discarded. images.h says what they are, pager.h has the
+ * invariants.
+ *
+ *   none ── p3l_image_add ──> private copy ── p3l_images_publish ──> committed ── p3l_images_forget ──> none
+ *                               │ p3l_images_discard, or published unchanged
+ *                               └──> as before; none, if nothing was committed
+ */
 #include "images.h"
 
 #include <stdlib.h>
@@ -79,5 +87,17 @@ void p3l_images_discard(p3l_pager_transaction *transaction) {
     drop_if_empty(pager, image);
   }
   transaction->pages = NULL;
+  pthread_rwlock_unlock(&pager->readers);
+}
+
+void p3l_images_forget(p3l_pager *pager) {
+  p3l_image *image, *next;
+  pthread_rwlock_wrlock(&pager->readers);
+  HASH_ITER(hh, pager->images, image, next) {
+    HASH_DEL(pager->images, image);
+    p3l_buffer_give(&pager->buffers, image->committed);
+    p3l_buffer_give(&pager->buffers, image->private_copy);
+    free(image);
+  }
   pthread_rwlock_unlock(&pager->readers);
 }

@@ -112,14 +112,10 @@ void p3l_images_publish(p3l_pager_transaction *transaction);
 /* Private copies are forgotten. */
 void p3l_images_discard(p3l_pager_transaction *transaction);
 
-/* Returns when the log is durable up to `position`. */
-p3l_code p3l_log_make_durable(p3l_pager *pager, p3l_lsn position, p3l_error *error);
-/* A checkpoint by whoever holds the writer's lock. `last`: nothing is going to be committed any more
- * (log.h, invariant 5). */
-p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error);
+/* All of them are forgotten; no transaction is under way. */
+void p3l_images_forget(p3l_pager *pager);
+
 /* How often this process, or one before it, was forked. */
 unsigned p3l_forks(void);
-/* P3L_BROKEN if a sync failed. */
-p3l_code p3l_pager_usable(p3l_pager *pager, p3l_error *error);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "images.h"
+
 /* What a call works with; kept between calls, for a ring costs more than a small call. */
 typedef struct reader {
   p3l_read_engine engine;

@@ -19,7 +19,8 @@
 #define P3L_READ_MANY_H
 
 #include "device.h"
-#include "images.h"
+#include "pager.h"
+#include "read_many_engines.h"
 
 /* How requests are carried out. */
 typedef enum p3l_read_engine {
@@ -29,11 +30,6 @@ typedef enum p3l_read_engine {
   P3L_READ_THREADS, /* p3l_device.read by up to P3L_READ_MANY_THREADS threads */
   P3L_READ_PLAIN    /* p3l_device.read by the caller */
 } p3l_read_engine;
-
-#define P3L_READ_DEPTH 64u       /* requests under way */
-#define P3L_READ_MERGED 16u      /* pages of a request at most */
-#define P3L_READ_PAGES 128u      /* pages under way, but for those of the last request */
-#define P3L_READ_MANY_THREADS 16 /* kept until the pager is closed, once they were needed */
 
 /* What a call did. */
 typedef struct p3l_read_counts {
@@ -48,32 +44,5 @@ p3l_code p3l_read_many_by(p3l_read_engine engine, p3l_pager *pager, const p3l_pa
 
 /* For pager_free(), while the devices are open: ends threads, frees rings. */
 void p3l_read_many_end(p3l_pager *pager);
-
-/* ---- engines: read_many_ring.c, read_many_threads.c ---- */
-
-/* A request under way. Its slot has room for P3L_READ_MERGED pages. */
-typedef struct p3l_read_slot {
-  p3l_file_offset at;
-  size_t length; /* bytes */
-  p3l_page *pages;
-  int failed; /* when it is done: 0 or an errno value, as p3l_device.read */
-  struct p3l_read_slot *next;
-} p3l_read_slot;
-
-typedef struct p3l_ring p3l_ring;
-/* NULL: the kernel refuses, or has none. */
-p3l_ring *p3l_ring_open(void);
-void p3l_ring_close(p3l_ring *ring);
-/* There is always room: at most P3L_READ_DEPTH are under way. */
-void p3l_ring_start(p3l_ring *ring, int descriptor, p3l_read_slot *slot);
-/* Waits for any one; some is under way. */
-p3l_read_slot *p3l_ring_finish(p3l_ring *ring);
-
-typedef struct p3l_crew p3l_crew;
-/* NULL: no memory. Threads are made when they are needed, `threads` at most; 0: the caller reads. */
-p3l_crew *p3l_crew_open(int threads);
-void p3l_crew_close(p3l_crew *crew);
-void p3l_crew_start(p3l_crew *crew, p3l_device *device, p3l_read_slot *slot);
-p3l_read_slot *p3l_crew_finish(p3l_crew *crew);
 
 #endif

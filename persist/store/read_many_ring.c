@@ -2,7 +2,7 @@
  * Requests by io_uring: the kernel has up to 64 of them at a time; one system call hands over what
  * has gathered.
  */
-#include "read_many.h"
+#include "read_many_engines.h"
 
 #include <errno.h>
 #include <liburing.h>

@@ -2,7 +2,7 @@
  * Requests by threads that each wait for one read: where the kernel refuses rings. The threads are
  * made one by one while requests wait for one, and end with the crew.
  */
-#include "read_many.h"
+#include "read_many_engines.h"
 
 #include <pthread.h>
 #include <signal.h>

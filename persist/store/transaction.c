@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "durable.h"
 #include "images.h"
 
 p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, p3l_error *error) {

@@ -18,7 +18,9 @@
 
 #include <cmocka.h>
 
+#include "segment.h"
 #include "store.h"
+#include "types.h"
 
 #define EXPECT(condition)                                             \
   do {                                                                \

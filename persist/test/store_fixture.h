@@ -17,7 +17,12 @@
 #include <cmocka.h>
 
 #include "memory_device.h"
+#include "open.h"
+#include "page_state.h"
+#include "residency.h"
+#include "segment.h"
 #include "store.h"
+#include "types.h"
 
 typedef struct fixture {
   memory_device *file, *log;

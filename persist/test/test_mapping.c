@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "memory_device.h"
+#include "open.h"
+#include "page_state.h"
 #include "pager.h"
-#include "residency_pages.h"
+#include "small_store.h"
 #include "store.h"
 
 typedef struct part {

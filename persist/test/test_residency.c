@@ -6,8 +6,13 @@
 
 #include "store_fixture.h"
 
+#include "page_copies.h"
+#include "page_state.h"
 #include "pool.h"
-#include "residency_pages.h"
+#include "pool_frames.h"
+#include "residency_change.h"
+#include "residency_known.h"
+#include "small_store.h"
 
 typedef struct part {
   uint32_t id;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "scope.h"
+#include "visits.h"
 
 typedef struct pair {
   uint64_t left, right; /* always equal, as a reader sees them */

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "open_stores.h"
 #include "programs.h"
 
 typedef struct shape {

@@ -1,10 +1,12 @@
 """Arrows between C and C++ files: what they include, and which functions and variables they use.
 
 A source and the header of its name in the same folder are one file here, named without the suffix.
+Two headers of one name (x.h for C, x.hpp for C++) are two files.
 
 An include alone would say little: one header may declare what many sources define, and any circle
 could hide behind it. So there is also an arrow from a file that names a function or a variable to
-the one source that defines it.
+the one source that defines it. Not from a public header (in a folder `include`) to what it declares
+itself: there an inline function is a part of the interface that the source implements.
 
 Limits: a name counts only where exactly one source in the part (or in the same folder) defines it,
 and the user does not define it too; functions that are called through pointers are seen where the
@@ -55,9 +57,30 @@ NO_NAMES = {
 }
 
 
-def room(path: str) -> str:
-    """A source and its header under one name."""
-    return str(PurePosixPath(path).with_suffix(""))
+# A name that a declaration declares: of a function, or of a variable of elsewhere.
+DECLARED = re.compile(r"(\w+)(?:\[[^\]]*\])*[ \t\n]*(?:\(|;)")
+
+
+def find_rooms(paths: list[str]) -> dict[str, str]:
+    """A source and its header under one name; a header in C++ beside one in C is another file."""
+    known = set(paths)
+    rooms: dict[str, str] = {}
+    for path in paths:
+        stem = str(PurePosixPath(path).with_suffix(""))
+        apart = path.endswith(".hpp") and stem + ".h" in known
+        rooms[path] = path if apart else stem
+    return rooms
+
+
+def declared_by(path: str, plain: str) -> set[str]:
+    """What a public header declares; of other files nothing."""
+    if not path.endswith((".h", ".hpp")) or PurePosixPath(path).parent.name != "include":
+        return set()
+    names: set[str] = set()
+    for found in DECLARATION.finditer(plain):
+        if not found[0].startswith(("typedef", "static", "using")):
+            names |= {name[1] for name in [DECLARED.search(found[0])] if name}
+    return names
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -108,21 +131,24 @@ def find_arrows(tree: Tree) -> Arrows:
     """The arrows between all C and C++ files of the tree; tests use, and are used by none."""
     arrows = Arrows()
     paths = tree.with_suffix(*SUFFIXES)
+    rooms = find_rooms(paths)
     includes = Includes(paths)
     bodies: dict[str, str] = {}
     definers: dict[str, set[str]] = defaultdict(set)
     own: dict[str, set[str]] = defaultdict(set)
+    interface: dict[str, set[str]] = {}
     for path in paths:
         text = tree.text(path)
         plain = SKIPPED.sub(_blank, text)
         for found in INCLUDE.finditer(text):
             used = includes.find(path, found[1])
             if used is not None:
-                arrows.add(room(path), room(used), PurePosixPath(used).name)
+                arrows.add(rooms[path], rooms[used], PurePosixPath(used).name)
         defined = {found[1] for found in FUNCTION.finditer(plain)}
         defined |= {found[1] for found in VARIABLE.finditer(plain)}
         defined -= NO_NAMES
-        own[room(path)] |= defined | {found[1] for found in STATIC_FUNCTION.finditer(plain)}
+        own[rooms[path]] |= defined | {found[1] for found in STATIC_FUNCTION.finditer(plain)}
+        interface[path] = declared_by(path, plain)
         if path.endswith((".c", ".cpp")) and not is_test(path):
             for name in defined:
                 definers[name].add(path)
@@ -130,10 +156,10 @@ def find_arrows(tree: Tree) -> Arrows:
     for path, body in bodies.items():
         if is_test(path):
             continue
-        for name in set(WORD.findall(body)):
+        for name in set(WORD.findall(body)) - own[rooms[path]] - interface[path]:
             definer = _definer(path, definers.get(name, set()))
-            if definer is not None and name not in own[room(path)]:
-                arrows.add(room(path), room(definer), name)
+            if definer is not None:
+                arrows.add(rooms[path], rooms[definer], name)
     return arrows
 
 

@@ -162,6 +162,32 @@ class LintArrows(unittest.TestCase):
             files[f"plan/src/f{n}.c"] = f'#include "f{(n + 1) % 4}.h"\n'
         self.finds(files, "circle of 4 files")
 
+    def test_public_header_declares_what_its_inline_functions_call(self) -> None:
+        inline = "static inline void enter(void) {\n  work_0();\n}\n"
+        files = {"persist/include/p.h": "void work_0(void);\n" + inline}
+        for n in range(4):
+            call = f"work_{n + 1}();" if n < 3 else ""
+            files[f"persist/src/f{n}.c"] = f"void work_{n}(void) {{\n  {call}\n}}\n"
+        files["persist/src/f3.c"] += '#include "p.h"\n'
+        self.passes(files)
+        # A header that is not public, and one that leaves the declaration to another, are users.
+        private = {**files, "persist/src/p.h": files["persist/include/p.h"]}
+        del private["persist/include/p.h"]
+        self.finds(private, "circle of 5 files", "persist/src/p -> persist/src/f0: work_0")
+        files["persist/include/p.h"] = inline
+        self.finds(files, "circle of 5 files", "persist/include/p -> persist/src/f0: work_0")
+
+    def test_headers_of_two_languages_are_two_files(self) -> None:
+        files = {"persist/include/p.h": "void work_0(void);\n"}
+        files["persist/include/p.hpp"] = "inline void enter() {\n  work_0();\n}\n"
+        for n in range(4):
+            call = f"work_{n + 1}();" if n < 3 else ""
+            files[f"persist/src/f{n}.c"] = f"void work_{n}(void) {{\n  {call}\n}}\n"
+        files["persist/src/f3.c"] += '#include "p.h"\n'
+        self.passes(files)
+        files["persist/src/f3.c"] += '#include "p.hpp"\n'
+        self.finds(files, "circle of 5 files", "persist/include/p.hpp -> persist/src/f0: work_0")
+
     def rust(self, bodies: dict[str, str]) -> dict[str, str]:
         """A crate of modules."""
         files = {"Cargo.toml": '[workspace]\nresolver = "2"\nmembers = ["prove/a"]\n'}

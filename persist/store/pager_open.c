@@ -1,5 +1,5 @@
 /*
- * Checkpoint, recovery, opening. pager.h has the invariants.
+ * Recovery, opening, closing. pager.h has the invariants.
  */
 #include "pager.h"
 
@@ -8,117 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint.h"
 #include "images.h"
 #include "mapping.h"
 #include "read_many.h"
 
 #define DEFAULT_CHECKPOINT_BYTES (UINT64_C(16) << 20)
-
-static p3l_file_offset place_of(p3l_page_number number) {
-  return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
-}
-
-/* ---- checkpoint ---- */
-
-/* Pages that lie side by side go out with one write. */
-#define WRITE_PAGES 64
-
-static int by_number(const void *a, const void *b) {
-  uint64_t left = (*(p3l_image *const *)a)->number, right = (*(p3l_image *const *)b)->number;
-  return left < right ? -1 : left > right;
-}
-
-static p3l_code write_images(p3l_pager *pager, p3l_image **images, size_t count, p3l_error *error) {
-  p3l_page *buffer = malloc(sizeof(*buffer) * WRITE_PAGES);
-  if (buffer == NULL)
-    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
-  p3l_code code = P3L_OK;
-  for (size_t at = 0; at < count && code == P3L_OK;) {
-    size_t run = 0;
-    do {
-      /* A copy, for sealing changes it and readers read the image meanwhile. */
-      buffer[run] = *images[at + run]->committed;
-      p3l_page_seal(&buffer[run], pager->log.end);
-      run++;
-    } while (run < WRITE_PAGES && at + run < count &&
-             images[at + run]->number == images[at]->number + run);
-    p3l_page_number first = {images[at]->number};
-    int failed = pager->file->write(pager->file, buffer, sizeof(*buffer) * run, place_of(first));
-    if (failed != 0)
-      code = p3l_fail_errno(error, failed, "%s: writing %zu pages from page %llu on", pager->path,
-                            run, (unsigned long long)first.n);
-    at += run;
-  }
-  free(buffer);
-  return code;
-}
-
-static p3l_code break_pager(p3l_pager *pager, p3l_error *error) {
-  pthread_mutex_lock(&pager->sync);
-  pager->broken = true;
-  pthread_mutex_unlock(&pager->sync);
-  return p3l_pager_usable(pager, error);
-}
-
-static void forget_images(p3l_pager *pager) {
-  p3l_image *image, *next;
-  pthread_rwlock_wrlock(&pager->readers);
-  HASH_ITER(hh, pager->images, image, next) {
-    HASH_DEL(pager->images, image);
-    p3l_buffer_give(&pager->buffers, image->committed);
-    p3l_buffer_give(&pager->buffers, image->private_copy);
-    free(image);
-  }
-  pthread_rwlock_unlock(&pager->readers);
-}
-
-/* The file has pages behind the mapping, or can be mapped now: the next transaction makes it anew. */
-static void remap_if_longer(p3l_pager *pager) {
-  if (pager->mapping != NULL && p3l_mapping_pages(pager->mapping) >= pager->page_count) return;
-  p3l_mapping_close(pager->mapping);
-  pager->mapping = NULL;
-  pager->unmapped = false;
-}
-
-p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
-  /* The log before the pages: a page must never be newer than the log. */
-  p3l_code code = p3l_log_make_durable(pager, pager->log.end, error);
-  bool empty = pager->log.end.byte == pager->log.start.byte;
-  if (code != P3L_OK || (empty && (!last || pager->log.clean))) return code;
-
-  size_t count = 0;
-  p3l_image **images = malloc(sizeof(*images) * (HASH_COUNT(pager->images) + 1));
-  if (images == NULL)
-    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
-  for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
-    if (image->committed != NULL) images[count++] = image;
-  qsort(images, count, sizeof(*images), by_number);
-  code = write_images(pager, images, count, error);
-  free(images);
-  if (code != P3L_OK) return code;
-  if (count > 0 && pager->file->sync(pager->file) != 0) return break_pager(pager, error);
-
-  code = p3l_log_reset(&pager->log, last, error);
-  if (code == P3L_BROKEN) return break_pager(pager, error);
-  if (code != P3L_OK) return code;
-  pthread_mutex_lock(&pager->sync);
-  pager->appended = pager->durable = pager->emptied = pager->log.end;
-  pthread_mutex_unlock(&pager->sync);
-  forget_images(pager);
-  remap_if_longer(pager);
-  return P3L_OK;
-}
-
-p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {
-  if (pager->read_only)
-    return p3l_fail(error, P3L_READ_ONLY, "%s is open for reading only", pager->path);
-  p3l_code code = p3l_pager_inherited(pager, error);
-  if (code != P3L_OK) return code;
-  pthread_mutex_lock(&pager->writer);
-  code = p3l_checkpoint_locked(pager, false, error);
-  pthread_mutex_unlock(&pager->writer);
-  return code;
-}
 
 /* ---- recovery ---- */
 
@@ -232,7 +127,7 @@ static p3l_code read_store_id(p3l_device *file, const char *path, uint8_t store_
 }
 
 static void pager_free(p3l_pager *pager) {
-  forget_images(pager);
+  p3l_images_forget(pager);
   p3l_buffers_end(&pager->buffers);
   p3l_frames_free(&pager->frames);
   /* Threads stay in the parent, and the ring is its, too: left. */

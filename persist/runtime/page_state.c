@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "residency_pages.h"
+#include "page_state.h"
 #include "store.h"
 
 p3l_code p3l_page_states_open(p3l_store *store, p3l_error *error) {

@@ -1,7 +1,7 @@
 /*
  * Where the copies of a page's objects are: in the order of the bits in `copied`.
  */
-#include "residency_pages.h"
+#include "page_copies.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,36 +1,26 @@
 /*
  * Opening and closing a store.
  */
-#include "store.h"
+#include "open.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "changes.h"
+#include "object.h"
+#include "open_stores.h"
+#include "page_state.h"
 #include "pager.h"
-#include "pool.h"
-#include "transaction.h"
+#include "pool_frames.h"
+#include "scope.h"
+#include "segment.h"
+#include "store.h"
+#include "swizzle.h"
+#include "types.h"
 
 #define LEAST_LIMIT (UINT64_C(4) << 20)
-
-p3l_store *p3l_open_stores;
-static pthread_mutex_t stores = PTHREAD_MUTEX_INITIALIZER;
-
-static void link_store(p3l_store *store) {
-  pthread_mutex_lock(&stores);
-  store->next = p3l_open_stores;
-  __atomic_store_n(&p3l_open_stores, store, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&stores);
-}
-
-static void unlink_store(p3l_store *store) {
-  pthread_mutex_lock(&stores);
-  p3l_store **at = &p3l_open_stores;
-  while (*at != NULL && *at != store) at = &(*at)->next;
-  if (*at == store) __atomic_store_n(at, store->next, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&stores);
-}
 
 /* Everything but the pager. */
 static void free_store(p3l_store *store) {
@@ -81,7 +71,7 @@ p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store 
     if (store != NULL) free_store(store);
     return code;
   }
-  link_store(store);
+  p3l_open_stores_add(store);
   *opened = store;
   return P3L_OK;
 }
@@ -117,7 +107,7 @@ p3l_code p3l_close(p3l_store *store, p3l_error *error) {
   if (store->changes != NULL) p3l_abort(store);
   p3l_scope_forget(store);
   p3l_failure_forget(store);
-  unlink_store(store);
+  p3l_open_stores_remove(store);
   p3l_use_no_longer(store);
   p3l_code code = p3l_pager_close(store->pager, error);
   free_store(store);

@@ -6,6 +6,7 @@
  *   p3l_delete()     ──> object: gone       └── p3l_abort():   the bytes are put back
  *
  *   transaction.c         begin, commit, abort
+ *   changes.c             memory for all this
  *   transaction_cards.c   keeping cards, putting them back
  *   transaction_write.c   the difference, into pages
  *   object.c, roots.c     what a program makes, deletes, names
@@ -25,11 +26,12 @@
  *     transaction have one address. Aborting the pager's transaction takes all back.
  *  5. Commit fails before p3l_pager_append(), and then aborts; or it has happened.
  */
-#ifndef P3L_TRANSACTION_H
-#define P3L_TRANSACTION_H
+#ifndef P3L_CHANGES_H
+#define P3L_CHANGES_H
 
-#include "scope.h"
-#include "store.h"
+#include "object_page.h"
+#include "pager.h"
+#include "segment.h"
 #include "transaction_table.h"
 
 /* What p3l_persistent_memory.cards holds; 0: nothing changed. */
@@ -85,31 +87,10 @@ static inline p3l_kept_card *p3l_kept_card_at(const p3l_changes *changes, size_t
   return &changes->chunks[index / P3L_CHUNK_CARDS][index % P3L_CHUNK_CARDS];
 }
 
-/* transaction.c */
+/* Nothing is in them any more, for the next transaction; what is large is given back. */
+void p3l_changes_empty(p3l_changes *changes);
 /* The store closes: what it keeps for the next transaction goes. */
 void p3l_changes_close(p3l_store *store);
-
-/* Under the slow-path lock: an object that is not the transaction's came to lie at `memory`. */
-void p3l_changes_arrived(p3l_store *store, const uint8_t *memory, uint64_t bytes);
-
-/* transaction_cards.c */
-/* Marks the cards of an object just made. */
-p3l_code p3l_changes_mark_new(p3l_changes *changes, const uint8_t *memory, uint64_t bytes,
-                              p3l_error *error);
-/* Every card has its former bytes again. */
-void p3l_changes_put_back(p3l_changes *changes);
-/* No card is marked. */
-void p3l_changes_unmark(p3l_changes *changes);
-
-/* transaction_write.c */
-/* Brings the pager's transaction up to what memory has. */
-p3l_code p3l_changes_write(p3l_store *store, p3l_error *error);
-
-/* object.c */
-/* The transaction under way cannot commit any more; p3l_failure() tells `error`. */
-void p3l_poison(p3l_store *store, const p3l_error *error);
-/* This thread's last failure is forgotten: a transaction begins. */
-void p3l_failure_forget(const p3l_store *store);
 
 /* `array` with room for `needed` elements, or NULL, and then it is as it was. */
 void *p3l_grown(void *array, size_t *capacity, size_t needed, size_t element_bytes);

@@ -1,0 +1,35 @@
+/*
+ * A page of types: where in it a record lies, and what a type may be. Private to objects/.
+ */
+#ifndef P3L_TYPE_PAGE_H
+#define P3L_TYPE_PAGE_H
+
+#include <string.h>
+
+#include "catalog.h"
+
+/* Where records begin. */
+#define P3L_TYPE_RECORDS (offsetof(p3l_type_page, records))
+
+static inline size_t p3l_type_name_bytes(const char *name) {
+  return (strlen(name) + 1 + 7) / 8 * 8;
+}
+
+static inline size_t p3l_type_record_bytes(const p3l_type_record *record) {
+  return sizeof(*record) + record->field_count * sizeof(struct p3l_stored_field) +
+         record->name_bytes;
+}
+
+static inline const struct p3l_stored_field *p3l_type_fields_of(const p3l_type_record *record) {
+  return (const void *)(record + 1);
+}
+
+static inline const char *p3l_type_name_of(const p3l_type_record *record) {
+  return (const char *)(p3l_type_fields_of(record) + record->field_count);
+}
+
+/* NULL, or why fields cannot be those of a type. */
+const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_t count,
+                                  uint32_t bytes);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * Bringing an object from its page into memory of its own. Private to residency*.c.
+ */
+#ifndef P3L_RESIDENCY_LOAD_H
+#define P3L_RESIDENCY_LOAD_H
+
+#include "page_state.h"
+#include "segment.h"
+
+/* Copies the object at `piece` of the page into an arena, upgraded if need be. */
+p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address address,
+                         const p3l_object_page *page, const p3l_piece *piece, uint8_t **memory,
+                         p3l_error *error);
+/* Makes the large object whose first page that is resident; *memory is its first byte. NULL: it has
+ * moved to *forward. */
+p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memory,
+                        p3l_address *forward, p3l_error *error);
+/* Every page of it knows where it begins, for pointers into its middle. False: no memory for the
+ * first of them; the others may be read again. */
+bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *memory);
+/* Memory for a large object of the transaction, or one that is being loaded, of which the store has
+ * `stored` bytes. */
+p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
+                        uint8_t **memory, p3l_error *error);
+
+/* An upgrade function runs on this thread: surrogates are copied as they are, though it may do so through
+ * a door that checks its loads. Local-exec, as a variable of one file would be: read in one instruction. */
+extern _Thread_local bool p3l_upgrading __attribute__((tls_model("local-exec")));
+
+#endif
