@@ -17,7 +17,7 @@
 #ifndef CCOPT_ADAPTIVE_JOIN_H
 #define CCOPT_ADAPTIVE_JOIN_H
 
-#include "ccopt.h"
+#include "compat.h"
 
 #include "nodes/execnodes.h"
 

@@ -13,6 +13,8 @@
 #include "portability/instr_time.h"
 
 #include "costs.h"
+#include "costs_in_force.h"
+#include "node_names.h"
 #include "stats.h"
 
 /* Look-ups are timed from TIMED_ROWS before a decision until it. */

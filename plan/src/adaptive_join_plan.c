@@ -32,8 +32,12 @@
 #include "utils/rel.h"
 
 #include "costs.h"
+#include "costs_in_force.h"
+#include "doors.h"
+#include "node_names.h"
 #include "plan_tree.h"
 #include "qual.h"
+#include "settings.h"
 
 static const CustomScanMethods plan_methods = {.CustomName = ADAPTIVE_JOIN_NAME,
                                                .CreateCustomScanState = adaptive_join_create_state};

@@ -17,6 +17,7 @@
 #include "key_sort.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+#include "settings.h"
 #include "shapes.h"
 
 static ExecutorStart_hook_type previous_executor_start = NULL;
@@ -133,5 +134,3 @@ void attach_register(void) {
   previous_executor_start = ExecutorStart_hook;
   ExecutorStart_hook = executor_start;
 }
-
-void attach_explain(const PlanState *scan, ExplainState *es) { bloom_explain(scan, es); }

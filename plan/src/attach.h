@@ -6,9 +6,7 @@
 
 #include "compat.h"
 
-#include "nodes/execnodes.h"
-
-/* EXPLAIN's lines on what was attached to a BatchScan. To be called by its ExplainCustomScan. */
-extern void attach_explain(const PlanState *scan, ExplainState *es);
+/* Hooks the executor's start. */
+extern void attach_register(void);
 
 #endif

@@ -138,8 +138,8 @@ typedef struct BatchExecMethods {
   CustomExecMethods base;
   BatchSource *(*source)(CustomScanState *node);
 } BatchExecMethods;
-extern const BatchExecMethods batch_scan_exec_methods;
-extern const BatchExecMethods batch_join_exec_methods;
+/* At loading: nodes with these methods are asked for their batches (slot_source.c). */
+extern void batch_source_register(const BatchExecMethods *methods);
 
 /* The next batch, with the instrumentation that ExecProcNode would have done. */
 static inline Batch *batch_source_next(BatchSource *source) {

@@ -9,8 +9,8 @@
 #include "nodes/nodeFuncs.h"
 #include "utils/ruleutils.h"
 
-#include "ccopt.h"
 #include "group_table.h"
+#include "node_names.h"
 #include "stats.h"
 #include "transitions.h"
 

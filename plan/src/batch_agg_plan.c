@@ -16,9 +16,13 @@
 #include "utils/typcache.h"
 
 #include "batch_scan.h"
-#include "ccopt.h"
 #include "costs.h"
+#include "doors.h"
 #include "group_table.h"
+#include "node_names.h"
+#include "reasons.h"
+#include "refusal.h"
+#include "settings.h"
 #include "transitions.h"
 
 /* What a grouping needs, as the planner has it, and the same over a child's target list. */

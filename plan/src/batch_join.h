@@ -17,7 +17,7 @@
 #define CCOPT_BATCH_JOIN_H
 
 #include "batch.h"
-#include "ccopt.h"
+#include "compat.h"
 #include "join_table.h"
 #include "qual.h"
 #include "stats.h"
@@ -94,6 +94,7 @@ typedef enum JoinPlanPrivate {
 } JoinPlanPrivate;
 
 extern const CustomScanMethods batch_join_scan_methods;
+extern const BatchExecMethods batch_join_exec_methods;
 
 /* ---- execution ---- */
 

@@ -9,8 +9,10 @@
 #include "batch_join.h"
 
 #include "miscadmin.h"
+#include "node_names.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "settings.h"
 #include "utils/memutils.h"
 
 #define OUTER_NODE(state) ((PlanState *)linitial((state)->css.custom_ps))

@@ -10,12 +10,17 @@
 #include "access/transam.h"
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type.h"
+#include "doors.h"
 #include "miscadmin.h"
+#include "node_names.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/restrictinfo.h"
+#include "reasons.h"
+#include "refusal.h"
+#include "settings.h"
 #include "utils/lsyscache.h"
 
 static const CustomPathMethods batch_join_path_methods = {.CustomName = BATCH_JOIN_NAME,
@@ -367,4 +372,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
     add_join_path(root, joinrel, BATCH_JOIN_RIGHT_ANTI, inner, outer, &clauses, false);
 }
 
-void batch_join_register(void) { RegisterCustomScanMethods(&batch_join_scan_methods); }
+void batch_join_register(void) {
+  RegisterCustomScanMethods(&batch_join_scan_methods);
+  batch_source_register(&batch_join_exec_methods);
+}

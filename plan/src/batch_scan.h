@@ -5,7 +5,7 @@
 #define CCOPT_BATCH_SCAN_H
 
 #include "batch.h"
-#include "ccopt.h"
+#include "compat.h"
 
 /*
  * A BatchScan path for a base relation, or NULL with the reason noted. `emits_rows` is false if the
@@ -21,9 +21,12 @@ extern Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows
  * left.
  */
 typedef void (*BatchVisitor)(void *state, Batch *batch);
-/* False if `node` is no BatchScan. `column` (out): the batch's column that holds the node's target
+/* Its lines for EXPLAIN ANALYZE, behind those of the scan. */
+typedef void (*BatchVisitorExplain)(const void *state, ExplainState *es);
+/* False if `node` is no BatchScan. `explain` may be NULL. `column` (out): the batch's column that holds the node's target
  * entry `resno`, or -1. */
-extern bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *state);
+extern bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor,
+                                   BatchVisitorExplain explain, void *state);
 extern int batch_scan_column_of_resno(PlanState *node, AttrNumber resno);
 extern bool is_batch_scan(const PlanState *node);
 

@@ -4,14 +4,14 @@
  */
 #include "batch_scan_exec.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
-#include "miscadmin.h"
 #include "access/tableam.h"
+#include "miscadmin.h"
+#include "node_names.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "access/sysattr.h"
-#include "attach.h"
 #include "page_reader.h"
 #include "qual.h"
 #include "stats.h"
@@ -22,6 +22,7 @@
 
 typedef struct Visitor {
   BatchVisitor visit;
+  BatchVisitorExplain explain;
   void *state;
   struct Visitor *next;
 } Visitor;
@@ -394,7 +395,8 @@ static void end_batch_scan(CustomScanState *node) {
 
 /* ---- doors for other operators ---- */
 
-bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *visitor_state) {
+bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, BatchVisitorExplain explain,
+                            void *visitor_state) {
   BatchScanState *state;
   Visitor *added;
 
@@ -402,6 +404,7 @@ bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, void *visitor
   state = (BatchScanState *)node;
   added = MemoryContextAllocZero(node->state->es_query_cxt, sizeof(*added));
   added->visit = visitor;
+  added->explain = explain;
   added->state = visitor_state;
   *state->last_visitor = added;
   state->last_visitor = &added->next;
@@ -443,7 +446,8 @@ static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainSt
   ExplainPropertyUInteger("Batches", NULL, state->counts.batches, es);
   if (state->counts.odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
     ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
-  attach_explain(&node->ss.ps, es);
+  for (const Visitor *visitor = state->visitors; visitor; visitor = visitor->next)
+    if (visitor->explain) visitor->explain(visitor->state, es);
 }
 
 const BatchExecMethods batch_scan_exec_methods = {.base = {.CustomName = BATCH_SCAN_NAME,

@@ -6,6 +6,7 @@
 
 #include "batch_scan.h"
 
+extern const BatchExecMethods batch_scan_exec_methods;
 extern Node *batch_scan_create_state(CustomScan *plan);
 
 #endif

@@ -26,6 +26,11 @@
 #include "utils/rel.h"
 
 #include "batch_scan_exec.h"
+#include "doors.h"
+#include "node_names.h"
+#include "reasons.h"
+#include "refusal.h"
+#include "settings.h"
 
 /* Below this a batch has nothing to amortize; with ccopt.force any table will do. */
 #define FEWEST_PAGES 4
@@ -38,7 +43,10 @@ static const CustomPathMethods path_methods = {.CustomName = BATCH_SCAN_NAME,
 static const CustomScanMethods plan_methods = {.CustomName = BATCH_SCAN_NAME,
                                                .CreateCustomScanState = batch_scan_create_state};
 
-void batch_scan_register(void) { RegisterCustomScanMethods(&plan_methods); }
+void batch_scan_register(void) {
+  RegisterCustomScanMethods(&plan_methods);
+  batch_source_register(&batch_scan_exec_methods);
+}
 
 /* ---- deciding ---- */
 

@@ -10,8 +10,14 @@
  *                order in which they lie in memory
  *     OFF        most rows pass, or the table is none for us
  *
- * The table belongs to the join, which frees it at a rescan if its inner side changed. The filter
- * must not outlive it: a callback of the table's memory context takes it back to WAITING.
+ *     WAITING ── look_for_table ──> TRYING ── judge ──> FILTERING ── judge ──> OFF
+ *       ^            └──────────────────────────┴─────────────────────────────> OFF
+ *       └── table_is_gone, from each of them
+ *
+ * Invariants:
+ *  1. The table belongs to the join, which frees it at a rescan if its inner side changed. The filter
+ *     does not outlive it: a callback of the table's memory context takes it back to WAITING.
+ *  2. A filter lives as long as the statement's execution (es_query_cxt), as its scan does.
  */
 #include "bloom.h"
 
@@ -19,7 +25,6 @@
 #include "executor/hashjoin.h"
 #include "hash_keys.h"
 #include "hash_prefetch.h"
-#include "lib/ilist.h"
 
 /* Rows looked up before anything is decided; rows filtered before it is looked at again. */
 #define TRIED_ROWS 1000
@@ -34,7 +39,6 @@
 typedef enum BloomPhase { BLOOM_WAITING, BLOOM_TRYING, BLOOM_FILTERING, BLOOM_OFF } BloomPhase;
 
 typedef struct Bloom {
-  dlist_node link; /* of all there are in this backend, for EXPLAIN */
   HashJoinState *join;
   PlanState *scan;
   int column; /* of the scan's batch */
@@ -50,8 +54,6 @@ typedef struct Bloom {
   uint64 rows_in;
   uint64 rows_out;
 } Bloom;
-
-static dlist_head blooms = DLIST_STATIC_INIT(blooms);
 
 /* ---- the table's life ---- */
 
@@ -195,14 +197,19 @@ static void visit(void *state, Batch *batch) {
   judge(bloom);
 }
 
-/* ---- making, telling ---- */
+/* ---- making, explaining ---- */
 
-static void forget(void *argument) { dlist_delete(&((Bloom *)argument)->link); }
+static void explain(const void *state, ExplainState *es) {
+  const Bloom *bloom = state;
+  ExplainPropertyInteger("Bloom Filter of Join", NULL, bloom->join->js.ps.plan->plan_node_id, es);
+  ExplainPropertyUInteger("Bloom Filter Rows In", NULL, bloom->rows_in, es);
+  ExplainPropertyUInteger("Bloom Filter Rows Out", NULL, bloom->rows_out, es);
+  if (bloom->phase == BLOOM_OFF) ExplainPropertyText("Bloom Filter Off", bloom->off_because, es);
+}
 
 void bloom_attach(HashJoinState *join, PlanState *scan, AttrNumber resno) {
   MemoryContext context = scan->state->es_query_cxt;
   int column = batch_scan_column_of_resno(scan, resno);
-  MemoryContextCallback *callback;
   Bloom *bloom;
 
   if (column < 0) return;
@@ -210,23 +217,5 @@ void bloom_attach(HashJoinState *join, PlanState *scan, AttrNumber resno) {
   bloom->join = join;
   bloom->scan = scan;
   bloom->column = column;
-  if (!batch_scan_add_visitor(scan, visit, bloom)) return;
-  dlist_push_tail(&blooms, &bloom->link);
-  callback = MemoryContextAlloc(context, sizeof(*callback));
-  callback->func = forget;
-  callback->arg = bloom;
-  MemoryContextRegisterResetCallback(context, callback);
-}
-
-void bloom_explain(const PlanState *scan, ExplainState *es) {
-  dlist_iter iterator;
-  dlist_foreach(iterator, &blooms) {
-    const Bloom *bloom = dlist_container(Bloom, link, iterator.cur);
-    if (bloom->scan != scan) continue;
-    ExplainPropertyInteger("Bloom Filter of Join", NULL, bloom->join->js.ps.plan->plan_node_id, es);
-    if (!es->analyze) continue;
-    ExplainPropertyUInteger("Bloom Filter Rows In", NULL, bloom->rows_in, es);
-    ExplainPropertyUInteger("Bloom Filter Rows Out", NULL, bloom->rows_out, es);
-    if (bloom->phase == BLOOM_OFF) ExplainPropertyText("Bloom Filter Off", bloom->off_because, es);
-  }
+  batch_scan_add_visitor(scan, visit, explain, bloom);
 }

@@ -13,7 +13,4 @@
  * BatchScan. */
 extern void bloom_attach(HashJoinState *join, PlanState *scan, AttrNumber resno);
 
-/* EXPLAIN's lines on the filters in front of `scan`; none if there are none. */
-extern void bloom_explain(const PlanState *scan, ExplainState *es);
-
 #endif

@@ -12,7 +12,7 @@
 #ifndef CCOPT_BUFFER_H
 #define CCOPT_BUFFER_H
 
-#include "ccopt.h"
+#include "compat.h"
 
 #include "nodes/execnodes.h"
 
@@ -112,8 +112,5 @@ typedef struct BufferHelper {
 extern void buffer_set_helper(PlanState *node, BufferHelper *helper);
 /* The attributes in custom_private's keys. */
 extern List *buffer_keys(const PlanState *node);
-
-/* Hooks the executor's start, where nodes are told of each other (attach.c). */
-extern void attach_register(void);
 
 #endif

@@ -9,9 +9,12 @@
 #include "buffer.h"
 
 #include "buffer_rows.h"
+#include "doors.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "node_names.h"
 #include "nodes/extensible.h"
+#include "settings.h"
 #include "stats.h"
 
 #define FIRST_REFILL 8
@@ -248,7 +251,4 @@ void buffer_set_helper(PlanState *node, BufferHelper *helper) {
   buffer->helper = helper;
 }
 
-void buffer_register(void) {
-  RegisterCustomScanMethods(&buffer_scan_methods);
-  attach_register();
-}
+void buffer_register(void) { RegisterCustomScanMethods(&buffer_scan_methods); }

@@ -11,6 +11,7 @@
  */
 #include "plan_tree.h"
 
+#include "node_names.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"

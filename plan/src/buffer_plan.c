@@ -5,8 +5,12 @@
  */
 #include "plan_tree.h"
 
+#include "doors.h"
+#include "node_names.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/tlist.h"
+#include "reasons.h"
+#include "settings.h"
 
 typedef struct Pass {
   PlanFacts facts;

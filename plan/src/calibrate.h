@@ -4,16 +4,7 @@
 #ifndef CCOPT_CALIBRATE_H
 #define CCOPT_CALIBRATE_H
 
-#include <time.h>
-
 #include "costs_in_force.h"
-
-/* Processor time of this thread in ns: what other processes take does not count. */
-static inline double thread_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * 1e9 + now.tv_nsec;
-}
 
 /* Measures probe_plain and probe_prefetched. */
 extern void calibrate_memory(CostConstants *constants);

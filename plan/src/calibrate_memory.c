@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "miscadmin.h"
+#include "thread_time.h"
 #include "utils/memutils.h"
 
 #define FIRST_SIZE_KB 128

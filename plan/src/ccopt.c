@@ -1,89 +1,33 @@
 /*
- * Loading: settings, and the planner's hooks, which only decide whose door to open.
+ * Loading, and the planner's hooks, which only decide whose door to open.
  *
  * Every hook calls its predecessor first, so that other extensions keep working whatever the order
  * of loading.
  */
-#include "ccopt.h"
+#include "compat.h"
 
-#include <limits.h>
-
-#include "access/xact.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/paths.h"
-#include "reasons.h"
-#include "shape_memory.h"
-#include "shapes.h"
+#include "optimizer/planner.h"
 #include "utils/guc.h"
 
+#include "attach.h"
+#include "costs_in_force.h"
+#include "costs_second_opinion.h"
+#include "doors.h"
+#include "reasons.h"
+#include "refusal.h"
+#include "settings.h"
+#include "shape_memory.h"
+#include "shapes.h"
+
 PG_MODULE_MAGIC;
-
-bool ccopt_enabled = true;
-bool ccopt_enable_batch_scan = true;
-bool ccopt_enable_batch_agg = true;
-bool ccopt_enable_batch_join = true;
-bool ccopt_enable_adaptive_join = true;
-bool ccopt_enable_bloom = true;
-int ccopt_buffer = BUFFER_AUTO;
-int ccopt_buffer_mode = BUFFER_RING;
-int ccopt_buffer_rows = 0;
-bool ccopt_force = false;
-char *ccopt_require = NULL;
-
-static const struct config_enum_entry buffer_settings[] = {{"off", BUFFER_OFF, false},
-                                                           {"auto", BUFFER_AUTO, false},
-                                                           {"paper", BUFFER_PAPER, false},
-                                                           {"force", BUFFER_FORCE, false},
-                                                           {NULL, 0, false}};
-static const struct config_enum_entry buffer_modes[] = {
-    {"ring", BUFFER_RING, false}, {"copy", BUFFER_COPY, false}, {NULL, 0, false}};
-static const struct config_enum_entry shapes_settings[] = {{"off", SHAPES_OFF, false},
-                                                           {"suspects", SHAPES_SUSPECTS, false},
-                                                           {"every", SHAPES_EVERY, false},
-                                                           {NULL, 0, false}};
 
 static planner_hook_type previous_planner = NULL;
 static set_rel_pathlist_hook_type previous_set_rel_pathlist = NULL;
 static set_join_pathlist_hook_type previous_set_join_pathlist = NULL;
 static create_upper_paths_hook_type previous_create_upper_paths = NULL;
-
-/* Why the statement being planned is one that no operator of ours may be in; NULL: it may. */
-static const char *planning_refusal = NULL;
-
-/*
- * UPDATE ... WHERE CURRENT OF looks in the cursor's plan for the scan of its table and asks that for
- * the row (core's execCurrentOf). It looks through nothing that groups, sorts or joins.
- */
-static bool may_be_updated_through(const Query *query) {
-  return !query->hasAggs && !query->hasWindowFuncs && query->groupClause == NIL &&
-         query->groupingSets == NIL && query->distinctClause == NIL && query->sortClause == NIL &&
-         query->setOperations == NULL && list_length(query->jointree->fromlist) == 1 &&
-         IsA(linitial(query->jointree->fromlist), RangeTblRef);
-}
-
-static const char *cursor_refusal(const Query *query, int cursor_options) {
-  if (cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
-  /* All else is of cursors that have a name: DECLARE and PL/pgSQL set this. */
-  if (!(cursor_options & CURSOR_OPT_FAST_PLAN)) return NULL;
-  /* Without NO SCROLL a cursor may go backwards if its plan can, so the plan has to be one that can. */
-  if (!(cursor_options & CURSOR_OPT_NO_SCROLL))
-    return "a cursor without NO SCROLL may go backwards";
-  if (may_be_updated_through(query)) return "a row may be updated through the cursor";
-  return NULL;
-}
-
-const char *statement_refusal(const PlannerInfo *root) {
-  /* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
-  for (; root != NULL; root = root->parent_root) {
-    const Query *query = root->parse;
-    if (query->commandType != CMD_SELECT) return "the statement writes";
-    if (query->rowMarks != NIL || root->rowMarks != NIL) return "the statement locks rows";
-    if (query->hasModifyingCTE) return "a WITH query writes";
-  }
-  return planning_refusal;
-}
 
 /*
  * The passes over finished plans are not made for statements that take a millisecond or less, by the
@@ -151,60 +95,18 @@ static void create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOp
     batch_agg_add_paths(root, stage, input_rel, output_rel, extra);
 }
 
-static void define_settings(void) {
-  DefineCustomBoolVariable("ccopt.enabled", "Lets ccopt take part in planning.", NULL,
-                           &ccopt_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
-  DefineCustomBoolVariable("ccopt.enable_batch_scan", "Lets the planner use BatchScan.", NULL,
-                           &ccopt_enable_batch_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
-                           NULL);
-  DefineCustomBoolVariable("ccopt.enable_batch_agg", "Lets the planner use BatchAgg.", NULL,
-                           &ccopt_enable_batch_agg, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
-                           NULL);
-  DefineCustomBoolVariable("ccopt.enable_batch_join", "Lets the planner use BatchHashJoin.", NULL,
-                           &ccopt_enable_batch_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
-                           NULL);
-  DefineCustomBoolVariable(
-      "ccopt.enable_adaptive_join", "Lets nested loops change to a hash table while they run.",
-      NULL, &ccopt_enable_adaptive_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-  DefineCustomBoolVariable("ccopt.enable_bloom",
-                           "Lets a finished hash table filter the scan that probes it.", NULL,
-                           &ccopt_enable_bloom, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-  DefineCustomEnumVariable(
-      "ccopt.buffer", "Where buffer nodes are put into plans.",
-      "auto: where they prefetch or sort keys; paper: by the rule of CC-Optimizer 2008; force: "
-      "wherever it is legal; off: nowhere.",
-      &ccopt_buffer, BUFFER_AUTO, buffer_settings, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-  DefineCustomEnumVariable("ccopt.buffer_mode", "How the paper's buffers keep rows.", NULL,
-                           &ccopt_buffer_mode, BUFFER_RING, buffer_modes, PGC_USERSET, GUC_EXPLAIN,
-                           NULL, NULL, NULL);
-  DefineCustomIntVariable("ccopt.buffer_rows", "Rows that a buffer holds; 0 lets the rule decide.",
-                          NULL, &ccopt_buffer_rows, 0, 0, 1000000, PGC_USERSET, GUC_EXPLAIN, NULL,
-                          NULL, NULL);
-  DefineCustomEnumVariable(
-      "ccopt.shapes", "Which plans are compared with PostgreSQL's own when they come again.",
-      "suspects: those that take longer than PostgreSQL's was predicted to; every: others too, for "
-      "little of the time; off: none, and nothing that was found holds.",
-      &ccopt_shapes, SHAPES_SUSPECTS, shapes_settings, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-  DefineCustomBoolVariable("ccopt.force",
-                           "Takes batch paths wherever they are legal, whatever they cost.",
-                           "For tests: answers must be the same.", &ccopt_force, false, PGC_USERSET,
-                           GUC_EXPLAIN | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-  DefineCustomStringVariable(
-      "ccopt.require", "Names of nodes that a plan must have, or planning fails.",
-      "For tests: a list such as 'BatchScan, BatchAgg'; the error says why they are missing.",
-      &ccopt_require, "", PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-}
-
 PGDLLEXPORT void _PG_init(void);
 
 void _PG_init(void) {
-  define_settings();
+  settings_define();
   batch_scan_register();
   batch_join_register();
   batch_agg_register();
   buffer_register();
+  attach_register();
   adaptive_join_register();
   costs_register();
+  costs_second_opinion_register();
   stats_register();
   shape_memory_register();
   explain_register();

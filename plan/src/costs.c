@@ -5,11 +5,14 @@
 
 #include <math.h>
 
+#include "costs_in_force.h"
+#include "node_names.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/prep.h"
 #include "reasons.h"
+#include "settings.h"
 #include "utils/spccache.h"
 
 /* A batch's vectors and a predicate's program are made before the first row: keeps us away from
@@ -27,10 +30,6 @@ double memory_ns(const double probe[PROBES], double bytes) {
   if (position >= PROBES - 1) return probe[PROBES - 1] - probe[0];
   below = (int)position;
   return probe[below] + (position - below) * (probe[below + 1] - probe[below]) - probe[0];
-}
-
-double ns_per_unit(const CostConstants *constants) {
-  return constants->ns_per_unit * DEFAULT_CPU_TUPLE_COST / Max(cpu_tuple_cost, 1e-6);
 }
 
 static Cost setup_cost(const CostConstants *constants) { return SETUP_NS / ns_per_unit(constants); }

@@ -18,47 +18,9 @@
 #ifndef CCOPT_COSTS_H
 #define CCOPT_COSTS_H
 
-#include "ccopt.h"
+#include "costs_in_force.h"
 
-typedef struct CostConstants {
-  double ns_per_unit; /* of stock: what a unit of processor cost takes, at cpu_tuple_cost = 0.01 */
-
-  /* stock, per row unless said otherwise */
-  double stock_page;       /* per page: pin, visibility */
-  double stock_row;        /* a row through SeqScan */
-  double stock_attribute;  /* deforming one more attribute */
-  double stock_qual;       /* one comparison of a by-value type */
-  double stock_numeric;    /* one operator or transition on numeric */
-  double stock_transition; /* one transition of a by-value type: count, sum(int4) */
-  double stock_group;      /* finding a row's group in a hash table that fits L2 */
-
-  /* batches, per row unless said otherwise */
-  double batch_page;
-  double batch_row;       /* gathering a row: header, selection */
-  double batch_attribute; /* the walk, one more attribute */
-  double batch_qual;      /* a comparison of decoded numbers */
-  double batch_text_qual; /* equality, LIKE */
-  double batch_decimal;   /* decoding one decimal */
-  double batch_transition;
-  double batch_group;
-  double batch_emit;  /* a row handed on by slot */
-  double batch_probe; /* a hash probe, prefetched, into a table far beyond L2 */
-
-  /* memory: a dependent access into a structure of 2^i KB, i = 7 .. 18; plain and prefetched */
-  double probe_plain[12];
-  double probe_prefetched[12];
-
-  double margin; /* a batch path must be cheaper by this factor of what it changes; >= 1 */
-} CostConstants;
-
-/*
- * Those in force: calibrated for this machine and server, or built in; with the margin of
- * ccopt.margin if that is set. Never NULL; loaded at the session's first use, only while planning.
- */
-extern const CostConstants *cost_constants(void);
-
-/* What one of core's units of processor cost takes in ns: the user may have scaled them. */
-extern double ns_per_unit(const CostConstants *constants);
+#include "nodes/pathnodes.h"
 
 /*
  * Cost of a BatchScan over `rel` in the planner's units: `walked` attributes (up to the last one

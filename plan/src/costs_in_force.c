@@ -20,9 +20,12 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "doors.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -238,13 +241,16 @@ static void table_changed(Datum argument, Oid relation) {
   if (!OidIsValid(relation) || !OidIsValid(loaded_from) || relation == loaded_from) loaded = false;
 }
 
+double ns_per_unit(const CostConstants *constants) {
+  return constants->ns_per_unit * DEFAULT_CPU_TUPLE_COST / Max(cpu_tuple_cost, 1e-6);
+}
+
 void costs_register(void) {
   DefineCustomRealVariable("ccopt.margin",
                            "By how much a batch path must be faster to be chosen; 0 takes the "
                            "calibrated margin.",
                            NULL, &margin_setting, 0, 0, 1000, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
                            NULL);
-  costs_second_opinion_register();
   CacheRegisterRelcacheCallback(table_changed, (Datum)0);
 }
 

@@ -1,11 +1,51 @@
 /*
- * The constants of costs.h by name: for the table that calibration writes, the view that shows
- * them, and whoever sets all of them.
+ * Constants of costs: what they are, which are in force, and their names, for the table that
+ * calibration writes, the view that shows them, and who sets all of them.
  */
 #ifndef CCOPT_COSTS_IN_FORCE_H
 #define CCOPT_COSTS_IN_FORCE_H
 
-#include "costs.h"
+#include "compat.h"
+
+typedef struct CostConstants {
+  double ns_per_unit; /* of stock: what a unit of processor cost takes, at cpu_tuple_cost = 0.01 */
+
+  /* stock, per row unless said otherwise */
+  double stock_page;       /* per page: pin, visibility */
+  double stock_row;        /* a row through SeqScan */
+  double stock_attribute;  /* deforming one more attribute */
+  double stock_qual;       /* one comparison of a by-value type */
+  double stock_numeric;    /* one operator or transition on numeric */
+  double stock_transition; /* one transition of a by-value type: count, sum(int4) */
+  double stock_group;      /* finding a row's group in a hash table that fits L2 */
+
+  /* batches, per row unless said otherwise */
+  double batch_page;
+  double batch_row;       /* gathering a row: header, selection */
+  double batch_attribute; /* the walk, one more attribute */
+  double batch_qual;      /* a comparison of decoded numbers */
+  double batch_text_qual; /* equality, LIKE */
+  double batch_decimal;   /* decoding one decimal */
+  double batch_transition;
+  double batch_group;
+  double batch_emit;  /* a row handed on by slot */
+  double batch_probe; /* a hash probe, prefetched, into a table far beyond L2 */
+
+  /* memory: a dependent access into a structure of 2^i KB, i = 7 .. 18; plain and prefetched */
+  double probe_plain[12];
+  double probe_prefetched[12];
+
+  double margin; /* a batch path must be cheaper by this factor of what it changes; >= 1 */
+} CostConstants;
+
+/*
+ * Those in force: calibrated for this machine and server, or built in; with the margin of
+ * ccopt.margin if that is set. Never NULL; loaded at the session's first use, only while planning.
+ */
+extern const CostConstants *cost_constants(void);
+
+/* What one of core's units of processor cost takes in ns: the user may have scaled them. */
+extern double ns_per_unit(const CostConstants *constants);
 
 /* Part of the key of a calibration: another version may mean something else by a constant. */
 #define CCOPT_VERSION "0.1"
@@ -33,13 +73,5 @@ extern const char *server_version_name(void);
 
 /* ccopt.calibration, if it is there and the extension's own; else InvalidOid. */
 extern Oid calibration_table(void);
-
-/* Core's plan: as `planner`, NULL for core's, makes it with ccopt.enabled off. It is on. */
-extern PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse,
-                                    const char *query_string, int cursor_options,
-                                    ParamListInfo bound_params);
-
-/* Before ccopt.c puts its own hook in place, which then calls this one. */
-extern void costs_second_opinion_register(void);
 
 #endif

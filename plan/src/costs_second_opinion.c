@@ -14,10 +14,13 @@
  */
 #include "costs_in_force.h"
 
+#include "costs_second_opinion.h"
 #include "miscadmin.h"
+#include "node_names.h"
 #include "optimizer/cost.h"
 #include "optimizer/planner.h"
 #include "reasons.h"
+#include "settings.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 

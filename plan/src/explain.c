@@ -12,6 +12,7 @@
  */
 #include "reasons.h"
 
+#include "doors.h"
 #include "executor/instrument.h"
 #include "optimizer/planner.h"
 #include "tcop/tcopprot.h"

@@ -5,6 +5,7 @@
 
 #include "batch_scan.h"
 #include "costs.h"
+#include "costs_in_force.h"
 #include "executor/hashjoin.h"
 #include "executor/nodeAgg.h"
 #include "hash_keys.h"
@@ -298,5 +299,5 @@ bool hash_prefetch_visit(PlanState *parent, PlanState *scan) {
     prefetch->columns[i] = batch_scan_column_of_resno(scan, prefetch->attnos[i]);
     if (prefetch->columns[i] < 0) return false;
   }
-  return batch_scan_add_visitor(scan, visit, prefetch);
+  return batch_scan_add_visitor(scan, visit, NULL, prefetch);
 }

@@ -5,6 +5,7 @@
 #include "hash_prefetch.h"
 
 #include "costs.h"
+#include "costs_in_force.h"
 #include "executor/hashjoin.h"
 #include "executor/nodeHash.h"
 #include "hash_keys.h"

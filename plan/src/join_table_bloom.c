@@ -89,7 +89,7 @@ KeyFilter *key_filter_attach(PlanState *node, int nkeys, const int *resnos, cons
   filter->keys = key_vector_create(nkeys, scan_keys);
   filter->memory =
       AllocSetContextCreate(CurrentMemoryContext, "BatchHashJoin filter", ALLOCSET_SMALL_SIZES);
-  if (!batch_scan_add_visitor(scan, drop_strangers, filter)) return NULL;
+  if (!batch_scan_add_visitor(scan, drop_strangers, NULL, filter)) return NULL;
   return filter;
 }
 

@@ -4,11 +4,13 @@
  * Each conjunct first gets the numbers it needs; rows whose value those numbers cannot hold are
  * taken out and given to core's expression of the same clause, one by one, and come back in order.
  */
-#include "qual_internal.h"
+#include "qual.h"
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/memutils.h"
+
+#include "qual_internal.h"
 
 typedef struct Conjunct {
   QualNode *root;

@@ -8,7 +8,7 @@
 #ifndef CCOPT_QUAL_INTERNAL_H
 #define CCOPT_QUAL_INTERNAL_H
 
-#include "qual.h"
+#include "batch.h"
 
 typedef enum QualKind {
   QUAL_AND,     /* children, all of them */

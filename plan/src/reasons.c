@@ -9,8 +9,10 @@
 
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "node_names.h"
 #include "nodes/pg_list.h"
 #include "parser/parsetree.h"
+#include "settings.h"
 #include "utils/memutils.h"
 
 /* Nobody wonders how a table of less than this is read. */

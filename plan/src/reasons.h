@@ -4,7 +4,10 @@
 #ifndef CCOPT_REASONS_H
 #define CCOPT_REASONS_H
 
-#include "ccopt.h"
+#include "compat.h"
+
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
 
 typedef struct Refusal {
   const char *relation; /* alias of a table, a join's aliases, or NULL: the statement */
@@ -13,6 +16,13 @@ typedef struct Refusal {
   bool is_table;      /* a table, not a join or the statement */
   bool concerns_plan; /* the plan has a node of core's where this one would have been */
 } Refusal;
+
+/*
+ * Notes why `node` is not among the paths of `rel` (NULL: of the whole statement). Kept until the
+ * statement is planned; EXPLAIN prints it, ccopt.require quotes it. Planning paths the same
+ * relation twice notes it once.
+ */
+extern void note_refusal(PlannerInfo *root, RelOptInfo *rel, const char *node, const char *reason);
 
 /*
  * Asks for the refusals of the next statement that is planned: at most one watch at a time is open,

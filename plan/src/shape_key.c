@@ -3,6 +3,8 @@
  */
 #include "shape_key.h"
 
+#include "node_names.h"
+
 #include <math.h>
 
 #include "common/hashfn.h"

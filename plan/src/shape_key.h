@@ -4,7 +4,7 @@
 #ifndef CCOPT_SHAPE_KEY_H
 #define CCOPT_SHAPE_KEY_H
 
-#include "ccopt.h"
+#include "compat.h"
 
 /*
  * The plan's nodes, tables, indexes and expressions without the values of constants, and the order

@@ -4,6 +4,7 @@
 #include "shape_memory.h"
 
 #include "miscadmin.h"
+#include "settings.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"

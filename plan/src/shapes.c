@@ -12,20 +12,20 @@
 #include "shapes.h"
 
 #include "access/xact.h"
-#include "calibrate.h"
 #include "costs_in_force.h"
+#include "costs_second_opinion.h"
 #include "executor/instrument.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "reasons.h"
+#include "settings.h"
 #include "shape_key.h"
 #include "shape_memory.h"
+#include "thread_time.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
 #define MARK 0x63636f70 /* "ccop", even: far beyond the numbers of system caches */
-
-int ccopt_shapes = SHAPES_SUSPECTS;
 
 /* ---- marks ---- */
 

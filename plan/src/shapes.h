@@ -12,17 +12,10 @@
 #ifndef CCOPT_SHAPES_H
 #define CCOPT_SHAPES_H
 
-#include "ccopt.h"
+#include "settings.h"
 
 #include "executor/execdesc.h"
-
-typedef enum ShapesSetting {
-  SHAPES_OFF,      /* nothing is remembered, nothing is pinned */
-  SHAPES_SUSPECTS, /* core's plan is tried where ours takes longer than core's was predicted to */
-  SHAPES_EVERY     /* and everywhere else, for a small share of the time */
-} ShapesSetting;
-
-extern int ccopt_shapes; /* ccopt.shapes, a ShapesSetting */
+#include "optimizer/planner.h"
 
 /* What has to be known of a statement before planning, which changes the query. */
 typedef struct ShapePlanning {

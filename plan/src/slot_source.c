@@ -4,6 +4,12 @@
  * A row of an executor node is gone when the next is asked for, so values are copied: those passed
  * by value into an array per column, the others one after the other into memory that is reused for
  * every batch.
+ *
+ *   reading ── gather_next: next_row has no more ──> finished ── gather_source_rescan ──> reading
+ *
+ * Invariants:
+ *  1. A batch, and what was copied for it, is valid until the next one is asked for.
+ *  2. `own` is filled while the library is loaded, and never changes after that.
  */
 #include "slot_source.h"
 
@@ -11,6 +17,7 @@
 #include "utils/expandeddatum.h"
 
 #include "bump.h"
+#include "doors.h"
 
 /*
  * The first batch after a start is small and each next one twice as large: a parent that stops
@@ -156,14 +163,23 @@ static TupleTableSlot *child_row(void *argument) {
   return child->ExecProcNodeReal(child);
 }
 
+/* The nodes of ours that hand on batches; set at loading. */
+#define MOST_OWN 2
+static const BatchExecMethods *own[MOST_OWN];
+static int nown = 0;
+
+void batch_source_register(const BatchExecMethods *methods) {
+  Assert(nown < MOST_OWN);
+  own[nown++] = methods;
+}
+
 static BatchSource *own_batches(PlanState *child) {
   CustomScanState *node = (CustomScanState *)child;
 
   if (!IsA(child, CustomScanState)) return NULL;
-  if (node->methods != &batch_scan_exec_methods.base &&
-      node->methods != &batch_join_exec_methods.base)
-    return NULL;
-  return ((const BatchExecMethods *)node->methods)->source(node);
+  for (int i = 0; i < nown; i++)
+    if (node->methods == &own[i]->base) return own[i]->source(node);
+  return NULL;
 }
 
 static BatchSource *gathered_rows(PlanState *child, const Bitmapset *resnos) {

@@ -8,9 +8,11 @@
 #include "stats.h"
 
 #include "access/parallel.h"
+#include "doors.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "node_names.h"
 #include "port/atomics.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"

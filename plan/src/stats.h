@@ -13,7 +13,7 @@
 #ifndef CCOPT_STATS_H
 #define CCOPT_STATS_H
 
-#include "ccopt.h"
+#include "compat.h"
 
 /* One row of the view each, in this order; stats.c has their names. */
 typedef enum StatsNode {

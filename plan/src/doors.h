@@ -1,0 +1,36 @@
+/*
+ * The doors of our operators that ccopt.c opens: at loading, and from the planner's hooks.
+ */
+#ifndef CCOPT_DOORS_H
+#define CCOPT_DOORS_H
+
+#include "compat.h"
+
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+
+/* ---- planning ---- */
+
+extern void batch_scan_add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
+extern void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+                                 RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
+extern void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+                                RelOptInfo *output_rel, void *extra);
+/* The pass after planning: puts buffer nodes into a finished plan (buffers change no order of rows
+ * that matters). */
+extern void buffers_insert(PlannedStmt *plan, int cursor_options);
+/* The pass after that: nested loops that can become hash joins while they run. */
+extern void adaptive_joins_insert(PlannedStmt *plan, int cursor_options);
+
+/* ---- loading ---- */
+
+extern void batch_scan_register(void);
+extern void batch_join_register(void);
+extern void batch_agg_register(void);
+extern void buffer_register(void);
+extern void adaptive_join_register(void);
+extern void explain_register(void); /* EXPLAIN's lines on what was refused */
+extern void stats_register(void);   /* ccopt_stats, shared memory when preloaded */
+extern void costs_register(void);   /* ccopt.cost_* settings, the calibration that is in force */
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Statements that are left alone as a whole.
+ *
+ *   outside ── plan_statement() ──> planning, planning_refusal set from the cursor's options
+ *      ^                                │ plannings nest: the caller puts back the outer one's
+ *      └────────────────────────────────┘ also when planning fails
+ *
+ * Invariant: planning_refusal is that of the innermost planning under way, NULL outside of all.
+ */
+#ifndef CCOPT_REFUSAL_H
+#define CCOPT_REFUSAL_H
+
+#include "compat.h"
+
+#include "nodes/parsenodes.h"
+#include "nodes/pathnodes.h"
+
+/* Why the statement being planned is one that no operator of ours may be in; NULL: it may. */
+extern const char *planning_refusal;
+
+/* What planning_refusal is for a statement. */
+extern const char *cursor_refusal(const Query *query, int cursor_options);
+
+/*
+ * Why the whole statement being planned is left alone, or NULL. Only in planner hooks. The rules:
+ * SELECT without row marks and data-modifying CTEs only (EvalPlanQual expects core's nodes); no
+ * cursor that may be asked to go backwards (docs/design/plan.md, 4); ccopt.enabled.
+ */
+extern const char *statement_refusal(const PlannerInfo *root);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * Settings, as the server knows them.
+ */
+#include "settings.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+bool ccopt_enabled = true;
+bool ccopt_enable_batch_scan = true;
+bool ccopt_enable_batch_agg = true;
+bool ccopt_enable_batch_join = true;
+bool ccopt_enable_adaptive_join = true;
+bool ccopt_enable_bloom = true;
+int ccopt_buffer = BUFFER_AUTO;
+int ccopt_buffer_mode = BUFFER_RING;
+int ccopt_buffer_rows = 0;
+bool ccopt_force = false;
+char *ccopt_require = NULL;
+int ccopt_shapes = SHAPES_SUSPECTS;
+
+static const struct config_enum_entry buffer_settings[] = {{"off", BUFFER_OFF, false},
+                                                           {"auto", BUFFER_AUTO, false},
+                                                           {"paper", BUFFER_PAPER, false},
+                                                           {"force", BUFFER_FORCE, false},
+                                                           {NULL, 0, false}};
+static const struct config_enum_entry buffer_modes[] = {
+    {"ring", BUFFER_RING, false}, {"copy", BUFFER_COPY, false}, {NULL, 0, false}};
+static const struct config_enum_entry shapes_settings[] = {{"off", SHAPES_OFF, false},
+                                                           {"suspects", SHAPES_SUSPECTS, false},
+                                                           {"every", SHAPES_EVERY, false},
+                                                           {NULL, 0, false}};
+
+void settings_define(void) {
+  DefineCustomBoolVariable("ccopt.enabled", "Lets ccopt take part in planning.", NULL,
+                           &ccopt_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
+  DefineCustomBoolVariable("ccopt.enable_batch_scan", "Lets the planner use BatchScan.", NULL,
+                           &ccopt_enable_batch_scan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
+                           NULL);
+  DefineCustomBoolVariable("ccopt.enable_batch_agg", "Lets the planner use BatchAgg.", NULL,
+                           &ccopt_enable_batch_agg, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
+                           NULL);
+  DefineCustomBoolVariable("ccopt.enable_batch_join", "Lets the planner use BatchHashJoin.", NULL,
+                           &ccopt_enable_batch_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
+                           NULL);
+  DefineCustomBoolVariable(
+      "ccopt.enable_adaptive_join", "Lets nested loops change to a hash table while they run.",
+      NULL, &ccopt_enable_adaptive_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+  DefineCustomBoolVariable("ccopt.enable_bloom",
+                           "Lets a finished hash table filter the scan that probes it.", NULL,
+                           &ccopt_enable_bloom, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+  DefineCustomEnumVariable(
+      "ccopt.buffer", "Where buffer nodes are put into plans.",
+      "auto: where they prefetch or sort keys; paper: by the rule of CC-Optimizer 2008; force: "
+      "wherever it is legal; off: nowhere.",
+      &ccopt_buffer, BUFFER_AUTO, buffer_settings, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+  DefineCustomEnumVariable("ccopt.buffer_mode", "How the paper's buffers keep rows.", NULL,
+                           &ccopt_buffer_mode, BUFFER_RING, buffer_modes, PGC_USERSET, GUC_EXPLAIN,
+                           NULL, NULL, NULL);
+  DefineCustomIntVariable("ccopt.buffer_rows", "Rows that a buffer holds; 0 lets the rule decide.",
+                          NULL, &ccopt_buffer_rows, 0, 0, 1000000, PGC_USERSET, GUC_EXPLAIN, NULL,
+                          NULL, NULL);
+  DefineCustomEnumVariable(
+      "ccopt.shapes", "Which plans are compared with PostgreSQL's own when they come again.",
+      "suspects: those that take longer than PostgreSQL's was predicted to; every: others too, for "
+      "little of the time; off: none, and nothing that was found holds.",
+      &ccopt_shapes, SHAPES_SUSPECTS, shapes_settings, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+  DefineCustomBoolVariable("ccopt.force",
+                           "Takes batch paths wherever they are legal, whatever they cost.",
+                           "For tests: answers must be the same.", &ccopt_force, false, PGC_USERSET,
+                           GUC_EXPLAIN | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+  DefineCustomStringVariable(
+      "ccopt.require", "Names of nodes that a plan must have, or planning fails.",
+      "For tests: a list such as 'BatchScan, BatchAgg'; the error says why they are missing.",
+      &ccopt_require, "", PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}

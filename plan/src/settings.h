@@ -1,0 +1,44 @@
+/*
+ * Settings: what users may choose. docs/plan.md explains them.
+ */
+#ifndef CCOPT_SETTINGS_H
+#define CCOPT_SETTINGS_H
+
+#include "compat.h"
+
+typedef enum BufferSetting {
+  BUFFER_OFF,   /* none of our buffers */
+  BUFFER_AUTO,  /* prefetching and key-sorting buffers where their rules say so */
+  BUFFER_PAPER, /* the rule of CC-Optimizer 2008, and nothing else */
+  BUFFER_FORCE  /* below every operator where it is legal: for tests and ablations */
+} BufferSetting;
+
+typedef enum ShapesSetting {
+  SHAPES_OFF,      /* nothing is remembered, nothing is pinned */
+  SHAPES_SUSPECTS, /* core's plan is tried where ours takes longer than core's was predicted to */
+  SHAPES_EVERY     /* and everywhere else, for a small share of the time */
+} ShapesSetting;
+
+typedef enum BufferMode {
+  BUFFER_RING, /* the child's rows stay where they are, one pin a page */
+  BUFFER_COPY  /* rows are copied */
+} BufferMode;
+
+extern bool ccopt_enabled;              /* ccopt.enabled */
+extern bool ccopt_enable_batch_scan;    /* ccopt.enable_batch_scan, as core's enable_seqscan */
+extern bool ccopt_enable_batch_agg;     /* ccopt.enable_batch_agg */
+extern bool ccopt_enable_batch_join;    /* ccopt.enable_batch_join */
+extern bool ccopt_enable_adaptive_join; /* ccopt.enable_adaptive_join */
+extern bool ccopt_enable_bloom;         /* ccopt.enable_bloom */
+extern int ccopt_buffer;                /* ccopt.buffer, a BufferSetting */
+extern int ccopt_buffer_mode;           /* ccopt.buffer_mode, a BufferMode */
+extern int ccopt_buffer_rows;           /* ccopt.buffer_rows: 0 = by the rule */
+extern bool ccopt_force;    /* ccopt.force: batch paths cost nothing: taken where legal */
+extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must have, or an error */
+
+extern int ccopt_shapes; /* ccopt.shapes, a ShapesSetting */
+
+/* Makes them known to the server, at loading. */
+extern void settings_define(void);
+
+#endif
