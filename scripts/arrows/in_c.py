@@ -6,7 +6,9 @@ Two headers of one name (x.h for C, x.hpp for C++) are two files.
 An include alone would say little: one header may declare what many sources define, and any circle
 could hide behind it. So there is also an arrow from a file that names a function or a variable to
 the one source that defines it. Not from a public header (in a folder `include`) to what it declares
-itself: there an inline function is a part of the interface that the source implements.
+itself: there an inline function is a part of the interface that the source implements. And not from
+a folder to the source of another one that implements what a header of the first asks of its host:
+that source includes the header, and so the arrow runs from it.
 
 Limits: a name counts only where exactly one source in the part (or in the same folder) defines it,
 and the user does not define it too; functions that are called through pointers are seen where the
@@ -73,8 +75,8 @@ def find_rooms(paths: list[str]) -> dict[str, str]:
 
 
 def declared_by(path: str, plain: str) -> set[str]:
-    """What a public header declares; of other files nothing."""
-    if not path.endswith((".h", ".hpp")) or PurePosixPath(path).parent.name != "include":
+    """What a header declares; of other files nothing."""
+    if not path.endswith((".h", ".hpp")):
         return set()
     names: set[str] = set()
     for found in DECLARATION.finditer(plain):
@@ -136,19 +138,21 @@ def find_arrows(tree: Tree) -> Arrows:
     bodies: dict[str, str] = {}
     definers: dict[str, set[str]] = defaultdict(set)
     own: dict[str, set[str]] = defaultdict(set)
-    interface: dict[str, set[str]] = {}
+    declared: dict[str, set[str]] = {}
+    included: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         text = tree.text(path)
         plain = SKIPPED.sub(_blank, text)
         for found in INCLUDE.finditer(text):
             used = includes.find(path, found[1])
             if used is not None:
+                included[path].add(used)
                 arrows.add(rooms[path], rooms[used], PurePosixPath(used).name)
         defined = {found[1] for found in FUNCTION.finditer(plain)}
         defined |= {found[1] for found in VARIABLE.finditer(plain)}
         defined -= NO_NAMES
         own[rooms[path]] |= defined | {found[1] for found in STATIC_FUNCTION.finditer(plain)}
-        interface[path] = declared_by(path, plain)
+        declared[path] = declared_by(path, plain)
         if path.endswith((".c", ".cpp")) and not is_test(path):
             for name in defined:
                 definers[name].add(path)
@@ -156,11 +160,30 @@ def find_arrows(tree: Tree) -> Arrows:
     for path, body in bodies.items():
         if is_test(path):
             continue
-        for name in set(WORD.findall(body)) - own[rooms[path]] - interface[path]:
+        names = set(WORD.findall(body)) - own[rooms[path]]
+        if PurePosixPath(path).parent.name == "include":
+            names -= declared[path]
+        for name in names:
             definer = _definer(path, definers.get(name, set()))
-            if definer is not None:
+            if definer is not None and not _is_host(path, definer, name, included, declared):
                 arrows.add(rooms[path], rooms[definer], name)
     return arrows
+
+
+def _is_host(
+    user: str,
+    definer: str,
+    name: str,
+    included: dict[str, set[str]],
+    declared: dict[str, set[str]],
+) -> bool:
+    """Whether the definer implements a function that a header of the user's folder asks for."""
+    home = PurePosixPath(user).parent
+    return PurePosixPath(definer).parent != home and any(
+        PurePosixPath(header).parent == home and name in declared[header]
+        for header in included[definer]
+        if header in declared
+    )
 
 
 def _definer(user: str, definers: set[str]) -> str | None:

@@ -177,6 +177,20 @@ class LintArrows(unittest.TestCase):
         files["persist/include/p.h"] = inline
         self.finds(files, "circle of 5 files", "persist/include/p -> persist/src/f0: work_0")
 
+    def test_host_implements_what_a_header_below_asks_for(self) -> None:
+        files = {"measure/simulate/sim/host.h": "void host_wait(void);\n"}
+        wait = '#include "host.h"\n\nvoid turn_0(void) {\n  host_wait();\n}\n'
+        files["measure/simulate/sim/core.c"] = wait
+        host = "void host_wait(void) {\n  turn_3();\n}\n"
+        files["measure/simulate/tool/host.c"] = '#include "../sim/host.h"\n\n' + host
+        for n in (1, 2, 3):
+            body = f"void turn_{n}(void) {{\n  turn_{n - 1}();\n}}\n"
+            files[f"measure/simulate/tool/turn{n}.c"] = body
+        self.passes(files)
+        # A function that no header of the user's folder declares is used, not asked for.
+        files["measure/simulate/tool/host.h"] = files.pop("measure/simulate/sim/host.h")
+        self.finds(files, "circle of 5 files", "simulate/tool/host: host.h, host_wait")
+
     def test_headers_of_two_languages_are_two_files(self) -> None:
         files = {"persist/include/p.h": "void work_0(void);\n"}
         files["persist/include/p.hpp"] = "inline void enter() {\n  work_0();\n}\n"

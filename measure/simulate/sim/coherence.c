@@ -1,14 +1,15 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What an access to a line that other cores may have does to it. coherence.h has the rules.
+ */
 #include "coherence.h"
 
 #include "access.h"
 #include "host.h"
 #include "lock.h"
 
-#define PAGE_LINES (1u << (HM_PAGE_BITS - HM_LINE_BITS))
-
 uint64_t hm_directory_size(void) {
-  return (uint64_t)HM_MAX_FRAMES * PAGE_LINES * sizeof(struct hm_line_state);
+  return (uint64_t)HM_MAX_FRAMES * HM_LINES_A_PAGE * sizeof(struct hm_line_state);
 }
 
 /* --- Other cores' caches ---------------------------------------------------- */
@@ -20,7 +21,7 @@ static int core_has(uint32_t cpu, uint32_t line) {
   const struct hm_cache *l1 = &hm_sim.l1d, *l2 = &hm_sim.l2;
   const char *core = (const char *)hm_sim.header + hm_sim.shared->core[cpu];
   const uint32_t *tags = (const uint32_t *)(core + hm_sim.l1d_offset);
-  uint32_t step = l1->sets < PAGE_LINES ? l1->sets : PAGE_LINES;
+  uint32_t step = l1->sets < HM_LINES_A_PAGE ? l1->sets : HM_LINES_A_PAGE;
   for (uint32_t set = line & (step - 1); set < l1->sets; set += step)
     if (hm_find_way(tags + (uint64_t)set * l1->ways, l1->ways, line) >= 0) return 1;
   if (l2->sets == 0) return 0;
@@ -43,7 +44,8 @@ static void call_upon(uint64_t cores, uint32_t line) {
   for (; cores != 0; cores &= cores - 1) {
     uint64_t core = hm_sim.shared->core[__builtin_ctzll(cores)];
     struct hm_core *other = (struct hm_core *)((char *)hm_sim.header + core);
-    atomic_fetch_or_explicit(&other->attention, 1ull << (line % PAGE_LINES), memory_order_relaxed);
+    atomic_fetch_or_explicit(&other->attention, 1ull << (line % HM_LINES_A_PAGE),
+                             memory_order_relaxed);
   }
 }
 
@@ -187,21 +189,4 @@ void hm_share_own_line(struct hm_access *access, uint32_t line, uint64_t address
     state->sharers = having((2ull << (hm_sim.config.cores - 1)) - 1, line);
   share(access, line, address, held, writes);
   hm_lock_release(lock_of(line));
-}
-
-static void reset_lines(struct hm_line_state *directory, uint32_t frame, uint32_t written) {
-  struct hm_line_state *state = directory + (uint64_t)frame * PAGE_LINES;
-  for (uint32_t i = 0; i < PAGE_LINES; i++) {
-    state[i].sharers = 0;
-    state[i].record = 0;
-    state[i].written = written;
-  }
-}
-
-void hm_begin_lines(struct hm_line_state *directory, uint32_t frame) {
-  reset_lines(directory, frame, HM_LINE_NEW);
-}
-
-void hm_forget_lines(struct hm_line_state *directory, uint32_t frame) {
-  reset_lines(directory, frame, 0);
 }

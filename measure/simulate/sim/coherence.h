@@ -37,17 +37,8 @@
 
 #include <stdint.h>
 
+#include "directory.h"
 #include "simulator.h"
-
-/* The directory's entry of a line.  Its own bit and rights a core may check at any time;
- * changes are made with the line's lock held. */
-struct hm_line_state {
-  _Atomic uint64_t sharers; /* cores with an up to date copy, as far as not thrown out */
-  _Atomic uint32_t record;  /* of a contended line; 0: it is not */
-  _Atomic uint32_t written; /* 0: not yet; else the latest writer's core + 1, perhaps modified */
-};
-#define HM_LINE_MODIFIED 0x80000000u /* nobody else got it since the latest write */
-#define HM_LINE_NEW 0x40000000u      /* not yet, and watched since its page is there */
 
 /* One access to a contended line. */
 struct hm_touch {
@@ -110,10 +101,5 @@ void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, ui
  * threads on several cores: who has it may have it from then. */
 void hm_share_own_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
                        int writes);
-
-/* A watched process begins to use a frame, or no longer does: what was known of its lines
- * is about another page's. */
-void hm_begin_lines(struct hm_line_state *directory, uint32_t frame);
-void hm_forget_lines(struct hm_line_state *directory, uint32_t frame);
 
 #endif

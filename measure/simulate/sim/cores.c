@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A process on its cores: simulated time, taking and leaving a core, which of them a
- * thread runs on, and what has to leave the TLBs of all when memory goes away.
+ * A process on its cores: taking and leaving a core, and which of them a thread runs on.
+ * simulator.h has the invariants.
  */
 #include "machine.h"
 
+#include "clock.h"
 #include "filters.h"
 #include "host.h"
 #include "huge_pages.h"
@@ -12,34 +13,6 @@
 #include "simulator.h"
 
 /* --- Time ------------------------------------------------------------------ */
-
-static uint64_t instructions_run(void) {
-  return hm_sim.instructions + (hm_sim.packed_counts & HM_PACKED_MOST(HM_PACKED_INSTRUCTION_BITS));
-}
-
-static uint64_t loads_run(void) {
-  return hm_sim.loads +
-         (hm_sim.packed_counts >> HM_PACKED_INSTRUCTION_BITS & HM_PACKED_MOST(HM_PACKED_LOAD_BITS));
-}
-
-static uint64_t stores_run(void) {
-  return hm_sim.stores +
-         (hm_sim.packed_counts >> (HM_PACKED_INSTRUCTION_BITS + HM_PACKED_LOAD_BITS));
-}
-
-void hm_forget_counts(void) {
-  hm_sim.packed_counts = 0;
-  hm_sim.instructions = hm_sim.loads = hm_sim.stores = 0;
-  hm_sim.stall_cycles = 0;
-}
-
-static uint64_t running_cycles(void) {
-  return instructions_run() * hm_sim.config.milli_cpi / 1000 + hm_sim.stall_cycles;
-}
-
-uint64_t hm_cycles(void) {
-  return hm_sim.on_core ? hm_sim.core->clock + running_cycles() : hm_sim.release_clock;
-}
 
 static void advance_clock_max(uint64_t clock) {
   uint64_t seen = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
@@ -62,7 +35,7 @@ static uint64_t slice_cycles(void) {
 int hm_slice_is_over(void) {
   if (hm_sim.on_core) hm_heed_other_cores();
   /* The fields of the packed word hold what one stay in client code can count. */
-  uint64_t instructions = instructions_run(), loads = loads_run(), stores = stores_run();
+  uint64_t instructions = hm_instructions_run(), loads = hm_loads_run(), stores = hm_stores_run();
   hm_sim.packed_counts = 0;
   hm_sim.instructions = instructions;
   hm_sim.loads = loads;
@@ -168,12 +141,12 @@ void hm_enter_core(void) {
 void hm_leave_core(void) {
   if (!hm_sim.on_core) return;
   struct hm_core *core = hm_sim.core;
-  uint64_t cycles = running_cycles();
+  uint64_t cycles = hm_running_cycles();
   core->clock += cycles;
   hm_sim.counts->cycles += cycles;
-  hm_sim.counts->events[HM_INSTRUCTIONS] += instructions_run();
-  hm_sim.counts->events[HM_LOADS] += loads_run();
-  hm_sim.counts->events[HM_STORES] += stores_run();
+  hm_sim.counts->events[HM_INSTRUCTIONS] += hm_instructions_run();
+  hm_sim.counts->events[HM_LOADS] += hm_loads_run();
+  hm_sim.counts->events[HM_STORES] += hm_stores_run();
   hm_forget_counts();
   hm_sim.release_clock = core->clock;
   advance_clock_max(core->clock);
@@ -202,34 +175,4 @@ void hm_run_on(uint32_t cpu) {
   hm_leave_core();
   hm_bind_core(cpu);
   hm_sim.moved = 1;
-}
-
-/* --- Memory that goes away -------------------------------------------------- */
-
-static void forget_pages(uint64_t first, uint64_t count) {
-  if (count > HM_FORGET_MOST) {
-    hm_sim.forget_count += HM_FORGET_MOST + 1;
-    return;
-  }
-  for (uint64_t page = first; page < first + count; page++)
-    hm_sim.forget[hm_sim.forget_count++ % HM_FORGET_MOST] = page;
-}
-
-void hm_forget_elsewhere(uint64_t page) {
-  if (!hm_sim.many_cores) return;
-  forget_pages(page, 1);
-  hm_sim.forgotten[hm_sim.cpu]++;
-}
-
-void hm_unmapped(uint64_t address, uint64_t length) {
-  uint64_t first = address >> HM_PAGE_BITS;
-  uint64_t count = (length + (1u << HM_PAGE_BITS) - 1) >> HM_PAGE_BITS;
-  hm_pages_unmap(&hm_sim.pages, first, count);
-  forget_pages(first, count);
-}
-
-void hm_moved(uint64_t from, uint64_t to, uint64_t length) {
-  uint64_t count = (length + (1u << HM_PAGE_BITS) - 1) >> HM_PAGE_BITS;
-  hm_pages_move(&hm_sim.pages, from >> HM_PAGE_BITS, to >> HM_PAGE_BITS, count);
-  forget_pages(from >> HM_PAGE_BITS, count);
 }

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Events that touch no memory: instructions executed, branches predicted wrongly;
- * and the moment when a counter expires.
+ * Events that touch no memory: instructions executed, branches predicted wrongly.
  */
 #include "access.h"
-
-void hm_expire(const struct hm_access *access, enum hm_event event) {
-  uint64_t period = hm_sim.config.period[event];
-  hm_sim.core->countdown[event] = period;
-  struct hm_sample sample = {event, period, hm_cycles(), hm_sim.cpu, access};
-  hm_host_sample(&sample);
-}
 
 static void expire_without_memory(uint64_t address, uint64_t site, enum hm_event event) {
   struct hm_access access;

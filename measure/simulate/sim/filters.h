@@ -3,6 +3,16 @@
  * What of the first level need not be reported again: the filters (simulator.h), the
  * epochs of their sets, and the translations known.  hierarchy.c says why lines may be
  * skipped.
+ *
+ *   a line     not in ── put_into_... ──> in its slot ── take_out, begin_epoch,
+ *              its slot                    │              hm_empty_... ──> not in its slot
+ *                                          └ another line of the slot ──> not in its slot
+ *
+ * Invariants:
+ *  1. A line is in a filter only while its L1 holds it and its page is known.
+ *  2. A page is known only while the first-level TLB holds it; it has one of two places.
+ *  3. A slot that may hold a line has its bit in `filled` of the set; known_page.lines has
+ *     a bit for each line of the page that may be in a slot.
  */
 #ifndef HM_FILTERS_H
 #define HM_FILTERS_H
@@ -58,6 +68,7 @@ struct first_level {
 _Static_assert(HM_FILTER_SLOTS <= 32, "a bit for each slot");
 extern uint32_t hm_data_filled[HM_L1_SETS], hm_code_filled[HM_L1_SETS];
 
+/* All of them: another process had the core, or pages went (hierarchy.c). */
 void hm_empty_filters(void);
 /* Takes the lines out that other cores called for. */
 void hm_empty_slots_called_for(void);

@@ -31,13 +31,7 @@
 #include "filters.h"
 #include "huge_pages.h"
 #include "lower_levels.h"
-
-struct hm_simulator hm_sim;
-uint64_t hm_filter_load[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
-uint64_t hm_filter_store[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
-uint64_t hm_filter_fetch[HM_L1_SETS * HM_FILTER_SLOTS] __attribute__((aligned(64)));
-
-uint32_t hm_data_filled[HM_L1_SETS], hm_code_filled[HM_L1_SETS];
+#include "unmapped.h"
 
 static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
 
@@ -45,19 +39,6 @@ static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
 static struct known_page known_data[HM_KNOWN_PAGES], known_code[HM_KNOWN_PAGES];
 
 static uint64_t data_places[HM_KNOWN_PAGES / 64], code_places[HM_KNOWN_PAGES / 64];
-
-/* Virtual and physical addresses agree in the line's place within its page; in an L1 of
- * more sets than a page has lines, several sets may be meant. */
-NOINLINE void hm_empty_slots_called_for(void) {
-  uint64_t lines = atomic_exchange(&hm_sim.core->attention, 0);
-  uint32_t sets = hm_sim.l1d.sets, slots = sets * HM_FILTER_SLOTS;
-  for (; lines != 0; lines &= lines - 1) {
-    uint32_t line = (uint32_t)__builtin_ctzll(lines);
-    uint32_t step = sets < 1u << HM_PAGE_LINES_BITS ? sets : 1u << HM_PAGE_LINES_BITS;
-    for (uint32_t slot = line & (step - 1); slot < slots; slot += step)
-      hm_filter_load[slot] = hm_filter_store[slot] = HM_NO_LINE;
-  }
-}
 
 /* --- The first level --------------------------------------------------------- */
 

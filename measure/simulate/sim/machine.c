@@ -5,6 +5,7 @@
  */
 #include "machine.h"
 
+#include "clock.h"
 #include "coherence.h"
 #include "host.h"
 #include "lock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What machine.c, which lays the machine out, and cores.c, which runs on it, offer each
- * other.
+ * What machine.c, which lays the machine out, offers cores.c, which runs on it.
  */
 #ifndef HM_MACHINE_H
 #define HM_MACHINE_H
@@ -10,7 +9,5 @@
 
 /* Points this process's views at a core's state. */
 void hm_bind_core(uint32_t cpu);
-/* What was counted since the core was taken is dropped. */
-void hm_forget_counts(void);
 
 #endif

@@ -1,7 +1,18 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Page tables and frames. pages.h has the picture.
+ *
+ *   entry   none ── hm_pages_touch ──> own frame ── hm_pages_forked ──> of an older generation
+ *             ^                           ^              │ hm_pages_write: a copy
+ *             │ hm_pages_unmap            └──────────────┘
+ *
+ * Invariants:
+ *  1. Frames, their free lists and the map of shared pages are changed with frames->lock.
+ *  2. An entry of the present generation, or of shared memory, may be written in place.
+ */
 #include "pages.h"
 
-#include "coherence.h"
+#include "directory.h"
 #include "host.h"
 #include "lock.h"
 

@@ -11,6 +11,16 @@
  * A core is a lock: a process runs client code only while it holds the core it
  * is pinned to, so that L1, TLBs and L2 are shared by the processes of that core
  * exactly as time slicing shares them, and the hot path needs no other lock.
+ *
+ * Invariants:
+ *  1. on_core: this process has the lock of `core`, and counts since then are in
+ *     packed_counts, instructions, loads, stores and stall_cycles (clock.h); else they are 0.
+ *  2. `core`, caches and TLBs are views of the core `cpu` (hm_bind_core).
+ *  3. filters_stale: the filters hold lines that may not be skipped; they are emptied
+ *     before client code runs (hm_enter_core).
+ *
+ *   away ── hm_enter_core ──> on_core ── hm_leave_core ──> away
+ *    └ hm_run_on, hm_child_forked: another core or another process
  */
 #ifndef HM_SIMULATOR_H
 #define HM_SIMULATOR_H
@@ -275,8 +285,6 @@ int hm_slice_is_over(void);
 /* Memory of the process was unmapped or moved. */
 void hm_unmapped(uint64_t address, uint64_t length);
 void hm_moved(uint64_t from, uint64_t to, uint64_t length);
-/* A page's entry changed; this core's TLBs know. */
-void hm_forget_elsewhere(uint64_t page);
 /* Simulated time of this process, in cycles. */
 uint64_t hm_cycles(void);
 
