@@ -1,11 +1,21 @@
 /*
  * Carries decisions out: narrows the affinity of the thread that begins a section, and gives it back.
  *
- * Whoever narrows says so first (split_thread.narrowed) and looks again afterwards: who gives back (the service thread, another
- * process) takes the word away first and sets the affinity then. Whatever the order, the wide one is set last.
+ *   wide ── narrow: announce ──> announced ── sched_setaffinity ──> narrowed ── go_back, split_affinity_widen ──> wide
+ *                                                                      └ the service thread, another process: release.c ──> wide
+ *
+ * Invariants:
+ *   1. Who narrows says so first (split_thread.narrowed) and looks again afterwards: who gives back takes the word away first and
+ *      sets the affinity then. Whatever the order, the wide one is set last.
+ *   2. What a thread might use before is in entry->original_mask from before it may use less.
+ *   3. The outermost section that is placed decides where the thread runs; a binding (split_thread_narrow) holds between sections.
  */
+#include "affinity.h"
+
 #include "decided.h"
-#include "process.h"
+#include "fresh.h"
+#include "release.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -32,21 +42,7 @@ static uint32_t words_of(const struct split_mapping *mapping) {
   return (mapping->cpu_count + 63) / 64;
 }
 
-bool split_fresh(struct split_mapping *mapping, uint64_t now_ns) {
-  const memory_order relaxed = memory_order_relaxed;
-  const struct split_header *header = mapping->header;
-  if (!split_collects(mapping) || !atomic_load_explicit(&header->place, relaxed) ||
-      !atomic_load_explicit(&header->placement_on, relaxed)) {
-    return false;
-  }
-  uint64_t heartbeat = atomic_load_explicit(&header->heartbeat_ns, relaxed);
-  if (now_ns == 0) now_ns = split_clock_ns(CLOCK_MONOTONIC);
-  /* One from the future is none; a little is only a reading that was interrupted. */
-  return now_ns > heartbeat ? now_ns - heartbeat < SPLIT_STALE_NS
-                            : heartbeat - now_ns < SPLIT_STALE_NS;
-}
-
-/* The same with the clock read ten times a second only. */
+/* split_fresh() with the clock read ten times a second only. */
 static bool fresh_here(struct split_self *self) {
   const struct split_header *header = self->mapping->header;
   uint64_t now = split_cycles();

@@ -1,5 +1,6 @@
 #include "decided.h"
 
+#include "fresh.h"
 #include "process.h"
 
 split_code_id split_kind_of(const void *key, size_t length) {

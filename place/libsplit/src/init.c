@@ -1,16 +1,24 @@
-/* The library begins and ends. */
+/*
+ * The library begins and ends; forks. process.h has the drawing.
+ *
+ * Invariants:
+ *   1. One thread at a time begins or ends the library: `beginning.lock`.
+ *   2. Locks are taken in this order, and all of them around a fork: beginning, the probes' (sample.c), the threads'.
+ */
+#include "affinity.h"
 #include "hash.h"
 #include "pmu.h"
 #include "process.h"
+#include "release.h"
+#include "sample.h"
 #include "settings.h"
+#include "thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct split_process split_process;
 
 static struct {
   pthread_mutex_t lock; /* of those who begin and end */
@@ -20,8 +28,32 @@ static struct {
       *left; /* mappings that were left, the latest first: threads may still be within */
 } beginning = {.lock = PTHREAD_MUTEX_INITIALIZER, .reason = "split_init was not called"};
 
-void split_begin_hold(void) { pthread_mutex_lock(&beginning.lock); }
-void split_begin_let_go(void) { pthread_mutex_unlock(&beginning.lock); }
+/* The child finds no lock taken by a thread that it does not have. */
+static void before_fork(void) {
+  pthread_mutex_lock(&beginning.lock);
+  split_sample_hold();
+  split_threads_hold();
+}
+
+static void in_parent(void) {
+  split_threads_let_go();
+  split_sample_let_go();
+  pthread_mutex_unlock(&beginning.lock);
+}
+
+static void in_child(void) {
+  int before = errno;
+  atomic_store(&split_process.served, NULL);
+  split_threads_child();
+  in_parent();
+  errno = before;
+}
+
+static bool forks_open(void) {
+  static bool open;
+  if (!open) open = pthread_atfork(before_fork, in_parent, in_child) == 0;
+  return open;
+}
 
 void split_configure(const char *directory) {
   pthread_mutex_lock(&beginning.lock);
@@ -91,7 +123,7 @@ static split_app_id begin(const char *name, split_app_id app, split_app_id relat
     return 0;
   }
   snprintf(wish.name, sizeof wish.name, "%s", name ? name : program_invocation_short_name);
-  if (!split_threads_open()) {
+  if (!split_threads_open() || !forks_open()) {
     snprintf(beginning.reason, SPLIT_REASON, "this program has no thread key left");
     return 0;
   }

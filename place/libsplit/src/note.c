@@ -1,4 +1,5 @@
 /* What becomes known of a section while it runs, and how it tells others who it is. */
+#include "affinity.h"
 #include "process.h"
 
 #include <errno.h>

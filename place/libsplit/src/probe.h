@@ -7,7 +7,7 @@
  *            chains of four loads; struct split_probe_chains tells how)
  *
  * Which pages fill a set cannot be known from addresses (virtual machines, hashed indices), but can be timed: the analyzer finds
- * them at its start (probe_discover.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
+ * them at its start (probe_discover_colours.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
  * physical addresses, so that the sets are the same for everybody. docs/design/place.md, 3: accuracy and traps.
  *
  *   probe.segment

@@ -1,5 +1,14 @@
 /*
  * What a process and its threads keep for themselves: the mapping in use, and for each thread its open sections and its affinity.
+ *
+ *   process   off ── split_init ──> mapping in use ── split_close ──> off
+ *   thread    none ── first section: split_self_for ──> ready ── it ends ──> state at rest ── taken by another thread ──> ready
+ *                                                        └ mapping is another one: made ready again
+ *
+ * Invariants:
+ *   1. A state is touched by its thread alone, but for `living`, the serials of its open sections, and a fork's child.
+ *   2. States and mappings are never freed while threads may be within: they are used again, or left.
+ *   3. split_process is written under the lock of init.c, or atomically.
  */
 #ifndef SPLIT_PROCESS_H
 #define SPLIT_PROCESS_H
@@ -129,23 +138,6 @@ static inline struct split_mapping *split_mapping_in_use(void) {
   return atomic_load_explicit(&split_process.mapping, memory_order_acquire);
 }
 
-/* thread.c: this thread's state, made or made ready for the mapping; NULL: no memory. */
-struct split_self *split_self_for(struct split_mapping *mapping);
-bool split_threads_open(void); /* once */
-/* Around a fork, so that the child finds no lock taken by a thread that it does not have: init.c, sample.c. */
-void split_begin_hold(void);
-void split_begin_let_go(void);
-void split_sample_hold(void);
-void split_sample_let_go(void);
-/* Calls `visit` for each living thread's state. */
-void split_threads_each(void (*visit)(struct split_self *));
-
-static inline struct split_self *split_self_ready(struct split_mapping *mapping) {
-  struct split_self *self = split_self_here;
-  if (__builtin_expect(self && self->mapping == mapping, 1)) return self;
-  return split_self_for(mapping);
-}
-
 /* split_last.who */
 static inline uint64_t split_who(const struct split_mapping *mapping, uint32_t code,
                                  uint32_t class_) {
@@ -160,34 +152,5 @@ static inline void split_open_of_kind(const struct split_mapping *mapping, struc
       mapping, code, atomic_load_explicit(&mapping->decisions[code].class_, memory_order_relaxed));
   open->record = open->cpu < mapping->cpu_count ? split_record_of(mapping, open->cpu, code) : NULL;
 }
-
-/* affinity.c */
-bool split_fresh(struct split_mapping *mapping, uint64_t now_ns);
-void split_place_section(struct split_self *self, struct split_open *open);
-void split_unplace_section(struct split_self *self, struct split_open *open);
-void split_affinity_widen(struct split_self *self);
-void split_affinity_forget(struct split_self *self); /* the thread ends */
-void split_affinity_note_wide(void); /* what threads may use that nobody narrowed: at the start */
-void split_affinity_born(void);      /* a thread's first section */
-void split_affinity_child(struct split_self *self); /* after fork */
-
-/* release.c */
-struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t tid);
-/* Gives the affinity back of whoever it is; false: it was not narrowed, or somebody else is at it. */
-bool split_entry_release(struct split_thread *entry);
-void split_release_all(struct split_mapping *mapping);
-/* false: there is none and can be none. */
-bool split_service_start(struct split_mapping *mapping);
-
-/* sample.c: what only some sections need. */
-void split_sample_begin(struct split_self *self, struct split_open *open);
-struct split_sample;
-void split_sample_end(struct split_self *self, struct split_open *open,
-                      struct split_sample *sample);
-void split_sample_probes(struct split_mapping *mapping); /* opens what is published, once */
-
-/* trace.c: one section more in the ring of the CPU on which it ended. */
-void split_trace_write(struct split_mapping *mapping, uint32_t cpu, const struct split_open *open,
-                       const struct split_sample *sample, uint64_t now, bool nested);
 
 #endif

@@ -1,6 +1,18 @@
 /*
  * Affinity is given back: the table of threads that are narrowed, and the service thread that looks after it.
+ *
+ *   entry   free ── split_entry_claim ──> a thread's ── affinity.c: narrowed = serial ──> narrowed
+ *             ^                              ^  │ the thread ends, or is gone: reclaim      │ split_entry_release: 0, then the wide mask
+ *             │                              └──┼───────────────────────────────────────────┘
+ *             └─────────────────────────────────┘
+ *
+ * Invariants:
+ *   1. `narrowed` goes from a serial to 0 by who will set the wide affinity, by one exchange.
+ *   2. An entry is of the thread whose start time it has; another thread of that number is not touched.
  */
+#include "release.h"
+
+#include "fresh.h"
 #include "process.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  * What only some sections need: lines loaded before and counted after (the probe), the processor's counters, the CPU clock, and, where
  * there is no rseq, the thread's context switches.
  */
+#include "sample.h"
+
 #include "pmu.h"
 #include "process.h"
 #include "record.h"

@@ -1,7 +1,12 @@
 /* Sections: begin and end. What every section does is here; what only some need is in sample.c and affinity.c. */
+#include "affinity.h"
 #include "decided.h"
 #include "process.h"
 #include "record.h"
+#include "release.h"
+#include "sample.h"
+#include "thread.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <string.h>

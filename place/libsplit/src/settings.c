@@ -1,6 +1,7 @@
 #include "settings.h"
 
 #include "process.h"
+#include "release.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
-/* Threads: their state is made at their first section and handed on when they end; forks. */
+/* Threads: their state is made at their first section and handed on when they end. process.h has the invariants. */
+#include "thread.h"
+
+#include "affinity.h"
 #include "pmu.h"
-#include "process.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-_Thread_local struct split_self *split_self_here __attribute__((tls_model("initial-exec")));
 
 /* All states that there ever were. They are used again but never freed: a handle may still name one. */
 static struct {
@@ -102,22 +102,10 @@ void split_threads_each(void (*visit)(struct split_self *)) {
   pthread_mutex_unlock(&threads.lock);
 }
 
-static void before_fork(void) {
-  split_begin_hold();
-  split_sample_hold();
-  pthread_mutex_lock(&threads.lock);
-}
+void split_threads_hold(void) { pthread_mutex_lock(&threads.lock); }
+void split_threads_let_go(void) { pthread_mutex_unlock(&threads.lock); }
 
-static void in_parent(void) {
-  pthread_mutex_unlock(&threads.lock);
-  split_sample_let_go();
-  split_begin_let_go();
-}
-
-/* The child has one thread, no open section, and an affinity of its own. */
-static void in_child(void) {
-  int before = errno;
-  atomic_store(&split_process.served, NULL);
+void split_threads_child(void) {
   for (struct split_self *self = threads.all; self; self = self->next) {
     split_pmu_forget(self->pmu);
     self->pmu = NULL;
@@ -134,14 +122,10 @@ static void in_child(void) {
       atomic_store(&self->living, false);
     }
   }
-  in_parent();
-  errno = before;
 }
 
 bool split_threads_open(void) {
   static bool open;
-  if (open) return true;
-  open = pthread_key_create(&threads.key, thread_ends) == 0 &&
-         pthread_atfork(before_fork, in_parent, in_child) == 0;
+  if (!open) open = pthread_key_create(&threads.key, thread_ends) == 0;
   return open;
 }

@@ -1,6 +1,5 @@
 /* The ring of the latest sections of a CPU. */
-#include "process.h"
-#include "record.h"
+#include "trace.h"
 
 static uint32_t sixteenths(uint64_t cycles) {
   return cycles / 16 > UINT32_MAX ? UINT32_MAX : (uint32_t)(cycles / 16);

@@ -1,6 +1,7 @@
 /* Placement on real processors: who is moved when, and that everybody gets back what was taken. */
 #include "decided.h"
 #include "fixture.h"
+#include "release.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* Sampling: how often, at what cost, and what is made of it. The probe is one that the test makes up, so that its answers are known. */
 #include "fixture.h"
+#include "sample.h"
 #include "probe.h"
 #include "record.h"
 

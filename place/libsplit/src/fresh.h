@@ -1,0 +1,9 @@
+/* Whether placement goes on: the analyzer lives, and nobody switched it off. */
+#ifndef SPLIT_FRESH_H
+#define SPLIT_FRESH_H
+
+#include "mapping.h"
+
+bool split_fresh(struct split_mapping *mapping, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,6 @@
+/* The one instance of what a process keeps, and each thread's way to its own. process.h has the invariants. */
+#include "process.h"
+
+struct split_process split_process;
+
+_Thread_local struct split_self *split_self_here __attribute__((tls_model("initial-exec")));
