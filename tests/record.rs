@@ -281,6 +281,87 @@ fn children_of_a_running_process_are_recorded_too() {
     server.wait().expect("ended");
 }
 
+/// A parent that waits, a child that spins in `spin_of_child`, and below it one that spins in `spin_of_grandchild`.
+const FAMILY: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <signal.h>
+static volatile unsigned long turns;
+__attribute__((noinline)) static void spin_of_child(void) { for (;;) turns++; }
+__attribute__((noinline)) static void spin_of_grandchild(void) { for (;;) turns++; }
+int main(void) {
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            prctl(PR_SET_NAME, "grandchild");
+            puts("ready");
+            fflush(stdout);
+            spin_of_grandchild();
+        }
+        prctl(PR_SET_NAME, "child");
+        spin_of_child();
+    }
+    pause();
+    return 0;
+}
+"#;
+
+/// Ends with the test, whatever its outcome.
+struct Parent(std::process::Child);
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // has ended already
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn children_that_ran_before_the_recording_have_names_and_addresses() {
+    if !kernel_counts() || !has("perf") || !has("cc") {
+        skip!("needs perf events, perf and cc");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "family", FAMILY);
+    let mut parent = Parent(
+        Command::new(&program)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("starts"),
+    );
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(parent.0.stdout.as_mut().expect("a pipe"), &mut ready).expect("a line");
+    let pid = parent.0.id().to_string();
+    for source in [&["--source", "timer"][..], &["-e", "cpu-clock:u"]] {
+        let capture = folder.path().join("family.data");
+        let output = run(hardmeter().args(["record", "-o"]).arg(&capture).args(source).args([
+            "--user-only",
+            "-p",
+            &pid,
+            "--",
+            "sleep",
+            "1",
+        ]));
+        if !output.status.success() && stderr(&output).contains("timer") {
+            println!("skipped: no timer here: {}", stderr(&output));
+            continue;
+        }
+        succeeded(output);
+        let mut seen: Vec<String> = perf_script(&capture, "comm,ip,sym")
+            .iter()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .map(|fields| format!("{} {}", fields[0], fields[2..].join(" ")))
+            .collect();
+        assert!(seen.len() > 20, "{source:?}: {seen:?}");
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen, ["child spin_of_child", "grandchild spin_of_grandchild"], "{source:?}");
+    }
+}
+
 #[test]
 fn the_software_pmu_stands_in_where_there_is_no_hardware() {
     let output = run(hardmeter().args(["events", "--format", "json"]));

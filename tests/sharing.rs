@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    can_simulate, compile, hardmeter, hexadecimal, perf, printed, record, run, stderr, succeeded,
+    can_simulate, compile, hardmeter, hexadecimal, perf, printed, record, run, stderr, stdout, succeeded,
     tests_folder,
 };
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
@@ -231,6 +231,22 @@ fn a_capture_without_what_is_needed_says_what_is_missing() {
         assert_eq!(report["lines"], Value::Array(Vec::new()));
         assert!(report["missing"][0].as_str().unwrap().starts_with(missing), "{}", report["missing"]);
     }
+}
+
+#[test]
+fn without_a_contended_line_the_sentences_give_the_reason() {
+    if !can_simulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("alone.data");
+    record(&capture, &["--period", "1", "-e", "l1d-miss", "--cores", "1"], &["true"]);
+    let output = succeeded(run(hardmeter().args(["sharing", "--format", "sentences", "-i"]).arg(&capture)));
+    let told = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        told,
+        "* coherence misses were not recorded: record with -e coherence-miss,invalidation --period 1"
+    );
 }
 
 /// Ten clients of pgbench on four cores: PostgreSQL's own lock words are fought for, and named.

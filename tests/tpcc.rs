@@ -137,6 +137,43 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
     let text = stdout(&output);
     let credit = text.lines().find(|line| line.contains("customers with bad credit")).unwrap();
     assert!(credit.contains("50.00 %") && credit.ends_with("SHORT"), "{credit}");
+    assert!(text.starts_with("2 warehouses of hardmeter in the database"), "{text}");
+    assert!(!text.contains("p = 0.000"), "{text}");
+
+    // As BenchBase does it: money in floating point, whose sums differ in their last digits.
+    tpcc.sql(
+        "ALTER TABLE customer ALTER c_balance TYPE double precision, ALTER c_ytd_payment TYPE double precision; \
+         UPDATE customer SET c_balance = c_balance + 0.0000001 WHERE c_id = 7; \
+         UPDATE customer SET c_ytd_payment = c_ytd_payment + 0.01 WHERE (c_w_id, c_d_id, c_id) = (1, 2, 3)",
+    );
+    let audit = tpcc.audit(&[]);
+    let short: Vec<&Value> =
+        audit["conditions"].as_array().unwrap().iter().filter(|line| line["verdict"] == "short").collect();
+    assert_eq!(
+        short.len(),
+        1,
+        "a cent is missing once, and seven digits behind the point are no fault: {short:?}"
+    );
+    assert_eq!((&short[0]["number"], &short[0]["violations"]), (&12.into(), &1.into()));
+    assert!(short[0]["examples"][0].as_str().unwrap().starts_with("customer 1/2/3"), "{}", short[0]);
+    let money = &audit["findings"][0];
+    assert_eq!(
+        (&money["name"], &money["verdict"]),
+        (&"columns of money in floating point".into(), &"short".into())
+    );
+    assert_eq!((&money["value"], &money["n"]), (&2.0.into(), &8.into()));
+    let expected = money["expected"].as_str().unwrap();
+    assert!(expected.contains("c_balance double precision, c_ytd_payment double precision"), "{expected}");
+
+    // Tables of the same names that no load of Hardmeter made, as go-tpc's are.
+    tpcc.sql("COMMENT ON TABLE hardmeter_tpcc IS NULL");
+    let text = stdout(&tpcc.tpcc(&["audit"]));
+    assert!(
+        text.starts_with("2 warehouses of an unknown tool (no load of hardmeter left its mark"),
+        "{text}"
+    );
+    let text = stdout(&tpcc.tpcc(&["audit", "--foreign", "go-tpc"]));
+    assert!(text.starts_with("2 warehouses of go-tpc in the database"), "{text}");
 }
 
 #[test]

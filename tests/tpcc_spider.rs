@@ -9,7 +9,7 @@ mod tpcc_backend;
 mod tpcc_inputs;
 
 use common::{hardmeter, run, stderr, stdout};
-use hardmeter_servers::{shard_folder, ServerFolder};
+use hardmeter_servers::{shard_folder, Engine, Programs, ProgramsWanted, ServerFolder};
 use hardmeter_tpcc::backend::{Backends, Style};
 use hardmeter_tpcc::work::Outcome;
 use mariadb_server::ThrowawayMariadb;
@@ -63,6 +63,30 @@ impl Spread {
         let audit = serde_json::from_str(&stdout(&output));
         (output.status.code(), audit.unwrap_or_else(|error| panic!("{error}: {}", stderr(&output))))
     }
+}
+
+/// Without the plugin a load says so at once: no server is made, none is left running.
+#[test]
+fn a_missing_plugin_is_reported_before_any_server_is_made() {
+    let Ok(programs) = Programs::find(Engine::Mariadb, &ProgramsWanted::default()) else {
+        eprintln!("skipped: MariaDB is not installed");
+        return;
+    };
+    let plugins = programs.plugin_folder().expect("the server says where its plugins are");
+    if plugins.join("ha_spider.so").exists() {
+        eprintln!("skipped: Spider is installed in {}", plugins.display());
+        return;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let arguments = ["load", "--engine", "mariadb", "--shards", "3", "--warehouses", "1"];
+    let output = run(&mut Spread::command(&state, &arguments));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("Spider cannot be loaded: there is no ha_spider.so in "), "{said}");
+    assert!(said.contains("apt-get install mariadb-plugin-spider"), "{said}");
+    assert!(!said.contains("making a throwaway server"), "{said}");
+    let left: Vec<_> = std::fs::read_dir(state.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 fn short_conditions(audit: &Value) -> Vec<String> {

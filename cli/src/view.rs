@@ -154,9 +154,10 @@ pub fn require_samples(heading: &Heading, passing: u64) -> Result<(), CommandErr
         0 => String::new(),
         lost => format!(" {lost} records were lost."),
     };
+    let traces: String = heading.undecoded_traces.iter().map(|trace| format!(" {trace}.")).collect();
     Err(CommandError::new(
         format!(
-            "{} holds no sample of {}.{lost} The target may have ended at once, slept all the time, run in a mode \
+            "{} holds no sample of {}.{lost}{traces} The target may have ended at once, slept all the time, run in a mode \
              or process that was not recorded, or had fewer events than one period",
             heading.file,
             if events.is_empty() { "any event".to_string() } else { events.join(", ") },

@@ -176,7 +176,10 @@ static uint64_t heal_page(p3l_store *store, const p3l_page_state *state) {
   const p3l_type_id *type = (const p3l_type_id *)(const void *)(page + 1);
   pass pass;
   waiting *next = pass.batch;
-  for (uint32_t at = 0; at < PLANS; at++) pass.plans[at].type = P3L_HOLE;
+  for (uint32_t at = 0; at < PLANS; at++) {
+    pass.plans[at].type = P3L_HOLE;
+    pass.plans[at].count = 0; /* a hole in the page finds a free entry: nothing is followed in it */
+  }
   pass.states = store->pages;
   pass.healed = 0;
   for (uint32_t word = 0; word < 4; word++) {

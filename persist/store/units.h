@@ -33,7 +33,7 @@ typedef struct p3l_file_offset {
   uint64_t byte;
 } p3l_file_offset;
 
-/* Bits 63 to 56 are the tag of a pointer that is not yet swizzled; research/persist.md, B1. */
+/* Bits 63 to 56 are the tag of a pointer that is not yet swizzled; docs/design/persist.md, 1.2. */
 #define P3L_ADDRESS_BITS 56
 
 #endif

@@ -24,7 +24,8 @@ static void name_of_cache(uint32_t cpu, char *name) {
     snprintf(path, sizeof(path), format, (unsigned)cpu, index, "shared_cpu_list");
     file = fopen(path, "re");
     if (file == NULL) return;
-    (void)fgets(name, NAME_MAX_BYTES, file);
+    if (fgets(name, NAME_MAX_BYTES, file) == NULL)
+      snprintf(name, NAME_MAX_BYTES, "%u", (unsigned)cpu);
     fclose(file);
     return;
   }

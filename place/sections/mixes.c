@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Shares of balanced mixes: both kinds take about the same CPU time, each on a processor of its own. Measured on the machine of
- * place.md's experiments (2 MB of L2): a pass of a chase through 1 MB takes 112 us, of a 4 MB stream 139 us; elsewhere mix_balance finds
+ * docs/design/place.md's experiments (2 MB of L2): a pass of a chase through 1 MB takes 112 us, of a 4 MB stream 139 us; elsewhere mix_balance finds
  * others. */
 #define CLEAN(name, passes) \
   { name, SECTION_CHASE, 1024, passes, 0 }

@@ -9,6 +9,7 @@ use hardmeter_servers::{
 };
 use hardmeter_session::Target;
 use hardmeter_tpcc::mariadb;
+use std::path::PathBuf;
 
 /// A kind of server on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,19 +100,37 @@ impl EnginePlace {
                 Some(target) => Ok(Data::Mariadb(target)),
                 None => {
                     let folder = self.folder(workload);
-                    let may_make = self.place.server.is_none();
-                    let head = open_or_make(&folder, may_make, making, globals)?;
-                    for number in 1..=making.shards {
-                        open_or_make(&shard_folder(&folder, number), true, making, globals)?;
+                    if making.shards == 0 {
+                        let head = open_or_make(&folder, self.place.server.is_none(), making, globals)?;
+                        return self.serving(head, workload, globals);
                     }
-                    let data = self.serving(head, workload, globals)?;
-                    if making.shards > 0 {
-                        name_shards(&folder, making.shards, self.database(workload))?;
+                    require_spider()?;
+                    let ran = running(&folder, making.shards);
+                    let spread = self.spread(&folder, workload, making, globals);
+                    if spread.is_err() {
+                        stop_all_but(&ran, &folder, making.shards);
                     }
-                    Ok(data)
+                    spread
                 }
             },
         }
+    }
+
+    /// A head with servers behind it, all running.
+    fn spread(
+        &self,
+        folder: &ServerFolder,
+        workload: &Workload,
+        making: &Making,
+        globals: &Globals,
+    ) -> Result<Data, CommandError> {
+        let head = open_or_make(folder, self.place.server.is_none(), making, globals)?;
+        for number in 1..=making.shards {
+            open_or_make(&shard_folder(folder, number), true, making, globals)?;
+        }
+        let data = self.serving(head, workload, globals)?;
+        name_shards(folder, making.shards, self.database(workload))?;
+        Ok(data)
     }
 
     /// The kind of server that is meant. What is named twice must be named alike.
@@ -208,6 +227,45 @@ fn ensure_running(cluster: &mut Cluster, globals: &Globals) -> Result<(), Comman
         cluster.start(&StartOptions::default(), &|_| {})?;
     }
     Ok(())
+}
+
+/// Refuses before any server is made where Spider's plugin is not installed.
+fn require_spider() -> Result<(), CommandError> {
+    const PLUGIN: &str = "ha_spider.so";
+    let programs = Programs::find(Engine::Mariadb, &ProgramsWanted::default())?;
+    match programs.plugin_folder() {
+        Some(folder) if !folder.join(PLUGIN).exists() => Err(CommandError::new(
+            format!("Spider cannot be loaded: there is no {PLUGIN} in {}", folder.display()),
+            "install it (Debian: apt-get install mariadb-plugin-spider)",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The folders of a head and of the servers behind it.
+fn all_folders(head: &ServerFolder, shards: u32) -> Vec<ServerFolder> {
+    std::iter::once(head.clone()).chain((1..=shards).map(|number| shard_folder(head, number))).collect()
+}
+
+/// Those of them whose servers run.
+fn running(head: &ServerFolder, shards: u32) -> Vec<PathBuf> {
+    let runs = |folder: &ServerFolder| {
+        Cluster::open(folder).is_ok_and(|cluster| matches!(cluster.status(), Status::Running(_)))
+    };
+    let folders = all_folders(head, shards).into_iter().filter(runs);
+    folders.map(|folder| folder.path().to_owned()).collect()
+}
+
+/// After a failure: stops what did not run before.
+fn stop_all_but(ran: &[PathBuf], head: &ServerFolder, shards: u32) {
+    for folder in
+        all_folders(head, shards).iter().filter(|folder| !ran.iter().any(|path| path == folder.path()))
+    {
+        if let Ok(mut cluster) = Cluster::open(folder) {
+            // The failure before this one is what the user is told of.
+            let _ = cluster.stop(&|_| {});
+        }
+    }
 }
 
 /// Tells the head of the servers behind it: Spider's plugin, and where each of them is.

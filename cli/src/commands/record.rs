@@ -95,7 +95,7 @@ pub(super) struct Measured {
     /// Begin to measure so many seconds after the start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     delay: Option<Duration>,
-    /// Measure running processes with all their threads and later children.
+    /// Measure running processes with all their threads and children, later ones too.
     #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "server"])]
     pid: Vec<i32>,
     /// Measure everything on every CPU.

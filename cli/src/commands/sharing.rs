@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     match arguments.format {
         Format::Text => print(&report.render(style(globals), detail, globals.quiet))?,
-        Format::Sentences => print(&sentences_text(&report.sentences, style(globals)))?,
+        Format::Sentences => print(&sentences_text(&report.sentences_or_reason(), style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
     }
     Ok(outcome(&report.unread, globals))

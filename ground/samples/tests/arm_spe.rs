@@ -8,7 +8,7 @@ mod spe;
 use common::{each_sample, perf_lines};
 use hardmeter_samples::model::*;
 use hardmeter_samples::perf_data::abi::aux_flag;
-use hardmeter_samples::perf_data::{CaptureReader, ReadSummary, RecordOrder, SkipReason};
+use hardmeter_samples::perf_data::{CaptureReader, ReadSummary, RecordOrder, SkipReason, TraceKind};
 use spe::{load, trace, Operation, SpeCapture, PERIOD, PROGRAM, TICK};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -237,9 +237,15 @@ fn traces_of_others_are_passed_over() {
     let reader = CaptureReader::from_bytes(bytes).expect("opens");
     let summary = each_sample(&reader, RecordOrder::Time, |_| panic!("no samples"));
     assert_eq!(
-        summary.skipped[&SkipReason::TracePayload].0,
+        summary.skipped[&SkipReason::UndecodedTrace(TraceKind(1))].0,
         trace(&[load(0)]).len().next_multiple_of(8) as u64
     );
+    let size = trace(&[load(0)]).len().next_multiple_of(8);
+    assert_eq!(
+        summary.undecoded_traces(),
+        [format!("{size} bytes are a trace of Intel PT, which Hardmeter does not decode; samples in it are not shown")]
+    );
+    assert!(summary.is_complete() && summary.warnings().len() == 1, "{:?}", summary.warnings());
 }
 
 /// A file with a megabyte of trace in pieces of four CPUs.

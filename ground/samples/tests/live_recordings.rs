@@ -66,6 +66,43 @@ fn a_live_recording_is_read_as_perf_reads_it() {
     compare(&path);
 }
 
+/// A group whose leader alone is sampled: each sample reads all members, and perf hands out one for each that counted.
+#[test]
+fn members_of_a_group_are_samples_of_their_own_as_in_perf() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("group.data");
+    let file = path.to_str().expect("a plain path");
+    let events = "{cpu-clock,page-faults,context-switches}:S";
+    let arguments = [&["record", "-c", "1000000", "-e", events, "-o", file, "--"], &LOOP[..]].concat();
+    let Some(output) = perf(&arguments) else { return };
+    if !output.status.success() {
+        println!("skipped: perf record: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let Some(theirs) = perf_lines(&["script", "-i", file, "--ns", "-F", "tid,time,period,event,ip"]) else {
+        return;
+    };
+    let reader = CaptureReader::open(&path).expect("opens");
+    let mut ours = Vec::new();
+    let summary = each_sample(&reader, RecordOrder::Time, |sample| {
+        let time = sample.time.expect("time").0;
+        ours.push(format!(
+            "{} {}.{:09}: {} {}: {:x}",
+            sample.tid.expect("tid"),
+            time / 1_000_000_000,
+            time % 1_000_000_000,
+            sample.period,
+            reader.events()[sample.event.0].name,
+            sample.ip.expect("ip").0,
+        ));
+    });
+    let theirs: Vec<String> =
+        theirs.iter().map(|line| line.split_whitespace().take(5).collect::<Vec<_>>().join(" ")).collect();
+    assert!(theirs.iter().any(|line| line.contains("page-faults")), "the loop faults: {theirs:?}");
+    assert_eq!(ours, theirs);
+    assert_eq!(summary.total_samples(), theirs.len() as u64);
+}
+
 #[test]
 fn a_compressed_live_recording_is_read_as_perf_reads_it() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -165,6 +202,10 @@ fn counters_of_a_group_equal_perfs() {
     let mut ours = Vec::new();
     each_sample(&reader, RecordOrder::Time, |sample| {
         assert_eq!(sample.read.len(), 3);
+        // The leader counts in each record; a member's sample comes from the same record.
+        if sample.event.0 > 0 {
+            return;
+        }
         ours.extend(sample.read.iter().map(|read| {
             let lost = read.lost.map_or(String::new(), |lost| format!(", lost {lost}"));
             format!("..... id {:016x}, value {:016x}{lost}", read.id.expect("id"), read.value)

@@ -6,7 +6,9 @@ mod seeds;
 
 use common::each_sample;
 use hardmeter_samples::model::Record;
-use hardmeter_samples::perf_data::{CaptureReader, ReadError, ReadSummary, RecordOrder, SkipReason};
+use hardmeter_samples::perf_data::{
+    CaptureReader, ReadError, ReadSummary, RecordOrder, SkipReason, TraceKind,
+};
 use std::ops::ControlFlow;
 
 /// Reads everything there is to read, in both orders.
@@ -25,10 +27,11 @@ fn read_all(bytes: &[u8]) -> Result<ReadSummary, ReadError> {
             }
             ControlFlow::Continue(())
         })?;
-        totals.push((samples, summary.total_samples()));
+        assert_eq!(samples, summary.total_samples(), "the summary counts what was handed out");
+        totals.push((summary.records, summary.unparsable, summary.skipped.clone()));
     }
+    // Of a counter that a damaged file has run backwards, the order decides how many samples it makes.
     assert_eq!(totals[0], totals[1], "order changes what is read");
-    assert_eq!(totals[0].0, totals[0].1, "the summary counts what was handed out");
     Ok(summary)
 }
 
@@ -40,7 +43,7 @@ fn whole_seeds_are_read_whole() {
         assert_eq!(summary.total_samples(), seeds::SAMPLES);
         assert_eq!(summary.unparsable, 0, "{name}: {summary:?}");
         assert_eq!(summary.lost_samples, 1, "{name}: {summary:?}");
-        let trace = summary.skipped.get(&SkipReason::TracePayload).map_or(0, |bytes| bytes.0);
+        let trace = summary.skipped.get(&SkipReason::UndecodedTrace(TraceKind(0))).map_or(0, |bytes| bytes.0);
         assert_eq!(trace, if name == "pipe" { 16 } else { 0 }, "{name}");
         assert_eq!(summary.skipped.len(), usize::from(name == "pipe"), "{name}: {summary:?}");
         let reader = CaptureReader::from_bytes(bytes).expect(name);

@@ -104,11 +104,27 @@ impl Programs {
         beside
     }
 
+    /// Where the server looks for its plugins, as it says itself; of MariaDB. `None` if it does not say.
+    pub fn plugin_folder(&self) -> Option<PathBuf> {
+        let program = self.folder.join(self.engine.ways().server_program());
+        let output = Command::new(program).args(["--no-defaults", "--verbose", "--help"]).output().ok()?;
+        plugin_folder_in(&String::from_utf8_lossy(&output.stdout))
+    }
+
     /// The part of the version within which data folders can be exchanged: `15` of PostgreSQL 15.20.
     pub fn data_version(&self) -> String {
         let parts = if self.engine == Engine::Postgres { 1 } else { 2 };
         self.version.split('.').take(parts).collect::<Vec<_>>().join(".")
     }
+}
+
+/// The value of `plugin-dir` in the list of variables that ends the server's help.
+fn plugin_folder_in(help: &str) -> Option<PathBuf> {
+    let value = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        (name == "plugin-dir").then(|| PathBuf::from(value.trim()))
+    };
+    help.lines().rev().find_map(value)
 }
 
 /// Folders to look into, best first.

@@ -1,7 +1,7 @@
 //! What is profiled, in terms of processes and threads.
 
 use hardmeter_samples::model::{Pid, Tid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub enum Target {
     /// The command itself, and all its children.
     Command,
-    /// Running processes with all their threads, and their later children.
+    /// Running processes with all their threads, their children and those forked later.
     Processes(Vec<Pid>),
     /// Everything on every CPU.
     System,
@@ -85,8 +85,13 @@ pub fn all_processes() -> Vec<Pid> {
 
 /// A process and everything below it, the process first.
 pub fn family(root: Pid) -> Vec<Pid> {
+    families([root])
+}
+
+/// These processes and everything below them, each once; the processes first.
+pub fn families(roots: impl IntoIterator<Item = Pid>) -> Vec<Pid> {
     let parents = all_processes().into_iter().filter_map(|pid| Some((pid, parent(pid)?)));
-    descendants(root, parents)
+    descendants(roots, parents)
 }
 
 /// The parent of a running process.
@@ -105,15 +110,18 @@ fn parent_in_stat(stat: &str) -> Option<Pid> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().map(Pid)
 }
 
-fn descendants(root: Pid, parents: impl Iterator<Item = (Pid, Pid)>) -> Vec<Pid> {
+fn descendants(roots: impl IntoIterator<Item = Pid>, parents: impl Iterator<Item = (Pid, Pid)>) -> Vec<Pid> {
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     for (pid, parent) in parents {
         children.entry(parent).or_default().push(pid);
     }
-    let mut found = vec![root];
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    found.extend(roots.into_iter().filter(|pid| seen.insert(*pid)));
     let mut next = 0;
     while next < found.len() {
-        found.extend(children.remove(&found[next]).unwrap_or_default());
+        let below = children.remove(&found[next]).unwrap_or_default();
+        found.extend(below.into_iter().filter(|pid| seen.insert(*pid)));
         next += 1;
     }
     found
@@ -157,10 +165,13 @@ mod tests {
     #[test]
     fn the_family_of_a_process_is_found_through_generations() {
         let parents = [(2, 1), (3, 2), (4, 2), (5, 4), (6, 1)].map(|(pid, parent)| (Pid(pid), Pid(parent)));
-        let mut family = descendants(Pid(2), parents.into_iter());
+        let mut family = descendants([Pid(2)], parents.into_iter());
         assert_eq!(family.remove(0), Pid(2));
         family.sort();
         assert_eq!(family, [Pid(3), Pid(4), Pid(5)]);
+        // One that is below another is listed once.
+        let both = descendants([Pid(4), Pid(2)], parents.into_iter());
+        assert_eq!(both, [Pid(4), Pid(2), Pid(5), Pid(3)]);
     }
 
     #[test]

@@ -364,6 +364,8 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
   (void)host_arch;
   (void)guest_word;
   (void)host_word;
+  IRSB *restarted = hm_without_foreign_probe(in, closure->nraddr);
+  if (restarted != NULL) return restarted;
   if (!hm_measuring) return in;
   if (hm_is_forked && !hm_warming_up) hm_log_translation(closure->nraddr);
 

@@ -30,6 +30,9 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayou
                     const VexGuestExtents *extents, const VexArchInfo *host_arch, IRType guest_word,
                     IRType host_word);
 
+/* foreign_probe.c: a block in place of one that ends at another program's breakpoint, or NULL. */
+IRSB *hm_without_foreign_probe(IRSB *block, Addr start);
+
 /* records.c: perf_event records into the ring. */
 void hm_record_exec(const HChar *name);
 void hm_record_fork(uint32_t parent_pid, uint32_t parent_tid, uint32_t pid, uint32_t tid);

@@ -9,7 +9,7 @@ use hardmeter_answers::{AddressCheck, Filter, Located, NamedShare, ObjectIndex, 
 use hardmeter_samples::machine::{CacheGeometry, Machine, MachineError, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
 use hardmeter_samples::object_notes::ObjectNotes;
-use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder, SkipReason};
+use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder};
 use hardmeter_samples::sidecar::{Sidecar, SidecarError};
 use hardmeter_symbols::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
 use std::cell::OnceCell;
@@ -185,6 +185,7 @@ impl Capture {
             throttled: 0,
             addresses: walk.addresses.clone(),
             events: Vec::new(),
+            undecoded_traces: walk.summary.undecoded_traces(),
             limits: notes.map(|notes| notes.notes.clone()).unwrap_or_default(),
         };
         heading.set_totals(self.events(), walk.pass.totals());
@@ -299,8 +300,7 @@ impl Walk {
     /// One sentence for each part of the file that could not be read; empty when the file is whole. Losses while
     /// recording are not among them: the file is as it was meant.
     pub fn unread(&self) -> Vec<String> {
-        let damage = |reason: &SkipReason| *reason != SkipReason::TracePayload;
-        let skipped = self.summary.skipped.iter().filter(|(reason, _)| damage(reason));
+        let skipped = self.summary.skipped.iter().filter(|(reason, _)| reason.is_damage());
         let mut texts: Vec<String> =
             skipped.map(|(reason, bytes)| format!("{bytes} bytes were not read: {reason}")).collect();
         if self.summary.unparsable > 0 {

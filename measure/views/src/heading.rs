@@ -108,6 +108,8 @@ pub struct Heading {
     pub addresses: Option<AddressCheck>,
     /// The events.
     pub events: Vec<EventHeading>,
+    /// Traces in the file that are not decoded, with their sizes, in words.
+    pub undecoded_traces: Vec<String>,
     /// What the source cannot see, in words.
     pub limits: Vec<String>,
 }
@@ -173,6 +175,9 @@ impl Heading {
                     counted(self.throttled, "time")
                 ),
             );
+        }
+        for trace in &self.undecoded_traces {
+            line("not read", trace);
         }
         for (title, value) in more {
             line(title, value);

@@ -7,6 +7,7 @@ use crate::commands::workload::{cancelled_by_signals, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::audit::{audit, Audit as Audited, Condition, Finding, Tool, Verdict};
 use hardmeter_tpcc::mariadb;
+use hardmeter_tpcc::report::probability;
 use indicatif::HumanCount;
 use serde_json::json;
 
@@ -46,7 +47,7 @@ fn in_words(audited: &Audited, place: &str) -> String {
     let mut text = format!(
         "{} warehouses of {} in the database {place}, audited in {:.1} s\n\nconsistency, clause 3.3.2\n",
         HumanCount(audited.warehouses),
-        audited.tool.name(),
+        loader(audited),
         audited.seconds
     );
     for condition in &audited.conditions {
@@ -57,6 +58,16 @@ fn in_words(audited: &Audited, place: &str) -> String {
         text += &finding_line(finding);
     }
     text
+}
+
+/// Which tool loaded the database, as far as it is known.
+fn loader(audited: &Audited) -> &'static str {
+    match (audited.tool, audited.marked) {
+        (Tool::Hardmeter, false) => {
+            "an unknown tool (no load of hardmeter left its mark; name the tool with --foreign)"
+        }
+        (tool, _) => tool.name(),
+    }
 }
 
 fn condition_line(condition: &Condition) -> String {
@@ -71,7 +82,8 @@ fn condition_line(condition: &Condition) -> String {
 fn finding_line(finding: &Finding) -> String {
     let value = match (finding.value, finding.unit) {
         (None, _) => "-".into(),
-        (Some(p), "p") => format!("p = {p:.3}"),
+        (Some(p), "p") => probability(p),
+        (Some(count), "") if count.fract() == 0.0 => HumanCount(count as u64).to_string(),
         (Some(value), unit) => format!("{value:.2} {unit}"),
     };
     format!(

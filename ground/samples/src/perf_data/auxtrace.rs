@@ -14,6 +14,8 @@ use std::ops::Range;
 pub(super) struct TraceHeader {
     /// The PMU whose event the traces belong to; `None` if there are no traces, or of another kind.
     pub(super) pmu_type: Option<u32>,
+    /// What the traces are of, whether they are decoded or not; 0 if nothing announces them.
+    pub(super) kind: u32,
     /// Which processor each CPU is, where perf is new enough to say (6.14).
     pub(super) processors: HashMap<u32, Midr>,
     /// From ticks of the system counter to the capture's time.
@@ -38,6 +40,7 @@ impl TraceHeader {
     fn take_info(&mut self, body: &[u8]) -> Option<()> {
         let mut fields = Cursor::new(body);
         let (kind, _) = fields.u32_pair()?;
+        self.kind = kind;
         if kind != AUXTRACE_ARM_SPE {
             return None;
         }

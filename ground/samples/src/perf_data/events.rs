@@ -195,6 +195,12 @@ impl EventTable {
         self.probes.iter().find(|(index, _)| *index == event).map(|(_, probe)| *probe)
     }
 
+    /// The event with this id.
+    pub(super) fn event_with_id(&self, id: u64) -> Option<EventIndex> {
+        let found = self.ids.binary_search_by_key(&id, |entry| entry.0).ok()?;
+        Some(EventIndex(self.ids[found].1 as usize))
+    }
+
     /// The event of a record. `None`: its id belongs to no event of this file.
     #[inline]
     pub(super) fn event_of(&mut self, kind: u32, body: &[u8]) -> Option<EventIndex> {

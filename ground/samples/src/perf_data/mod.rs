@@ -52,6 +52,7 @@ mod bytes;
 mod encode;
 mod error;
 mod events;
+mod group_read;
 mod header;
 mod input;
 mod order;
@@ -69,7 +70,7 @@ pub use error::{ReadError, WriteError};
 pub use events::EventAttributes;
 pub use header::{BuildId, CacheDescription, CaptureForm, CaptureHeader, Endianness, MemoryNode};
 pub use reader::{CaptureReader, RecordOrder};
-pub use summary::{ReadSummary, SkipReason};
+pub use summary::{ReadSummary, SkipReason, TraceKind};
 pub use writer::CaptureWriter;
 
 // Values are borrowed from the file's bytes as they lie there.

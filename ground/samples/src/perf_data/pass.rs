@@ -4,12 +4,13 @@ use super::abi::{aux_flag, record_type, sample_type};
 use super::auxtrace::Block;
 use super::bytes::Cursor;
 use super::events::{EventAttributes, EventTable};
+use super::group_read::{reads_named_counters, GroupReads};
 use super::order::TimeQueue;
 use super::stream::{RawRecord, RecordStream};
 use super::summary::ReadSummary;
 use super::traces::Traces;
 use super::{record, sample};
-use crate::model::{LostRecords, Record, Timestamp};
+use crate::model::{LostRecords, ReadValue, Record, Sample, Timestamp};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -20,6 +21,8 @@ pub(super) struct Pass<'r> {
     receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
     /// Samples that are no records of their own.
     traces: Option<Traces<'r>>,
+    /// Counters that samples read.
+    reads: GroupReads,
     /// Why reading a trace ended the pass.
     failure: Option<io::Error>,
 }
@@ -36,7 +39,14 @@ impl<'r> Pass<'r> {
             unknown_fields: fields & !sample_type::KNOWN,
             ..ReadSummary::default()
         };
-        Pass { table: EventTable::new(events), summary, receiver, traces, failure: None }
+        Pass {
+            table: EventTable::new(events),
+            summary,
+            receiver,
+            traces,
+            reads: GroupReads::default(),
+            failure: None,
+        }
     }
 
     /// Looks for traces in the whole file, for the order of time.
@@ -157,8 +167,7 @@ impl<'r> Pass<'r> {
                 };
                 return (self.receiver)(Record::Statement(mark));
             }
-            self.summary.samples[sample.event.0] += 1;
-            return (self.receiver)(Record::Sample(sample));
+            return self.deliver_sample(sample);
         }
         let record = match raw.kind < record_type::FIRST_USER {
             true => {
@@ -196,6 +205,26 @@ impl<'r> Pass<'r> {
             _ => {}
         }
         (self.receiver)(record)
+    }
+
+    /// Hands on a sample: as it stands, or one for each counter that it read.
+    fn deliver_sample(&mut self, sample: Sample<'_>) -> ControlFlow<()> {
+        let attr = self.table.attr(sample.event);
+        if !reads_named_counters(attr) {
+            self.summary.samples[sample.event.0] += 1;
+            return (self.receiver)(Record::Sample(sample));
+        }
+        let known = |read: &ReadValue| read.id.is_some_and(|id| self.table.event_with_id(id).is_some());
+        if !sample.read.iter().any(known) {
+            self.summary.unparsable += 1;
+            return ControlFlow::Continue(());
+        }
+        for (id, period) in self.reads.counted(attr, &sample) {
+            let Some(event) = self.table.event_with_id(id) else { continue };
+            self.summary.samples[event.0] += 1;
+            (self.receiver)(Record::Sample(Sample { event, period, ..sample.clone() }))?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// The kernel's word on a piece of a trace that is decoded: a loss, if its buffer was full.

@@ -9,7 +9,7 @@ use super::header::{self, feature, CaptureForm, CaptureHeader};
 use super::input::{Input, Section};
 use super::pass::Pass;
 use super::stream::{RawRecord, RecordStream};
-use super::summary::{ReadSummary, SkipReason};
+use super::summary::{ReadSummary, SkipReason, TraceKind};
 use super::traces::Traces;
 use crate::model::{ByteCount, EventDescription, Record};
 use crate::sidecar::{Sidecar, SidecarError};
@@ -155,7 +155,9 @@ impl CaptureReader {
         let traces = Traces::new(&self.input, &self.traces, &self.header, &self.attributes);
         let stream = || match &traces {
             Some(_) => RecordStream::new(&self.input, self.data.clone(), true).leaving_traces(),
-            None => RecordStream::new(&self.input, self.data.clone(), true),
+            None => {
+                RecordStream::new(&self.input, self.data.clone(), true).of_traces(TraceKind(self.traces.kind))
+            }
         };
         let (look_ahead, stream) = (stream(), stream());
         let mut pass = Pass::new(&self.attributes, traces, receiver);

@@ -12,7 +12,7 @@
 use super::abi::{record_type, RECORD_HEADER_SIZE};
 use super::bytes::Cursor;
 use super::input::Input;
-use super::summary::{ReadSummary, SkipReason};
+use super::summary::{ReadSummary, SkipReason, TraceKind};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,6 +136,8 @@ pub(super) struct RecordStream<'a> {
     inflate: bool,
     /// Whether somebody else reads the payloads of traces, so that passing over them loses nothing.
     traces_are_read: bool,
+    /// What the file's traces are of.
+    trace_kind: TraceKind,
     /// Told where we are, for a progress bar.
     progress: Option<&'a AtomicU64>,
     current: (Side, Range<usize>),
@@ -158,6 +160,7 @@ impl<'a> RecordStream<'a> {
             broken: false,
             inflate,
             traces_are_read: false,
+            trace_kind: TraceKind(0),
             progress: None,
             current: (Side::Outer, 0..0),
             payload: 0..0,
@@ -167,6 +170,11 @@ impl<'a> RecordStream<'a> {
     /// The same for a reader that takes the payloads of traces from [`RecordStream::payload`].
     pub(super) fn leaving_traces(self) -> RecordStream<'a> {
         RecordStream { traces_are_read: true, ..self }
+    }
+
+    /// Enters traces that are passed over under this kind.
+    pub(super) fn of_traces(self, trace_kind: TraceKind) -> RecordStream<'a> {
+        RecordStream { trace_kind, ..self }
     }
 
     /// Keeps `progress` at the position in the file.
@@ -286,7 +294,10 @@ impl<'a> RecordStream<'a> {
             true if read => summary.skip(SkipReason::TruncatedTail, size - left),
             true => summary.skip(SkipReason::TruncatedTail, skipped),
             false if read => {}
-            false => summary.skip(SkipReason::TracePayload, skipped),
+            false if kind == record_type::AUXTRACE => {
+                summary.skip(SkipReason::UndecodedTrace(self.trace_kind), skipped);
+            }
+            false => summary.skip(SkipReason::TracepointFormats, skipped),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What became of a capture's bytes: nothing is silently lost.
 
+use super::abi::AUXTRACE_ARM_SPE;
 use crate::model::ByteCount;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +16,37 @@ pub enum SkipReason {
     DamagedRecord,
     /// The compressed stream is damaged; what follows in it cannot be read.
     DamagedCompression,
-    /// Instruction-trace payload (`AUXTRACE`, tracing data): not samples, passed over on purpose.
-    TracePayload,
+    /// Descriptions of tracepoints (tracing data): not samples, passed over on purpose.
+    TracepointFormats,
+    /// The payload of a trace (`AUXTRACE`) of a kind that is not decoded.
+    UndecodedTrace(TraceKind),
     /// Bytes of an Arm SPE trace that are no whole record: damaged, cut, or in more pieces than are kept account of.
     DamagedTrace,
+}
+
+impl SkipReason {
+    /// Whether the bytes should have been readable: the file is damaged, or not whole.
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, SkipReason::TracepointFormats | SkipReason::UndecodedTrace(_))
+    }
+}
+
+/// What wrote a trace, by the number in its `AUXTRACE_INFO` record (`enum auxtrace_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceKind(pub u32);
+
+impl fmt::Display for TraceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            1 => "Intel PT",
+            2 => "Intel BTS",
+            3 => "Arm CoreSight",
+            AUXTRACE_ARM_SPE => "Arm SPE",
+            5 => "IBM z/Architecture sampling",
+            6 => "HiSilicon PTT",
+            other => return write!(f, "an unknown kind ({other})"),
+        })
+    }
 }
 
 impl fmt::Display for SkipReason {
@@ -30,7 +58,13 @@ impl fmt::Display for SkipReason {
             SkipReason::MissingData => "the file is shorter than its header says",
             SkipReason::DamagedRecord => "a record's length is impossible, so nothing behind it can be found",
             SkipReason::DamagedCompression => "the compressed data is damaged",
-            SkipReason::TracePayload => "instruction-trace payload, not samples",
+            SkipReason::TracepointFormats => "descriptions of tracepoints, not samples",
+            SkipReason::UndecodedTrace(kind) => {
+                return write!(
+                    f,
+                    "a trace of {kind}, which Hardmeter does not decode; samples in it are not shown"
+                )
+            }
             SkipReason::DamagedTrace => "they are no whole records of the Arm SPE trace",
         })
     }
@@ -75,13 +109,19 @@ impl ReadSummary {
 
     /// Whether anything is missing that the recording once had, or that could not be read.
     pub fn is_complete(&self) -> bool {
-        let unreadable = self.skipped.keys().any(|reason| *reason != SkipReason::TracePayload);
-        !unreadable
+        !self.skipped.keys().any(SkipReason::is_damage)
             && self.unparsable == 0
             && self.lost_records == 0
             && self.lost_samples == 0
             && self.traces_cut == 0
             && !self.stopped
+    }
+
+    /// The traces that were passed over, with their sizes: one sentence each.
+    pub fn undecoded_traces(&self) -> Vec<String> {
+        let traces =
+            self.skipped.iter().filter(|(reason, _)| matches!(reason, SkipReason::UndecodedTrace(_)));
+        traces.map(|(reason, bytes)| format!("{bytes} bytes are {reason}")).collect()
     }
 
     pub(super) fn skip(&mut self, reason: SkipReason, bytes: u64) {
@@ -95,7 +135,7 @@ impl ReadSummary {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (reason, bytes) in &self.skipped {
-            if *reason != SkipReason::TracePayload {
+            if *reason != SkipReason::TracepointFormats {
                 warnings.push(format!("{bytes} bytes not read: {reason}"));
             }
         }

@@ -46,7 +46,7 @@ fn events() -> [EventAttributes; 2] {
 fn full_sample(time: u64) -> Vec<u8> {
     let words: [&[u64]; 12] = [
         &[5, 0x401000, 11 << 32 | 10, time, 0x7f00_0000_1040, 5, 5, 1, 500],
-        &[1, 1000, 5],                   // READ: a group of one
+        &[1, 1000 * time, 5],            // READ: a group of one
         &[2, -512i64 as u64, 0x401000],  // CALLCHAIN
         &[4 | 0xdead << 32],             // RAW
         &[1, 9, 0x10, 0x20, 1],          // BRANCH_STACK

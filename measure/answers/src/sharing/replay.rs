@@ -52,6 +52,8 @@ pub enum Basis {
     AllMisses,
     /// One coherence miss in so many.
     OneMissIn(u64),
+    /// Some coherence misses, and the capture does not say which share of all.
+    SomeMisses,
     /// Who was sampled on which bytes; nothing was played again.
     Samples,
 }

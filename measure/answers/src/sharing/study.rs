@@ -247,6 +247,7 @@ impl LineStudy {
         let Replayed { before, after, new } = replay(&detail.trace, groups, all_accesses);
         let basis = match self.roles.one_in() {
             _ if all_accesses => Basis::AllAccesses,
+            0 => Basis::SomeMisses,
             1 => Basis::AllMisses,
             one_in => Basis::OneMissIn(one_in),
         };

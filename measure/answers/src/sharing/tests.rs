@@ -172,6 +172,17 @@ fn without_invalidations_the_writers_are_known_from_the_misses() {
     );
 }
 
+#[test]
+fn misses_of_an_unknown_share_are_no_share_of_zero() {
+    // The simulator's verdict is in samples of another event, as in a capture of -e l2-miss alone.
+    let misses: Vec<_> =
+        turns([0, 8], 2).into_iter().filter(|sample| sample.event == EventIndex(MISS)).collect();
+    let (_, study) = studied(&events(&[("l2-miss", 3)]), &misses, false);
+    let detail = &study.lines()[0];
+    let effect = study.effect(detail, &detail.groups());
+    assert_eq!(effect, Some(Effect { before: 8, after: 0, new: 0, basis: Basis::SomeMisses }));
+}
+
 /// As hardware samples it: process 1 loads bytes 0..8 and hits process 2's modified line; process 2 stores 8..16.
 fn hardware(stores_at: u64) -> Vec<Sample<'static>> {
     let load = |_| touch(0, 1, 0, LOAD | MODIFIED, None);

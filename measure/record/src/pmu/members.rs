@@ -15,6 +15,8 @@ pub struct Members {
     /// Neither in a fork read so far nor in the system any more. Samples come in bursts, and asking the system takes
     /// longer than all else that is done for a record.
     gone: HashSet<i32>,
+    /// Members that the system reported and no fork did, since the last [`Members::take_found`].
+    found: Vec<Pid>,
     roots: Vec<Pid>,
 }
 
@@ -22,7 +24,12 @@ impl Members {
     /// A target of these processes.
     pub fn new(roots: impl IntoIterator<Item = Pid>) -> Members {
         let roots: Vec<Pid> = roots.into_iter().collect();
-        Members { known: roots.iter().map(|pid| (pid.0, true)).collect(), gone: HashSet::new(), roots }
+        Members {
+            known: roots.iter().map(|pid| (pid.0, true)).collect(),
+            gone: HashSet::new(),
+            found: Vec::new(),
+            roots,
+        }
     }
 
     /// Whether a record is the target's; `None` of a process that has ended before its fork was read: another ring may
@@ -64,9 +71,17 @@ impl Members {
             self.gone.insert(pid);
             return None;
         };
-        let member = self.known.get(&parent.0) == Some(&true);
+        let member = parent.0 > 0 && self.is_member(parent.0).unwrap_or(false);
         self.known.insert(pid, member);
+        if member {
+            self.found.push(Pid(pid));
+        }
         Some(member)
+    }
+
+    /// Members that the system reported and no fork did: the kernel may never report their names and mappings.
+    pub fn take_found(&mut self) -> Vec<Pid> {
+        std::mem::take(&mut self.found)
     }
 
     /// Whether all processes of the beginning have ended.
@@ -152,6 +167,27 @@ mod tests {
         assert_eq!(members.accept(&record(record_type::FORK, &[child, root, 0, 0])), Some(true));
         assert_eq!(members.accept(&sample(child)), Some(true));
         assert!(members.gone.is_empty());
+    }
+
+    #[test]
+    fn a_grandchild_whose_fork_was_not_reported_is_found_by_its_ancestors() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 100 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let mut line = String::new();
+        let output = shell.stdout.as_mut().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a line");
+        let grandchild: i32 = line.trim().parse().expect("a number");
+        let mut members = Members::new([Pid(std::process::id() as i32)]);
+        assert_eq!(members.accept(&sample(grandchild)), Some(true));
+        assert_eq!(members.take_found(), [Pid(shell.id() as i32), Pid(grandchild)]);
+        assert!(members.take_found().is_empty());
+        assert_eq!(members.accept(&sample(1)), Some(false));
+        // SAFETY: no preconditions; both processes are this test's.
+        unsafe { libc::kill(grandchild, libc::SIGKILL) };
+        shell.wait().expect("ends");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod attributes;
 pub mod build_id;
 pub mod encoding;
 pub mod filter;
+pub mod latecomers;
 pub mod members;
 pub mod open;
 pub mod pfm;

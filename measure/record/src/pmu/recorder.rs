@@ -3,6 +3,7 @@
 use super::attributes::{self, Common, Concession, Modes, Rate};
 use super::encoding::Encoding;
 use super::filter::RecordFilter;
+use super::latecomers::{each_record, Latecomers};
 use super::members::{Members, ProbeMembers};
 use super::open::{self, OpenError};
 use super::places::{open_everywhere, CpuRing, OpenEvent, Rings, WAKEUP_WATERMARK};
@@ -32,6 +33,7 @@ pub struct KernelSource {
     enabled_by_exec: bool,
     notes: Vec<String>,
     preamble: Vec<u8>,
+    latecomers: Option<Latecomers>,
     /// Where the probes are everybody's: whose marks are kept.
     probe_members: Option<ProbeMembers>,
     /// Events that count nothing, see [`KernelSource::open_statements`].
@@ -97,6 +99,7 @@ impl KernelSource {
             enabled_by_exec,
             notes: Vec::new(),
             preamble: Vec::new(),
+            latecomers: None,
             probe_members: None,
             anchors: Vec::new(),
             statements: None,
@@ -254,17 +257,17 @@ impl KernelSource {
     }
 
     fn synthesize(&mut self, data: bool, attachment: &Attachment) {
-        let mut synthesizer = Synthesizer::new(RecordEncoder::new(&self.attributes()[0]), data);
+        let encoder = RecordEncoder::new(&self.attributes()[0]);
+        let mut synthesizer = Synthesizer::new(encoder, data);
         synthesizer.kernel();
-        match attachment {
-            Attachment::Exec(_) => {} // its exec will tell
-            Attachment::Threads(threads) => {
-                let processes: BTreeSet<Pid> = threads.iter().map(|(pid, _)| *pid).collect();
-                processes.into_iter().for_each(|pid| synthesizer.process(pid));
-            }
-            Attachment::System => {
-                crate::target::all_processes().into_iter().for_each(|pid| synthesizer.process(pid));
-            }
+        let processes: BTreeSet<Pid> = match attachment {
+            Attachment::Exec(_) => BTreeSet::new(), // its exec will tell
+            Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
+            Attachment::System => crate::target::all_processes().into_iter().collect(),
+        };
+        processes.iter().for_each(|pid| synthesizer.process(*pid));
+        if matches!(attachment, Attachment::Threads(_)) {
+            self.latecomers = Some(Latecomers::new(encoder, data, processes));
         }
         let made = synthesizer.finish();
         if made.unreadable > 0 {
@@ -278,6 +281,12 @@ impl KernelSource {
             self.notes.push("the kernel hides its addresses: kernel samples stay without names (sudo sysctl kernel.kptr_restrict=0)".into());
         }
         self.preamble = made.records;
+    }
+
+    fn report_latecomers(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
+        let records = self.latecomers.as_mut().map(Latecomers::take_records).unwrap_or_default();
+        each_record(&records).try_for_each(sink)?;
+        Ok(records.len())
     }
 
     /// What was given up, event by event.
@@ -327,6 +336,8 @@ impl RecordSource for KernelSource {
 
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
         let mut bytes = 0;
+        // Before the samples of this round: they need the names.
+        bytes += self.report_latecomers(sink)?;
         let (filters, members, probe_members) = (&self.filters, &mut self.members, &mut self.probe_members);
         let mut accept = |record: &[u8]| match (&mut *members, &mut *probe_members) {
             (Some(members), _) => members.accept(record),
@@ -350,6 +361,10 @@ impl RecordSource for KernelSource {
                 sink(record)?;
             }
         }
+        if let (Some(members), Some(latecomers)) = (&mut self.members, &mut self.latecomers) {
+            latecomers.found(members.take_found());
+        }
+        bytes += self.report_latecomers(sink)?;
         Ok(bytes)
     }
 
@@ -360,6 +375,10 @@ impl RecordSource for KernelSource {
         for descriptor in self.events.iter().flat_map(|event| &event.descriptors) {
             syscall::enable(descriptor.as_fd())
                 .map_err(|error| DrainError::Source(format!("an event cannot be started: {error}")))?;
+        }
+        // The kernel reports no fork to an event that does not run yet.
+        if let (Some(latecomers), Attachment::Threads(threads)) = (&mut self.latecomers, &self.attachment) {
+            latecomers.found(crate::target::families(threads.iter().map(|(pid, _)| *pid)));
         }
         Ok(())
     }

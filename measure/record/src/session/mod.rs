@@ -384,13 +384,13 @@ fn check(request: &Request) -> Result<(), SessionError> {
 
 /// Where the kernel's events go for a target.
 fn attachment(target: &Target, workload: Option<&Workload>) -> Result<Attachment, SessionError> {
-    let all_threads = |processes: &[hardmeter_samples::model::Pid]| -> Result<Attachment, TargetError> {
+    // Children come and go; what the user named must exist.
+    let all_threads = |named: &[Pid]| -> Result<Attachment, TargetError> {
         let mut all = Vec::new();
-        for (index, pid) in processes.iter().enumerate() {
-            match target::threads(*pid) {
-                Ok(threads) => all.extend(threads.into_iter().map(|tid| (*pid, tid))),
-                // Children of a server come and go; only what the user named must exist.
-                Err(error) if index == 0 || matches!(target, Target::Processes(_)) => return Err(error),
+        for pid in target::families(named.iter().copied()) {
+            match target::threads(pid) {
+                Ok(threads) => all.extend(threads.into_iter().map(|tid| (pid, tid))),
+                Err(error) if named.contains(&pid) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -403,7 +403,7 @@ fn attachment(target: &Target, workload: Option<&Workload>) -> Result<Attachment
         }
         Target::Processes(processes) => all_threads(processes)?,
         Target::System => Attachment::System,
-        Target::Server(folder) => all_threads(&target::family(target::server_process(folder)?))?,
+        Target::Server(folder) => all_threads(&[target::server_process(folder)?])?,
     })
 }
 

@@ -4,6 +4,7 @@ use super::images::Images;
 use super::observer::Observation;
 use super::signals::{self, Signals};
 use super::tally::Tally;
+use crate::pmu::latecomers::each_record;
 use crate::source::{DrainError, EventCount, RecordSource};
 use crate::workload::{Workload, WorkloadError};
 use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, WriteError};
@@ -95,7 +96,7 @@ pub fn record(
     let mut writer = CaptureWriter::create(output, &attributes, header)?;
     let mut onlookers = Onlookers { tally: Tally::new(&attributes), images: Images::default(), observation };
     let preamble = source.preamble();
-    see_records(&preamble, &mut onlookers.images);
+    each_record(&preamble).for_each(|record| onlookers.images.see(record));
     writer.append(&preamble)?;
     let signals = Signals::block()?;
     let started = SystemTime::now();
@@ -226,16 +227,6 @@ fn run(
         return Ok((Ending::DiskFull, target_ended_early, workload.and_then(|workload| workload.try_wait())));
     }
     Ok((ending, target_ended_early, workload.and_then(|workload| workload.try_wait())))
-}
-
-/// Shows each of several records to `images`.
-fn see_records(mut records: &[u8], images: &mut Images) {
-    while let Some(header) = records.first_chunk::<8>() {
-        let length = usize::from(u16::from_ne_bytes([header[6], header[7]]));
-        let Some((record, rest)) = records.split_at_checked(length.max(8)) else { break };
-        images.see(record);
-        records = rest;
-    }
 }
 
 /// One pass over all rings. `Some` if the disk is full.

@@ -343,6 +343,17 @@ impl Named<'_> {
     }
 }
 
+impl SharingReport {
+    /// The sentences, or why there are none: never empty.
+    pub fn sentences_or_reason(&self) -> Vec<String> {
+        match (&self.sentences[..], &self.missing[..]) {
+            ([], []) => vec![format!("{}; no object of them is known by name", self.summary())],
+            ([], missing) => missing.to_vec(),
+            (sentences, _) => sentences.to_vec(),
+        }
+    }
+}
+
 /// What keeps the answer from being whole, and the remedy.
 fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
     const RECORD: &str = "record with \"hardmeter record --source simulated --cores 4 --period 1 -e \

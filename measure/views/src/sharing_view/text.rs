@@ -334,6 +334,11 @@ pub(super) fn effect_text(effect: &Effect, all: u64) -> String {
             "played again on a sample, one event in {}; record with period 1 for all of them",
             grouped(one_in)
         ),
+        Basis::SomeMisses => {
+            "played again on the samples of this capture, which does not say how many events each \
+            stands for; record with -e coherence-miss,invalidation --period 1 for all of them"
+                .to_string()
+        }
         Basis::Samples => {
             "inferred (sampled): misses on groups that no other thread was seen to store to".to_string()
         }

@@ -6,7 +6,7 @@ use crate::segment::Decision;
 use hardmeter_samples::model::Cycles;
 use std::collections::BTreeMap;
 
-/// With so many probes a kind is known (place.md, section 7); until then all its sections are probed, within the budget.
+/// With so many probes a kind is known (docs/design/place.md, section 2); until then all its sections are probed, within the budget.
 const PROBES_KNOWN: u64 = 24;
 /// Probed as seldom as one of 2^7 sections: 0.8 %.
 const PROBES_SELDOM: u8 = 8;

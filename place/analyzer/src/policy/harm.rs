@@ -72,7 +72,7 @@ pub fn damage(
         return if known { slowdown.mean.max(0.0) * base * harm(machine, a, b) } else { 0.0 };
     }
     // Nothing was ever seen of j after anything: two that do not fit together are kept apart on suspicion, at half of what a load from
-    // L3 instead of L2 costs (place.md, section 6c, A: 281 us for 1 MB, at 2.7 GHz).
+    // L3 instead of L2 costs (docs/design/place.md, section 4, A: 281 us for 1 MB, at 2.7 GHz).
     match (a.footprint_kb, b.footprint_kb, b.displaced) {
         (Some(first), Some(second), Some(own)) if own.mean < 0.95 => {
             let over = (first.mean + second.mean) - machine.l2_bytes as f64 / 1024.0;

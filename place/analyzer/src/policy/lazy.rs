@@ -1,5 +1,5 @@
 //! Kinds that hurt each other on different cores, by affinity: only where that pays for itself. Threads are moved when a section
-//! begins whose kind belongs elsewhere, and stay there; place.md, section 6a: a move costs 6.5 us, so nothing below 150 us is moved.
+//! begins whose kind belongs elsewhere, and stay there; docs/design/place.md, section 1: a move costs 6.5 us, so nothing below 150 us is moved.
 //!
 //! Affinity is hard: a group with more work than cores waits while other cores idle, and threads gather where the work is. All is as slow
 //! as the busiest group (section 6c, E: -18 % to -27 %), and that counts against the gain.

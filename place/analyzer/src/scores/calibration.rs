@@ -11,7 +11,7 @@ pub struct Point {
     pub displaced: f64,
 }
 
-/// For machines whose probe is not calibrated yet: full sets of 16 ways of a 2 MB cache (place.md, section 6b, middle of the ranges).
+/// For machines whose probe is not calibrated yet: full sets of 16 ways of a 2 MB cache (docs/design/place.md, section 3, middle of the ranges).
 pub fn documented(l2_bytes: u64) -> Vec<Point> {
     let scale = l2_bytes as f64 / (2048.0 * 1024.0);
     [

@@ -1,4 +1,4 @@
-//! Classes, by place.md section 7. A class is entered and left only when a whole interval lies beyond its bound: in doubt a kind
+//! Classes, by docs/design/place.md, section 2. A class is entered and left only when a whole interval lies beyond its bound: in doubt a kind
 //! stays what it is.
 
 use super::calibration;
@@ -8,7 +8,7 @@ use crate::model::{Class, Estimate, KindProfile, Record};
 /// What judgements rest on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What moving a thread costs. Default: 6.5 us at 2.7 GHz (place.md, section 6a).
+    /// What moving a thread costs. Default: 6.5 us at 2.7 GHz (docs/design/place.md, section 1).
     pub migration_cycles: f64,
     /// To tell 150 us and 3 ms in cycles.
     pub cycles_per_second: u64,

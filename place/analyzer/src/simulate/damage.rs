@@ -51,7 +51,7 @@ pub enum DamageError {
 }
 
 impl Damage {
-    /// What was measured for place.md.
+    /// What was measured for docs/design/place.md.
     pub fn documented() -> Damage {
         Damage::parse(DOCUMENTED).expect("the built-in numbers are in order: a test reads them")
     }

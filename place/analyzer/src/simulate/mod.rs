@@ -3,7 +3,7 @@
 //!
 //! What is simulated: threads, run queues and a scheduler that prefers idle cores near by; caches, as sets of data that displace each
 //! other by a measured table; siblings that share a core; what libsplit would measure of it, from which the analyzer's own scores and
-//! policies decide. What is not: the cost of writing data that another core has (place.md, section 6a), frequencies, bandwidth of memory,
+//! policies decide. What is not: the cost of writing data that another core has (docs/design/place.md, section 1), frequencies, bandwidth of memory,
 //! and waiting for anything but processors and threads.
 
 mod cache;

@@ -106,7 +106,7 @@ impl Validation {
     /// As a table.
     pub fn text(&self) -> String {
         let mut text = String::from(
-            "Ten mixes on two processors, percent against the default scheduler: simulated (measured: place.md, section 6c, medians)\n\n",
+            "Ten mixes on two processors, percent against the default scheduler: simulated (measured: docs/design/place.md, section 4, medians)\n\n",
         );
         let _ = write!(text, "{:5}", "mix");
         for what in ["makespan", "CPU time"] {

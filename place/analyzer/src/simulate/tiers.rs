@@ -3,7 +3,7 @@
 use super::scenario::{App, Kind, Load, Request, Scenario};
 use crate::model::AppId;
 
-/// Two tiers, shaped as RUBiS: pages of PHP that send statements. Times and displacement of statements: place.md, section 6b (MariaDB)
+/// Two tiers, shaped as RUBiS: pages of PHP that send statements. Times and displacement of statements: docs/design/place.md, section 3 (MariaDB)
 /// and 6d (sensitivity); of pages: section 4.5.
 pub fn auction(cpus: usize) -> Scenario {
     let (web, db) = (AppId(1), AppId(2));

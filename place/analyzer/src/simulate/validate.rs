@@ -1,4 +1,4 @@
-//! The simulator against what was measured: place.md, section 6c, ten mixes on two processors under four ways to place.
+//! The simulator against what was measured: docs/design/place.md, section 4, ten mixes on two processors under four ways to place.
 //!
 //! There the classes were given, not found: clean kinds on the first processor, the others on the second. So plans are given here too.
 

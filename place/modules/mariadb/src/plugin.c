@@ -77,11 +77,12 @@ static void update_probe_budget(MYSQL_THD thd, struct st_mysql_sys_var *variable
 }
 
 static const char *policies[] = {"observe", "follow", NULL};
-static TYPELIB policies_type = {2, "split_policies", policies, NULL};
+/* By name: MariaDB 11 has a field more. */
+static TYPELIB policies_type = {.count = 2, .name = "split_policies", .type_names = policies};
 static const char *backends[] = {"auto", "pmu", "probe", "none", NULL}; /* as enum split_backend */
-static TYPELIB backends_type = {4, "split_backends", backends, NULL};
+static TYPELIB backends_type = {.count = 4, .name = "split_backends", .type_names = backends};
 static const char *interfaces[] = {"auto", "instrumentation", "audit", NULL};
-static TYPELIB interfaces_type = {3, "split_interfaces", interfaces, NULL};
+static TYPELIB interfaces_type = {.count = 3, .name = "split_interfaces", .type_names = interfaces};
 
 static MYSQL_SYSVAR_BOOL(
     engine, engine, PLUGIN_VAR_OPCMDARG,

@@ -2,6 +2,7 @@
 
 use super::{Finding, Verdict};
 use statrs::function::gamma::checked_gamma_ur;
+use std::cmp::Ordering;
 
 /// Below this probability a deviation is no chance.
 pub(super) const CHANCE: f64 = 0.001;
@@ -71,6 +72,24 @@ pub(super) fn by_probability(name: &'static str, clause: &'static str, p: Option
     Finding { name, clause, value: p, unit: "p", n, expected: format!("p at least {CHANCE}"), verdict }
 }
 
+/// Corrects the probabilities of several tests for their number, by the method of Holm: with CHANCE as the bar, all of a
+/// good database's tests hold together with a probability of at least 1 - CHANCE. A finding's value is the corrected one.
+pub(super) fn correct(findings: &mut [Finding]) {
+    let mut tests: Vec<&mut Finding> =
+        findings.iter_mut().filter(|finding| finding.unit == "p" && finding.value.is_some()).collect();
+    tests.sort_by(|one, other| one.value.partial_cmp(&other.value).unwrap_or(Ordering::Equal));
+    let number = tests.len();
+    let mut corrected = 0.0f64;
+    for (rank, finding) in tests.into_iter().enumerate() {
+        let Some(p) = finding.value else { continue };
+        corrected = corrected.max(((number - rank) as f64 * p).min(1.0));
+        finding.value = Some(corrected);
+        if corrected >= CHANCE {
+            finding.verdict = Verdict::Held;
+        }
+    }
+}
+
 /// The chi-square test of equal classes.
 pub(super) fn evenly(name: &'static str, clause: &'static str, classes: &[u64]) -> Finding {
     let shares = vec![1.0 / classes.len() as f64; classes.len()];
@@ -93,6 +112,22 @@ mod tests {
         assert_eq!(within(10.2, 10.0, 10.0, 30_000), Verdict::Held);
         // All of them means all of them.
         assert_eq!(within(99.999, 100.0, 100.0, 1_000_000), Verdict::Short);
+    }
+
+    #[test]
+    fn several_tests_are_corrected_for_their_number() {
+        let test = |p| by_probability("", "", p, 100);
+        let mut findings =
+            [test(Some(0.0004)), test(Some(0.5)), test(None), test(Some(0.0001)), test(Some(0.0006))];
+        findings.iter_mut().for_each(|finding| finding.expected.clear());
+        correct(&mut findings);
+        // By hand: four tests. 0.0001 x 4, 0.0004 x 3, 0.0006 x 2 (not below the one before), 0.5 x 1.
+        let values: Vec<String> =
+            findings.iter().map(|finding| finding.value.map_or("-".into(), |p| format!("{p:.4}"))).collect();
+        assert_eq!(values, ["0.0012", "0.5000", "-", "0.0004", "0.0012"]);
+        let verdicts = findings.map(|finding| finding.verdict);
+        use Verdict::{Held, NotApplicable, Short};
+        assert_eq!(verdicts, [Held, Held, NotApplicable, Short, Held]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! something is. Sums and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone
 //! takes minutes (docs/design/prove.md, 3). Those that add up all order lines share one statement in the usual case ([`super::ranges`]).
 
+use super::money::Money;
 use super::ranges::{self, Range};
 use super::snapshot::{into_inner, lock, Snapshot};
 use super::{Condition, Tool, Verdict};
@@ -27,7 +28,7 @@ pub const ALL: [Rule; 12] = [
         rule: "W_YTD = sum(D_YTD)",
         violations: "SELECT format('warehouse %s: W_YTD %s, sum of D_YTD %s', w_id, w_ytd, total)
             FROM {warehouse} LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS total FROM {district} GROUP BY d_w_id) districts
-            ON d_w_id = w_id WHERE w_ytd IS DISTINCT FROM total",
+            ON d_w_id = w_id WHERE <<w_ytd ~ total>>",
     },
     Rule {
         rule: "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID)",
@@ -80,14 +81,14 @@ pub const ALL: [Rule; 12] = [
         rule: "W_YTD = sum(H_AMOUNT)",
         violations: "SELECT format('warehouse %s: W_YTD %s, history %s', w_id, w_ytd, total)
             FROM {warehouse} LEFT JOIN (SELECT h_w_id, sum(h_amount) AS total FROM {history} GROUP BY h_w_id) payments
-            ON h_w_id = w_id WHERE w_ytd IS DISTINCT FROM total",
+            ON h_w_id = w_id WHERE <<w_ytd ~ total>>",
     },
     Rule {
         rule: "D_YTD = sum(H_AMOUNT)",
         violations: "SELECT format('district %s/%s: D_YTD %s, history %s', d_w_id, d_id, d_ytd, total)
             FROM {district} LEFT JOIN
                 (SELECT h_w_id, h_d_id, sum(h_amount) AS total FROM {history} GROUP BY h_w_id, h_d_id) payments
-            ON h_w_id = d_w_id AND h_d_id = d_id WHERE d_ytd IS DISTINCT FROM total",
+            ON h_w_id = d_w_id AND h_d_id = d_id WHERE <<d_ytd ~ total>>",
     },
     Rule {
         rule: "C_BALANCE = sum(OL_AMOUNT delivered) - sum(H_AMOUNT)",
@@ -99,7 +100,7 @@ pub const ALL: [Rule; 12] = [
             ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
             LEFT JOIN (SELECT h_c_w_id, h_c_d_id, h_c_id, sum(h_amount) AS paid FROM {history} GROUP BY 1, 2, 3) payments
             ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id
-            WHERE c_balance <> coalesce(delivered, 0) - coalesce(paid, 0)",
+            WHERE <<c_balance ~ coalesce(delivered, 0) - coalesce(paid, 0)>>",
     },
     Rule {
         rule: "rows of ORDER - rows of NEW-ORDER = 2100 of a district, before any run",
@@ -118,7 +119,7 @@ pub const ALL: [Rule; 12] = [
                 FROM {orders} JOIN {order_line} ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id
                 WHERE ol_delivery_d IS NOT NULL GROUP BY 1, 2, 3) lines
             ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
-            WHERE c_balance + c_ytd_payment <> coalesce(delivered, 0)",
+            WHERE <<c_balance + c_ytd_payment ~ coalesce(delivered, 0)>>",
     },
 ];
 
@@ -133,6 +134,7 @@ pub(super) fn check(
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
     let has_run = has_run(snapshot)?;
+    let money = snapshot.money()?;
     let (first, last) = snapshot.warehouses()?;
     let ranges = Range::cut(first, last, snapshot.jobs());
     let alone: Vec<u8> = (1..=12).filter(|number| !ranges::NUMBERS.contains(number)).collect();
@@ -144,11 +146,11 @@ pub(super) fn check(
     let tasks = ranges.into_iter().map(Task::Range).chain(alone.into_iter().map(Task::Rule));
     snapshot.ask(tasks, |session, tool, task| {
         match task {
-            Task::Range(range) => lock(&summed).add(sum(session, tool, range)?),
+            Task::Range(range) => lock(&summed).add(sum(session, tool, &money, range)?),
             Task::Rule(number) => {
                 let condition = match number {
                     INITIAL_ONLY if has_run => Condition::not_applicable(number),
-                    _ => check_one(session, tool, number)?,
+                    _ => check_one(session, tool, &money, number)?,
                 };
                 lock(&checked).insert(number, condition);
             }
@@ -166,7 +168,7 @@ pub(super) fn check(
     // Those that are broken are asked for again, with names.
     let broken = ranges::NUMBERS.into_iter().zip(summed.violations).filter(|(_, violations)| *violations > 0);
     snapshot.ask(broken, |session, tool, (number, _)| {
-        let condition = check_one(session, tool, number)?;
+        let condition = check_one(session, tool, &money, number)?;
         lock(&checked).insert(number, condition);
         Ok(())
     })?;
@@ -196,9 +198,9 @@ impl Summed {
     }
 }
 
-fn sum(session: &mut Session, tool: Tool, range: Range) -> Result<Summed, TpccError> {
+fn sum(session: &mut Session, tool: Tool, money: &Money, range: Range) -> Result<Summed, TpccError> {
     let begin = Instant::now();
-    let answer = session.query("adding up order lines", &range.statement(tool))?;
+    let answer = session.query("adding up order lines", &money.fill(&range.statement(tool), differ))?;
     // What is no number is asked for again by the condition's own statement, as if it were broken.
     let mut summed = Summed { violations: [1; 5], seconds: 0.0 };
     let row = answer.rows.first().into_iter().flatten();
@@ -220,12 +222,17 @@ impl Condition {
     }
 }
 
-fn check_one(session: &mut Session, tool: Tool, number: u8) -> Result<Condition, TpccError> {
+/// Whether two amounts differ, exactly; nothing differs from an amount.
+fn differ(one: &str, other: &str) -> String {
+    format!("{one} IS DISTINCT FROM {other}")
+}
+
+fn check_one(session: &mut Session, tool: Tool, money: &Money, number: u8) -> Result<Condition, TpccError> {
     let begin = Instant::now();
     let what = format!("checking condition {number}");
     let sql = format!(
         "SELECT text, count(*) OVER () FROM ({}) AS violations(text) ORDER BY text LIMIT {EXAMPLES}",
-        tool.fill(ALL[usize::from(number) - 1].violations)
+        money.fill(&tool.fill(ALL[usize::from(number) - 1].violations), differ)
     );
     let answer = session.query(&what, &sql)?;
     let column = |row: &Vec<Option<String>>, at: usize| row.get(at).cloned().flatten();

@@ -9,6 +9,7 @@
 mod chance;
 pub mod conditions;
 pub mod driver;
+mod money;
 mod names;
 mod nurand;
 mod ranges;
@@ -18,6 +19,7 @@ use crate::error::TpccError;
 use hardmeter_session::{Progress, Session, Stop, Target};
 use std::time::Instant;
 
+pub(crate) use money::Money;
 pub use names::Tool;
 use snapshot::Snapshot;
 
@@ -76,6 +78,8 @@ pub struct Finding {
 pub struct Audit {
     /// Whose tables they were.
     pub tool: Tool,
+    /// Whether a load of Hardmeter left its mark in the database; not asked of other tools' tables.
+    pub marked: bool,
     /// Warehouses.
     pub warehouses: u64,
     /// The twelve conditions.
@@ -113,20 +117,33 @@ pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) 
     let mut snapshot = Snapshot::take(target, tool, stop)?;
     let count = snapshot.single("counting warehouses", "SELECT count(*) FROM {warehouse}")?;
     let warehouses = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    let marked = tool == Tool::Hardmeter && snapshot.is_marked()?;
+    let money = snapshot.money()?;
     let conditions = conditions::check(&mut snapshot, progress)?;
-    let findings = driver::examine_at_once(&snapshot, warehouses, progress)?;
+    let mut findings = vec![money.finding()];
+    findings.extend(driver::examine_at_once(&snapshot, warehouses, progress)?);
     snapshot.end()?;
-    Ok(Audit { tool, warehouses, conditions, findings, seconds: started.elapsed().as_secs_f64() })
+    Ok(Audit { tool, marked, warehouses, conditions, findings, seconds: started.elapsed().as_secs_f64() })
 }
 
 /// Whoever answers questions on the rows: an engine's session.
 pub(crate) trait Questions {
     /// The rows of a statement that is written so that all engines understand it. `what` is for messages.
     fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError>;
+
+    /// The statement that selects name and type of each column of a table, in the engine's catalog.
+    fn types_of(&self, table: &str) -> String;
 }
 
 impl Questions for Session {
     fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError> {
         Ok(self.query(what, sql)?.rows)
+    }
+
+    fn types_of(&self, table: &str) -> String {
+        format!(
+            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute \
+             WHERE attrelid = to_regclass('{table}') AND attnum > 0 AND NOT attisdropped"
+        )
     }
 }

@@ -51,7 +51,7 @@ impl Range {
     }
 }
 
-/// `[column]` is the condition that the column is in the range.
+/// `[column]` is the condition that the column is in the range; `<<ONE ~ OTHER>>` that two amounts differ ([`super::money`]).
 const STATEMENT: &str = "
     WITH lines AS MATERIALIZED (
         SELECT ol_w_id AS w, ol_d_id AS d, ol_o_id AS o, count(*) AS there, count(ol_delivery_d) AS delivered,
@@ -71,8 +71,8 @@ const STATEMENT: &str = "
             AS seven
         FROM both_sides
     ), customers AS (
-        SELECT count(*) FILTER (WHERE c_balance <> coalesce(due, 0) - coalesce(paid, 0)) AS ten,
-            count(*) FILTER (WHERE c_balance + c_ytd_payment <> coalesce(due, 0)) AS twelve
+        SELECT count(*) FILTER (WHERE <<c_balance ~ coalesce(due, 0) - coalesce(paid, 0)>>) AS ten,
+            count(*) FILTER (WHERE <<c_balance + c_ytd_payment ~ coalesce(due, 0)>>) AS twelve
         FROM {customer}
             LEFT JOIN (SELECT w AS o_w, d AS o_d, c AS o_c, sum(amount) AS due FROM both_sides GROUP BY 1, 2, 3) AS sums
             ON o_w = c_w_id AND o_d = c_d_id AND o_c = c_id

@@ -1,7 +1,9 @@
 //! One snapshot of a database, seen by several sessions.
 
+use super::money::Money;
 use super::Tool;
 use crate::error::TpccError;
+use crate::load::Mark;
 use hardmeter_session::{side_by_side, usual_jobs, Session, Stop, Target};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +45,16 @@ impl<'a> Snapshot<'a> {
     /// The one value of a statement's one row; table names in braces.
     pub(super) fn single(&mut self, what: &str, sql: &str) -> Result<Option<String>, TpccError> {
         Ok(self.keeper.query(what, &self.tool.fill(sql))?.single().map(String::from))
+    }
+
+    /// How the tables keep money.
+    pub(super) fn money(&mut self) -> Result<Money, TpccError> {
+        Money::ask(&mut self.keeper, self.tool)
+    }
+
+    /// Whether a load of Hardmeter left its mark in the database.
+    pub(super) fn is_marked(&mut self) -> Result<bool, TpccError> {
+        Ok(Mark::of(&mut self.keeper)?.is_some())
     }
 
     /// The first and the last warehouse; 1 if there is none.

@@ -5,7 +5,7 @@ use super::load::Mark;
 use super::session::{Rows, Session};
 use super::sites::Sites;
 use super::target::Target;
-use crate::audit::{driver, Audit, Condition, Finding, Questions, Tool, Verdict};
+use crate::audit::{driver, Audit, Condition, Finding, Money, Questions, Tool, Verdict};
 use crate::error::TpccError;
 use crate::schema::Table;
 use hardmeter_session::{Progress, Stop};
@@ -15,6 +15,13 @@ impl Questions for Session {
     fn rows(&mut self, what: &str, sql: &str) -> Result<Rows, TpccError> {
         Session::rows(self, what, sql)
     }
+
+    fn types_of(&self, table: &str) -> String {
+        format!(
+            "SELECT column_name, data_type FROM information_schema.columns \
+             WHERE table_schema = DATABASE() AND table_name = '{table}'"
+        )
+    }
 }
 
 /// Audits a database.
@@ -23,17 +30,27 @@ impl Questions for Session {
 /// other, and an audit beside a workload there may see half of a transaction. What it finds at rest is so.
 pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
     let begin = Instant::now();
-    let (mut session, servers) = begun(target, tool, stop)?;
+    let (mut session, mark) = begun(target, tool, stop)?;
+    let servers = mark.as_ref().map_or(0, |mark| mark.layout.servers());
+    let money = Money::ask(&mut session, tool)?;
     let count = tool.fill("SELECT count(*) FROM {warehouse}");
     let count = session.single("counting warehouses", &count)?;
     let warehouses = count.and_then(|count| count.parse().ok()).unwrap_or(0);
-    let conditions = conditions::check(&mut session, tool, progress)?;
-    let mut findings = driver::examine(&mut session, tool, warehouses, progress)?;
+    let conditions = conditions::check(&mut session, tool, &money, progress)?;
+    let mut findings = vec![money.finding()];
+    findings.extend(driver::examine(&mut session, tool, warehouses, progress)?);
     session.execute("ending the audit", "COMMIT")?;
     if servers > 0 {
         findings.push(in_doubt(target, &mut session, servers, stop)?);
     }
-    Ok(Audit { tool, warehouses, conditions, findings, seconds: begin.elapsed().as_secs_f64() })
+    Ok(Audit {
+        tool,
+        marked: mark.is_some(),
+        warehouses,
+        conditions,
+        findings,
+        seconds: begin.elapsed().as_secs_f64(),
+    })
 }
 
 /// The twelve conditions alone.
@@ -44,11 +61,12 @@ pub fn check_conditions(
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
     let (mut session, _) = begun(target, tool, stop)?;
-    conditions::check(&mut session, tool, progress)
+    let money = Money::ask(&mut session, tool)?;
+    conditions::check(&mut session, tool, &money, progress)
 }
 
-/// A session in a snapshot of the data, and how many servers there are behind it.
-fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, u32), TpccError> {
+/// A session in a snapshot of the data, and the mark of the load that made them, if it was one of Hardmeter.
+fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, Option<Mark>), TpccError> {
     let mut session = Session::open(target, stop)?;
     for table in Table::ALL {
         let name = tool.table(table);
@@ -59,10 +77,11 @@ fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, u32), Tpc
             return Err(TpccError::NoData { table: name });
         }
     }
-    let servers = match tool {
-        Tool::Hardmeter => Mark::of(&mut session)?.map_or(0, |mark| mark.layout.servers()),
-        _ => 0,
+    let mark = match tool {
+        Tool::Hardmeter => Mark::of(&mut session)?,
+        _ => None,
     };
+    let servers = mark.as_ref().map_or(0, |mark| mark.layout.servers());
     // Groups of order lines should stay in memory, and be made once, not again for each row that looks into them.
     session.execute(
         "beginning the audit",
@@ -76,7 +95,7 @@ fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, u32), Tpc
         )?;
     }
     session.execute("beginning the audit", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")?;
-    Ok((session, servers))
+    Ok((session, mark))
 }
 
 /// Transactions that servers behind the head hold prepared: their rows stay locked until somebody decides, and Spider does not.

@@ -6,7 +6,7 @@
 
 use super::session::Session;
 use crate::audit::conditions::{ALL, EXAMPLES, INITIAL_ONLY};
-use crate::audit::{Condition, Tool, Verdict};
+use crate::audit::{Condition, Money, Tool, Verdict};
 use crate::error::TpccError;
 use hardmeter_session::Progress;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use std::time::Instant;
 const VIOLATIONS: [&str; 12] = [
     "SELECT concat_ws('', 'warehouse ', w_id, ': W_YTD ', w_ytd, ', sum of D_YTD ', total) AS text
         FROM {warehouse} LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS total FROM {district} GROUP BY d_w_id) districts
-        ON d_w_id = w_id WHERE NOT w_ytd <=> total",
+        ON d_w_id = w_id WHERE <<w_ytd ~ total>>",
     "SELECT concat_ws('', 'district ', d_w_id, '/', d_id, ': D_NEXT_O_ID ', d_next_o_id, ', last order ', last_order,
             ', last new order ', last_new) AS text
         FROM (SELECT d_w_id, d_id, d_next_o_id,
@@ -46,11 +46,11 @@ const VIOLATIONS: [&str; 12] = [
         WHERE (ol_delivery_d IS NULL) <> (o_carrier_id IS NULL)",
     "SELECT concat_ws('', 'warehouse ', w_id, ': W_YTD ', w_ytd, ', history ', total) AS text
         FROM {warehouse} LEFT JOIN (SELECT h_w_id, sum(h_amount) AS total FROM {history} GROUP BY h_w_id) payments
-        ON h_w_id = w_id WHERE NOT w_ytd <=> total",
+        ON h_w_id = w_id WHERE <<w_ytd ~ total>>",
     "SELECT concat_ws('', 'district ', d_w_id, '/', d_id, ': D_YTD ', d_ytd, ', history ', total) AS text
         FROM {district} LEFT JOIN
             (SELECT h_w_id, h_d_id, sum(h_amount) AS total FROM {history} GROUP BY h_w_id, h_d_id) payments
-        ON h_w_id = d_w_id AND h_d_id = d_id WHERE NOT d_ytd <=> total",
+        ON h_w_id = d_w_id AND h_d_id = d_id WHERE <<d_ytd ~ total>>",
     "SELECT concat_ws('', 'customer ', w, '/', d, '/', c, ': C_BALANCE ', sum(balance), ', delivered ', sum(delivered),
             ', paid ', sum(paid)) AS text
         FROM (SELECT c_w_id AS w, c_d_id AS d, c_id AS c, c_balance AS balance, 0 AS delivered, 0 AS paid FROM {customer}
@@ -59,7 +59,7 @@ const VIOLATIONS: [&str; 12] = [
                     FROM {order_line} WHERE ol_delivery_d IS NOT NULL GROUP BY 1, 2, 3) lines_of
                 ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id GROUP BY 1, 2, 3
             UNION ALL SELECT h_c_w_id, h_c_d_id, h_c_id, 0, 0, sum(h_amount) FROM {history} GROUP BY 1, 2, 3) sides
-        GROUP BY w, d, c HAVING sum(balance) <> sum(delivered) - sum(paid)",
+        GROUP BY w, d, c HAVING <<sum(balance) ~ sum(delivered) - sum(paid)>>",
     "SELECT concat_ws('', 'district ', d_w_id, '/', d_id, ': ', orders, ' orders, ', news, ' new orders') AS text
         FROM (SELECT d_w_id, d_id,
             (SELECT count(*) FROM {orders} WHERE o_w_id = d_w_id AND o_d_id = d_id) AS orders,
@@ -74,13 +74,14 @@ const VIOLATIONS: [&str; 12] = [
                 FROM {orders} STRAIGHT_JOIN (SELECT ol_w_id, ol_d_id, ol_o_id, sum(ol_amount) AS amount
                     FROM {order_line} WHERE ol_delivery_d IS NOT NULL GROUP BY 1, 2, 3) lines_of
                 ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id GROUP BY 1, 2, 3) sides
-        GROUP BY w, d, c HAVING sum(balance) + sum(paid) <> sum(delivered)",
+        GROUP BY w, d, c HAVING <<sum(balance) + sum(paid) ~ sum(delivered)>>",
 ];
 
 /// Checks all conditions in the session's snapshot.
 pub(super) fn check(
     session: &mut Session,
     tool: Tool,
+    money: &Money,
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
     progress.phase("checking conditions", ALL.len() as u64);
@@ -91,11 +92,16 @@ pub(super) fn check(
             let (verdict, examples) = (Verdict::NotApplicable, vec![]);
             Condition { number, rule: rule.rule, verdict, violations: 0, examples, seconds: 0.0 }
         } else {
-            check_one(session, number, rule.rule, &tool.fill(sql))?
+            check_one(session, number, rule.rule, &money.fill(&tool.fill(sql), differ))?
         });
         progress.advance(1);
     }
     Ok(conditions)
+}
+
+/// Whether two amounts differ, exactly; nothing differs from an amount.
+fn differ(one: &str, other: &str) -> String {
+    format!("NOT (({one}) <=> ({other}))")
 }
 
 fn check_one(

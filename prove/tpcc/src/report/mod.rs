@@ -28,5 +28,7 @@ mod testing;
 pub mod text;
 pub mod verdicts;
 
+pub use number::probability;
+
 /// What has to stand wherever a figure of ours does.
 pub const DISCLAIMER: &str = "derived from TPC-C, not a TPC result, and not comparable to published ones";

@@ -25,6 +25,14 @@ pub fn with_decimals(value: f64, decimals: usize) -> String {
     format!("{sign}{}{rest}", thousands(whole))
 }
 
+/// A probability of a test, as it is printed: never as zero.
+pub fn probability(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "p < 0.001".into(),
+        p => format!("p = {p:.3}"),
+    }
+}
+
 /// A whole number, thousands apart.
 pub fn count(value: u64) -> String {
     thousands(&value.to_string())
@@ -92,6 +100,14 @@ pub fn date(micros: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_probability_is_printed_as_zero() {
+        assert_eq!(probability(0.0), "p < 0.001");
+        assert_eq!(probability(0.000_999_9), "p < 0.001");
+        assert_eq!(probability(0.001), "p = 0.001");
+        assert_eq!(probability(0.3719), "p = 0.372");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -18,7 +18,7 @@ pub const HERTZ: u64 = 2_700_000_000;
 const CYCLES_PER_NS: f64 = HERTZ as f64 / 1e9;
 /// One section in so many is probed, and goes into the ring.
 const PROBED: f64 = 1.0 / 8.0;
-/// Spread of one probe of 64 lines (place.md, section 6b).
+/// Spread of one probe of 64 lines (docs/design/place.md, section 3).
 const PROBE_SPREAD: f64 = 0.03;
 
 /// Counters of all kinds.

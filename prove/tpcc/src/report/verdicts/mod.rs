@@ -164,7 +164,7 @@ impl Verdict {
     pub fn found_in_words(&self) -> String {
         match (self.value, self.unit) {
             (None, _) => "-".into(),
-            (Some(value), "p") => format!("p = {value:.3}"),
+            (Some(value), "p") => number::probability(value),
             (Some(value), "%") => format!("{value:.2} %"),
             (Some(value), "s") => number::seconds(value),
             (Some(value), "") => {
