@@ -10,7 +10,8 @@ import platform
 import signal
 import sys
 import time
-from typing import Callable, Dict, Iterable, List
+from pathlib import Path
+from typing import Callable, Dict, Iterable
 
 import figure
 from figure import Figure
@@ -31,6 +32,11 @@ def run(name: str, documentation: str, parts: Dict[str, Part]) -> int:
 
 def _measure(name: str, documentation: str, parts: Dict[str, Part]) -> int:
     arguments = _parse(documentation, parts)
+    if arguments.list:
+        print(figure.HEADING)
+        for part in parts:
+            print(f"# {part}")
+        return 0
     if not os.access(HARDMETER, os.X_OK):
         print(f"bench: there is no {HARDMETER}\n  remedy: make build", file=sys.stderr)
         return 2
@@ -57,6 +63,8 @@ def _measure(name: str, documentation: str, parts: Dict[str, Part]) -> int:
                 broken.append(part)
                 print(f"bench: {part} could not be measured: {error}", file=sys.stderr)
     short = [one for one in figures if one.verdict == "short"]
+    if arguments.results:
+        Path(arguments.results).write_text(figure.as_lines(name, figures, machine(), arguments.quick), encoding="utf-8")
     if arguments.format == "json":
         print(figure.as_json(name, figures, machine(), arguments.quick, broken))
     else:
@@ -78,6 +86,8 @@ def _parse(documentation: str, parts: Dict[str, Part]) -> argparse.Namespace:
     )
     parser.add_argument("--only", action="append", choices=parts, metavar="PART", help="only this part; several times")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print")
+    parser.add_argument("--results", metavar="FILE", help="also write each figure as a line of JSON")
+    parser.add_argument("--list", action="store_true", help="print the table's heading and the parts, measure nothing")
     return parser.parse_args()
 
 

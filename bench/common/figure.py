@@ -3,30 +3,13 @@
 import json
 import math
 import random
-import statistics
 from dataclasses import dataclass, field
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, TypeVar
 
-Interval = Tuple[float, float]
+import evidence
+from evidence import Interval
 
-# Below this many blocks no interval of their median reaches 95 %: 1 - 2 * 0.5 ** 5 is 0.94.
-FEWEST_FOR_INTERVAL = 6
-
-
-def median_interval(values: Sequence[float]) -> Optional[Interval]:
-    """The 95 % interval of the median, by order statistics: no assumption about the noise's distribution.
-
-    Of n independent values, Binomial(n, 1/2) lie below the median: the k-th smallest and the k-th largest enclose it
-    with probability 1 - 2 P(X < k). The largest k that leaves 95 % is taken.
-    """
-    n = len(values)
-    if n < FEWEST_FOR_INTERVAL:
-        return None
-    ordered, k, below = sorted(values), 0, 0.0
-    while below + math.comb(n, k) / 2**n <= 0.025:
-        below += math.comb(n, k) / 2**n
-        k += 1
-    return ordered[k - 1], ordered[n - k]
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -56,14 +39,15 @@ class Figure:
     @staticmethod
     def of_blocks(name: str, blocks: Sequence[float], unit: str, what: str, bar: Optional[Bar] = None) -> "Figure":
         """The median over blocks."""
+        value, interval = evidence.median(blocks)
         return Figure(
             name=name,
-            value=statistics.median(blocks),
+            value=value,
             unit=unit,
             n=len(blocks),
             what=what,
             bar=bar,
-            interval=median_interval(blocks),
+            interval=interval,
             blocks=list(blocks),
         )
 
@@ -120,12 +104,20 @@ def number(value: float) -> str:
     return f"{value:.{min(digits, 6)}f}"
 
 
-def interleaved(kinds: Sequence[str], chance: random.Random) -> List[str]:
+def interleaved(kinds: Sequence[Kind], chance: random.Random) -> List[Kind]:
     """The order of one block: each kind twice, the second half the mirror of the first (ABBA), so that a machine that
     drifts through the block drifts alike for all. The first half is shuffled: no kind always follows the same one."""
-    order = list(kinds)
-    chance.shuffle(order)
-    return order + order[::-1]
+    return [kinds[one] for one in evidence.interleaved_order(len(kinds), chance.getrandbits(63))]
+
+
+def as_lines(part: str, figures: Sequence[Figure], machine: dict, quick: bool) -> str:
+    """One line of JSON for each figure, for bench/results."""
+    lines = []
+    for figure in figures:
+        whole = figure.as_json()
+        del whole["blocks"]
+        lines.append(json.dumps({"part": part, **whole, "quick": quick, "processor": machine["processor"]}))
+    return "".join(line + "\n" for line in lines)
 
 
 def as_json(name: str, figures: Sequence[Figure], machine: dict, quick: bool, not_measured: Sequence[str]) -> str:

@@ -45,7 +45,8 @@ class Connection:
         self.socket.close()
 
     def _until_ready(self) -> list:
-        rows, error = [], None
+        rows: list = []
+        error = None
         while True:
             kind, body = self._message()
             if kind == b"Z":

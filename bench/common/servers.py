@@ -81,14 +81,14 @@ class Playground:
 class Server:
     """One server; `with server.running():` has it serve."""
 
-    def __init__(self, kind: str, playground: Path, scale: int, settings: Dict[str, str]):
+    def __init__(self, kind: str, playground: Path, scale: object, settings: Dict[str, str]):
         self.kind = kind
         self.scale = scale
         self.folder = playground / f"{kind}-{scale}"
         self.capture = playground / f"{kind}-{scale}.data"
         self._settings = settings
         self.postmaster = 0
-        self._recorder = None
+        self._recorder: Optional[int] = None
         self._programs = playground / f"{kind}-{scale}.programs"
         self._description: dict = {}
 
@@ -163,7 +163,7 @@ class Server:
     def _recorded(self) -> Iterator[None]:
         """Records the server for as long as `cat` runs, which ends with its input. Its echo tells that the recording
         has begun."""
-        command = [HARDMETER, "record", "--source", "simulated", "-e", EVENTS, *RECORDINGS[self.kind]]
+        command: list = [HARDMETER, "record", "--source", "simulated", "-e", EVENTS, *RECORDINGS[self.kind]]
         command += ["-o", self.capture, "--server", self.folder, "--", "cat"]
         log = tempfile.TemporaryFile()
         recorder = subprocess.Popen(

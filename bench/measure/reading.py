@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from typing import Callable, List
+from typing import Callable, Dict, List
 
 from figure import Bar, Figure
 from processes import Trouble, Used, run, run_measured
@@ -31,7 +31,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
             "perf": ["perf", "report", "--stdio", "-i", capture],
             "perf, flat": ["perf", "report", "--stdio", "--no-children", "-g", "none", "-i", capture],
         }
-        used = {name: [] for name in readers}
+        used: Dict[str, list] = {name: [] for name in readers}
         for block in range(blocks):
             for name in [*readers, *reversed(list(readers))]:
                 say(f"{name} reads {samples} samples: block {block + 1} of {blocks}")

@@ -32,7 +32,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 def _samplers(server: Server) -> Dict[str, Optional[Sequence]]:
     ours = [HARDMETER, "--quiet", "record", "--source", "timer", "-F", "1000", "-o", server.capture]
-    samplers = {"off": None, "hardmeter": [*ours, "--server", server.folder, "--", "cat"]}
+    samplers: Dict[str, Optional[Sequence]] = {"off": None, "hardmeter": [*ours, "--server", server.folder, "--", "cat"]}
     # Only root may sample all processors.
     if os.geteuid() == 0 and shutil.which("perf"):
         theirs = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "1000", "-o", f"{server.capture}.perf"]

@@ -60,8 +60,8 @@ class Ratio:
         self.against = against
 
     def figure(self, name: str, what: str, bar: Optional[float] = None) -> Figure:
-        bar = None if bar is None else Bar(bar)
-        return Figure.of_blocks(name, self.rounds, "x", f"{what} (against {self.against})", bar)
+        limit = None if bar is None else Bar(bar)
+        return Figure.of_blocks(name, self.rounds, "x", f"{what} (against {self.against})", limit)
 
 
 def compare(playground: Playground, modes: Sequence[str], *words) -> Cell:

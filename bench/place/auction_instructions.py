@@ -49,7 +49,7 @@ class Server:
         self.words = [*_words(pid, "cmdline"), *MORE_WORDS[name]]
         self.environment = {**dict(one.split("=", 1) for one in _words(pid, "environ") if "=" in one), "LD_PRELOAD": str(RSEQ)}
         status = Path(f"/proc/{pid}/status").read_text()
-        self.user, self.group = (int(re.search(rf"^{field}:\s+(\d+)", status, re.M)[1]) for field in ("Uid", "Gid"))
+        self.user, self.group = (int(re.findall(rf"^{field}:\s+(\d+)", status, re.M)[0]) for field in ("Uid", "Gid"))
         self.address = ("127.0.0.1", site.port) if name == "apache" else site.socket
         os.kill(pid, signal.SIGTERM)
         _await(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text(), f"the end of {name}")
@@ -80,7 +80,7 @@ def _words(pid: int, name: str) -> List[str]:
 
 def _answers(address, process: subprocess.Popen) -> bool:
     if process.poll() is not None:
-        raise Trouble(f"{process.args[0]}: exit status {process.returncode}\n  remedy: apt-get install valgrind")
+        raise Trouble(f"valgrind: exit status {process.returncode}\n  remedy: apt-get install valgrind")
     with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as client:
         return client.connect_ex(address) == 0
 

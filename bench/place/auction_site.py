@@ -66,7 +66,7 @@ class Site:
     def analyzed(self, policy: str, *words) -> Iterator[int]:
         """With an analyzer beside that has found the probe's sets, or found that there are none; its process id."""
         log = open(self.folder / "analyzer.log", "ab")  # pylint: disable=consider-using-with
-        command = [HARDMETER, "split", "analyze", "--directory", self.segments, "--policy", policy, *map(str, words)]
+        command: list = [HARDMETER, "split", "analyze", "--directory", self.segments, "--policy", policy, *map(str, words)]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
             self._await_sets(process)

@@ -7,7 +7,6 @@ thread of a core at work, in a virtual machine a stranger's) are counted apart, 
 by their own result.
 """
 
-import math
 import statistics
 import subprocess
 import tempfile
@@ -16,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable, Dict, List, Tuple
 
-from figure import Bar, Figure, Interval
+import evidence
+from figure import Bar, Figure
 from processes import Trouble
 from servers import REPOSITORY, Playground
 
@@ -106,7 +106,7 @@ def errors(blocks: List[Block]) -> List[Figure]:
             wrong = [one for block in by_block for one in block]
             if not wrong:
                 raise Trouble(f"no shots at {pair[0]} and {pair[1]} KB were left ({words})\n  remedy: a calmer machine")
-            low, high = wilson(sum(wrong), len(wrong))
+            low, high = evidence.share_interval(sum(wrong), len(wrong)) or (0.0, 1.0)
             figures.append(
                 Figure(
                     name=f"{pair[0]} | {pair[1]} KB taken wrongly{suffix}",
@@ -161,14 +161,6 @@ def costs(blocks: List[Block]) -> List[Figure]:
     found = [block.found_seconds for block in blocks]
     figures.append(Figure.of_blocks("finding sets, with calibration", found, "s", "time on the clock of a publication"))
     return figures
-
-
-def wilson(wrong: int, n: int) -> Interval:
-    """The 95 % interval of a share, by Wilson: it holds for few errors too, and for none."""
-    z = 1.96
-    centre = (wrong + z * z / 2) / (n + z * z)
-    reach = z / (n + z * z) * math.sqrt(wrong * (n - wrong) / n + z * z / 4)
-    return max(0.0, centre - reach), centre + reach
 
 
 def _among_calm(shots: List[Shot]) -> List[Shot]:

@@ -63,7 +63,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 def peer(say: Callable[[str], None]) -> Path:
     """A python that has DuckDB, in a folder of its own below build/."""
     python = VENV / "bin/python"
-    probe = [python, "-c", "import duckdb"]
+    probe: list = [python, "-c", "import duckdb"]
     if not python.exists() or subprocess.run(probe, capture_output=True).returncode != 0:
         say(f"fetching DuckDB {VERSION} from PyPI into {VENV}")
         run(["/usr/bin/python3", "-m", "venv", "--clear", VENV])

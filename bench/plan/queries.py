@@ -78,4 +78,4 @@ def _check(report: dict) -> None:
 
 
 def _ratio(name: str, ratio: dict, what: str, bar: Optional[float]) -> Figure:
-    return Figure(name, ratio["value"], "x", ratio["n"], what, bar and Bar(bar), tpch.interval(ratio), ratio["blocks"])
+    return Figure(name, ratio["value"], "x", ratio["n"], what, None if bar is None else Bar(bar), tpch.interval(ratio), ratio["blocks"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Sequence
 
 from processes import Trouble, Used, run, run_measured
-from servers import HARDMETER, Playground, undisturbed
+from servers import HARDMETER, Playground
 
 # fsync stays on: a commit waits for the disk, as it does for a user.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "max_connections": "200"}
@@ -84,8 +84,8 @@ def run_tpcc(database: Database, *words, check: bool = False) -> Run:
     """Runs the kit, with its own check of the conditions afterwards or without, and reads the file that it leaves."""
     file = database.folder.parent / "run.json"
     before = database.new_orders()
-    words = [*words, "--output", file.with_suffix(""), "--overwrite", *([] if check else ["--no-check"])]
-    used = run_measured(database.command("run", *words))
+    whole: list = [*words, "--output", file.with_suffix(""), "--overwrite", *([] if check else ["--no-check"])]
+    used = run_measured(database.command("run", *whole))
     after = database.new_orders()
     if not file.exists():
         raise Trouble(f"hardmeter tpcc run left no {file}")

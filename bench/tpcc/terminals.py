@@ -3,7 +3,7 @@
 import json
 import subprocess
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, List, Optional
 
 from figure import Bar, Figure
 from processes import Trouble, run_measured
@@ -54,7 +54,7 @@ def theory(mix: str, response: float) -> float:
     return 600 / cycle * shares[0]
 
 
-def figures_of(terminals: int, result: dict, peak: int, memory: Bar, lag: Bar) -> List[Figure]:
+def figures_of(terminals: int, result: dict, peak: int, memory: Optional[Bar], lag: Optional[Bar]) -> List[Figure]:
     name = f"{terminals:,} terminals"
     summary = result["summary"]
     kinds = summary["kinds"]

@@ -5,7 +5,7 @@ machine) and the timer, so that there is something to look up. They take turns b
 (common/windows.py).
 """
 
-from typing import Callable, List
+from typing import Callable, Dict, List, Optional, Sequence
 
 import windows
 from figure import Bar, Figure
@@ -20,7 +20,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     with playground.server("native").running() as server:
         record = [HARDMETER, "--quiet", "record", "--source", "hardware", "-e", "cpu-clock,page-faults"]
         record += ["-o", server.capture, "--server", server.folder]
-        ways = {"without": [*record, "--no-objects", "--", "cat"], "with": [*record, "--", "cat"]}
+        ways: Dict[str, Optional[Sequence]] = {"without": [*record, "--no-objects", "--", "cat"], "with": [*record, "--", "cat"]}
         for script in windows.SCRIPTS:
             blocks = windows.blocks_of(
                 server, script, ways, 2 if quick else 24, lambda what: say(f"object snapshots, {what}")

@@ -1,7 +1,25 @@
 /*
  * When core's plan is tried, and when it is kept.
+ *
+ *            SHAPE_PAIRS pairs, no verdict: counts begin anew
+ *              +-------+
+ *              v       |   counts reach a boundary: turn(true)
+ *   new ----> ours ----+-------------------------------------------> pinned to stock
+ *              ^                                                            |
+ *              +------------------------------------------------------------+
+ *                  SHAPE_CONTRARY trials in a row, ours not slower: turn(false)
+ *
+ * The boundaries are those of hardmeter-evidence (shape_boundaries.h): the counts may be looked at
+ * after every pair.
+ *
+ * Invariants:
+ * 1. much_slower <= slower <= judged <= pairs; judged < SHAPE_PAIRS between two calls.
+ * 2. `against` counts only while the shape is pinned.
+ * 3. Pairs of processor time and of elapsed time never meet in one mean (`by_wall`).
  */
 #include "shape_verdict.h"
+
+#include "shape_boundaries.h"
 
 #include <math.h>
 
@@ -16,15 +34,8 @@
 #define TRIAL_SHARE (1.0 / 64)
 /* A mean over about so many executions. */
 #define REMEMBERED_RUNS 4
-/* Pairs that a verdict takes, and from how many on old ones lose weight. */
-#define FEWEST_PAIRS 3
-#define MOST_PAIRS 16
-/* So many trials in a row in which ours was not slower release a pinned shape. */
-#define CONTRARY_TRIALS 2
-/* Two times are never known better than this. */
-#define SMALLEST_DEVIATION 0.03
-/* What counts as slower: the promise is "none slower by more than 2 %". */
-#define SLOWER 1.02
+/* The mean ratio is over about so many pairs. */
+#define REMEMBERED_PAIRS 16
 
 /* ---- trials ---- */
 
@@ -52,9 +63,12 @@ ShapeWish shape_wish(const Shape *shape, ShapesSetting setting) {
 
 void shape_trial_begins(Shape *shape) { shape->since = 0; }
 
+static void begin_counting(Shape *shape) { shape->judged = shape->slower = shape->much_slower = 0; }
+
 static void forget_pairs(Shape *shape) {
   shape->pairs = 0;
-  shape->mean = shape->squares = 0;
+  shape->mean = 0;
+  begin_counting(shape);
 }
 
 void shape_priced(Shape *shape, double stock_cost, double ns_per_unit, bool by_wall) {
@@ -72,25 +86,17 @@ void shape_priced(Shape *shape, double stock_cost, double ns_per_unit, bool by_w
 double shape_ratio(const Shape *shape) { return exp(shape->mean); }
 
 static void add_pair(Shape *shape, double difference) {
-  double from_mean;
-
-  if (shape->pairs >= MOST_PAIRS) {
-    shape->squares /= 2;
-    shape->pairs /= 2;
-  }
   shape->pairs++;
-  from_mean = difference - shape->mean;
-  shape->mean += from_mean / shape->pairs;
-  shape->squares += from_mean * (difference - shape->mean);
-  shape->against = difference < 0 ? shape->against + 1 : 0;
+  shape->mean += (difference - shape->mean) / Min(shape->pairs, REMEMBERED_PAIRS);
+  shape->judged++;
+  if (difference > log(SHAPE_SLOWER)) shape->slower++;
+  if (difference > log(SHAPE_MUCH_SLOWER)) shape->much_slower++;
+  shape->against = shape->pinned && difference < 0 ? shape->against + 1 : 0;
 }
 
-/* Ours is slower than this, in all likelihood: three standard errors below the mean for three pairs,
- * two for many. A shape is looked at again and again, so that less would find something by chance. */
-static double at_least(const Shape *shape) {
-  double deviation = sqrt(shape->squares / (shape->pairs - 1));
-  return shape->mean -
-         (2 + 3.0 / shape->pairs) * Max(deviation, SMALLEST_DEVIATION) / sqrt((double)shape->pairs);
+static bool is_slower(const Shape *shape) {
+  return shape->slower >= shape_slower_from[shape->judged] ||
+         shape->much_slower >= shape_much_slower_from[shape->judged];
 }
 
 static void turn(Shape *shape, bool pinned) {
@@ -99,22 +105,24 @@ static void turn(Shape *shape, bool pinned) {
   shape->since = 0;
   shape->total_ns = shape->regret_ns = 0;
   shape->against = 0;
+  begin_counting(shape);
 }
 
 static void judge(Shape *shape) {
   bool doubtful;
 
-  if (!shape->pinned && shape->pairs >= FEWEST_PAIRS && at_least(shape) > log(SLOWER)) {
+  if (!shape->pinned && is_slower(shape)) {
     turn(shape, true);
     return;
   }
+  if (shape->judged == SHAPE_PAIRS) begin_counting(shape);
   /* Something has changed: the mean of all pairs would take long to tell. */
-  if (shape->pinned && shape->against >= CONTRARY_TRIALS) {
+  if (shape->pinned && shape->against >= SHAPE_CONTRARY) {
     turn(shape, false);
     forget_pairs(shape);
     return;
   }
-  doubtful = shape->pinned ? shape->against > 0 : shape->mean > log(SLOWER);
+  doubtful = shape->pinned ? shape->against > 0 : shape->mean > log(SHAPE_SLOWER);
   shape->wait = doubtful ? SHORTEST_WAIT : Min(2 * shape->wait, LONGEST_WAIT);
 }
 

@@ -38,9 +38,11 @@ typedef struct Shape {
   double regret_ns; /* by how much trials took longer */
   /* pairs: ln(ours) - ln(stock) */
   int pairs;
-  double mean;
-  double squares; /* sum of squared differences from the mean */
-  int against;    /* trials in a row in which a pinned shape's ours was not slower */
+  double mean;     /* the last few weigh most */
+  int judged;      /* pairs of this trial, at most SHAPE_PAIRS */
+  int slower;      /* of them with ours slower by more than SHAPE_SLOWER */
+  int much_slower; /* and by more than SHAPE_MUCH_SLOWER */
+  int against;     /* trials in a row in which a pinned shape's ours was not slower */
 #define SHAPE_QUERY_BYTES 240
   char query[SHAPE_QUERY_BYTES]; /* the beginning of the text */
 } Shape;

@@ -4,7 +4,6 @@ use super::measure::{compare, has_changed, Comparison, Counts, Epoch};
 use super::plans::placed;
 use super::rules::{Found, Look};
 use super::running::{Running, ENOUGH};
-use super::series::Verdict;
 use super::{Guard, Phase, RULE_WAIT, SECOND, SETTLE};
 use crate::model::KindRef;
 use std::collections::BTreeSet;
@@ -107,11 +106,11 @@ impl Guard {
     fn checked(&mut self, mut kept: Box<Kept>, now: u64, on: &Epoch, off: &Epoch) {
         let comparison = compare(on, off);
         let bad = comparison.as_ref().is_some_and(Comparison::looks_worse);
-        if let Some(comparison) = comparison {
+        if comparison.is_some() {
             self.series.push(comparison);
             self.series.keep_latest(CHECKS);
         }
-        if bad || matches!(self.series.verdict(), Verdict::Worse(_)) {
+        if bad || self.series.leans_worse().is_some() {
             self.news.push("a check says that placement does not help any more: trial again".into());
             return self.begin_trial(now);
         }
@@ -133,12 +132,14 @@ impl Guard {
         if kept.look.is_none() {
             let kinds: Vec<KindRef> = self.series.kinds().collect();
             let suspects: BTreeSet<KindRef> =
-                placed(&self.in_force).filter(|&kind| self.series.kind_is_worse(kind).is_some()).collect();
-            kept.look = self.rules.next(&self.whole, &kinds, &suspects, now).map(Look::at);
+                placed(&self.in_force).filter(|&kind| self.series.kind_looks_worse(kind).is_some()).collect();
+            let seed = self.coin.bits();
+            let next = self.rules.next(&self.whole, &kinds, &suspects, now);
+            kept.look = next.map(|kind| Look::at(kind, seed));
         }
         if let Some(look) = &mut kept.look {
-            let with = self.coin.toss();
-            look.running = Some(Running::new(with, now, self.brisk(SETTLE), self.brisk(RULE_LENGTH)));
+            let with_first = look.with_first();
+            look.running = Some(Running::new(with_first, now, self.brisk(SETTLE), self.brisk(RULE_LENGTH)));
         }
     }
 

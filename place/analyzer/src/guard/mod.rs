@@ -35,6 +35,7 @@ pub use measure::Counts;
 
 use crate::model::{KindRef, Plan};
 use crate::state;
+use hardmeter_evidence::Coin;
 use kept::Kept;
 use measure::{compare, Epoch};
 use plans::{has_effect, placed, same, stands_without, without};
@@ -46,11 +47,11 @@ use std::collections::BTreeMap;
 const SECOND: u64 = 1_000_000_000;
 /// Epochs of a trial: the n-th pair's, the last for all that follow. Many short pairs tell more than few long ones: a machine's other
 /// load wanders within seconds.
-const LENGTHS: [u64; 3] = [SECOND / 4, SECOND / 2, SECOND];
+const LENGTHS: [u64; 3] = [SECOND / 4, SECOND / 4, SECOND / 2];
 /// After a switch: threads come to where they shall be, and caches fill.
 const SETTLE: u64 = SECOND / 10;
-/// No difference in so many pairs is none.
-const PAIRS: usize = 20;
+/// After so many pairs without a verdict a trial ends.
+const PAIRS: usize = 32;
 /// Pairs that could not be compared.
 const UNUSABLE: u32 = 3;
 /// A trial that lost so much work, as far as its pairs can tell, ends.
@@ -74,6 +75,7 @@ pub struct Guard {
     active: bool,
     /// All times are so many times shorter: in simulations nobody else's load wanders.
     hurry: u64,
+    /// Seeds the trials.
     coin: Coin,
     phase: Phase,
     /// In force, or tried, or refused last: as the policy wanted it ...
@@ -132,11 +134,11 @@ impl Guard {
             hurry: hurry.max(1),
             in_force: Plan::default(),
             rules: Rules::default(),
-            coin: Coin(seed),
+            coin: Coin::new(seed),
             phase: Phase::Idle,
             whole: Plan::default(),
             offered: Offered::default(),
-            series: Series::default(),
+            series: Series::new(seed),
             epochs: [0, 0],
             refusals: 0,
             reason: "no plan yet".into(),
@@ -280,6 +282,10 @@ impl Guard {
         }
     }
 
+    fn new_series(&mut self) -> Series {
+        Series::new(self.coin.bits())
+    }
+
     fn brisk(&self, time: u64) -> u64 {
         time / self.hurry
     }
@@ -290,7 +296,7 @@ impl Guard {
         }
         self.phase = Phase::Idle;
         self.reason = why.into();
-        self.series = Series::default();
+        self.series = self.new_series();
     }
 
     fn try_plan(&mut self, now: u64, what: &str) {
@@ -306,10 +312,10 @@ impl Guard {
     }
 
     fn begin_trial(&mut self, now: u64) {
-        self.series = Series::default();
+        self.series = self.new_series();
         self.reason = "in trial".into();
         let length = self.brisk(LENGTHS[0]);
-        let running = self.epoch_of_trial(false, now, length);
+        let running = self.epoch_of_trial(self.series.on_first(), now, length);
         self.phase = Phase::Trial(Trial { running, length, first: None, unusable: 0, on_ns: 0 });
     }
 
@@ -336,14 +342,17 @@ impl Guard {
             return;
         };
         let (epoch_on, epoch_off) = if on { (&epoch, &first) } else { (&first, &epoch) };
-        match compare(epoch_on, epoch_off) {
-            Some(comparison) => self.series.push(comparison),
-            None => trial.unusable += 1,
-        }
+        let comparison = compare(epoch_on, epoch_off);
+        trial.unusable += u32::from(comparison.is_none());
+        self.series.push(comparison);
         match self.series.verdict() {
             Verdict::Worse(why) => return self.refuse(now, &format!("worse: {why}"), WAIT_WORSE),
             Verdict::Better(why) => return self.keep(now, &why, epoch_on.clone()),
+            Verdict::Same(why) => return self.refuse(now, &format!("same: {why}"), WAIT),
             Verdict::Open => {}
+        }
+        if let Some(why) = self.series.leans_worse() {
+            return self.refuse(now, &format!("undecided, but it looks worse: {why}"), WAIT_WORSE);
         }
         if trial.unusable >= UNUSABLE {
             let why = "too few requests of the same kinds, on and off, to tell whether it helps";
@@ -351,19 +360,18 @@ impl Guard {
         }
         if self.has_cost_enough(&trial) {
             let why = format!(
-                "it looks worse, and to be sure of that would cost too much: {}",
+                "undecided, but it looks worse, and to be sure would cost too much: {}",
                 self.series.cost_in_words()
             );
             return self.refuse(now, &why, WAIT_WORSE);
         }
         if self.series.len() >= PAIRS || self.series.is_hopeless() {
-            let why = format!("no significant difference: {}", self.series.cost_in_words());
+            let why = format!("undecided, no gain in sight: {}", self.series.cost_in_words());
             return self.refuse(now, &why, WAIT);
         }
         let pair = self.series.len() + trial.unusable as usize;
         trial.length = self.brisk(LENGTHS[pair.min(LENGTHS.len() - 1)]);
-        let on_first = self.coin.toss();
-        trial.running = self.epoch_of_trial(on_first, now, trial.length);
+        trial.running = self.epoch_of_trial(self.series.on_first(), now, trial.length);
         self.phase = Phase::Trial(trial);
     }
 
@@ -386,7 +394,7 @@ impl Guard {
     /// Kinds that were worse by themselves are off, if that leaves something: the next trial is of the rest.
     fn blame(&mut self, now: u64) {
         let worse: BTreeMap<KindRef, String> = placed(&self.in_force)
-            .filter_map(|kind| Some((kind, self.series.kind_is_worse(kind)?)))
+            .filter_map(|kind| Some((kind, self.series.kind_looks_worse(kind)?)))
             .collect();
         if !stands_without(&self.in_force, &worse.keys().copied().collect()) {
             return;
@@ -405,19 +413,5 @@ impl Guard {
         self.reason = why.into();
         self.news.push(format!("placement kept: {why}"));
         self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.hurry)));
-    }
-}
-
-/// A coin whose tosses a seed decides: SplitMix64 (Steele, Lea, Flood 2014).
-#[derive(Debug)]
-struct Coin(u64);
-
-impl Coin {
-    fn toss(&mut self) -> bool {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) & 1 == 1
     }
 }

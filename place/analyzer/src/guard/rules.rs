@@ -12,7 +12,7 @@ use crate::model::{KindRef, Plan};
 use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No difference in so many pairs is none.
+/// After so many pairs without a verdict a rule is not worth having.
 const PAIRS: usize = 12;
 /// Pairs that could not be compared.
 const UNUSABLE: usize = 3;
@@ -118,8 +118,14 @@ pub(super) struct Found {
 }
 
 impl Look {
-    pub fn at(kind: KindRef) -> Look {
-        Look { kind, running: None, first: None, series: Series::default(), unusable: 0 }
+    /// Of this kind; the seed decides the order of the epochs.
+    pub fn at(kind: KindRef, seed: u64) -> Look {
+        Look { kind, running: None, first: None, series: Series::new(seed), unusable: 0 }
+    }
+
+    /// Whether the next pair begins with the rule.
+    pub fn with_first(&self) -> bool {
+        self.series.on_first()
     }
 
     /// Goes on; the next epoch runs for `length` after `settle`. Says what it found at last.
@@ -134,15 +140,17 @@ impl Look {
         };
         self.running = None;
         let (on, off) = if with { (&epoch, &first) } else { (&first, &epoch) };
-        match compare(on, off) {
-            Some(comparison) => self.series.push(comparison),
-            None => self.unusable += 1,
-        }
+        let comparison = compare(on, off);
+        self.unusable += usize::from(comparison.is_none());
+        self.series.push(comparison);
         let n = self.series.len();
         match self.series.verdict_on(self.kind) {
             Verdict::Better(why) => Some(Found { on: true, why, n }),
             Verdict::Worse(why) => {
                 Some(Found { on: false, why: format!("worse with it than without: {why}"), n })
+            }
+            Verdict::Same(why) => {
+                Some(Found { on: false, why: format!("the same with it as without: {why}"), n })
             }
             Verdict::Open if self.unusable >= UNUSABLE => {
                 let why = "too few requests to judge it alone: it is judged with the plan".into();

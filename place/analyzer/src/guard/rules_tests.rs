@@ -64,7 +64,7 @@ fn of_a_plan_that_loses_the_rest_is_tried() {
         let blamed = |line: &String| line.starts_with("rule of 7.2 off") && line.contains("worse");
         assert!(world.news.iter().any(blamed), "{seed}: {:?}", world.news);
         assert!(
-            world.news.iter().any(|line| line.starts_with("placement off: worse")),
+            world.news.iter().any(|line| line.starts_with("placement off: undecided, but it looks worse")),
             "{seed}: {:?}",
             world.news
         );

@@ -1,105 +1,85 @@
-//! Comparisons, one after the other, and what they say together. Pure.
+//! Comparisons, one after the other, and what they say together: an `evidence::Trial` of placement (on) against none
+//! (off), and the same for each kind. Pure.
 
 use super::measure::{Comparison, OfKind, Value};
 use crate::model::KindRef;
 use crate::state::Effect;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use hardmeter_evidence::{Design, Direction, Metric, Plan, Sample, Sequence, Trial, LEANS};
 
 /// The comparisons of a plan, the latest last.
-#[derive(Clone, Debug, Default)]
+///
+/// Invariant: `trial` has observed all of `comparisons`, in their order, up to its verdict.
+#[derive(Clone, Debug)]
 pub(super) struct Series {
     comparisons: Vec<Comparison>,
+    trial: Trial,
 }
 
-/// A measure over all comparisons: a logarithm of on over off.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A measure over all comparisons: logarithms of on over off.
+#[derive(Clone, Debug)]
 struct Judged {
+    pairs: Sequence,
+    /// The typical one, and its standard error.
     ln: f64,
     error: f64,
-    n: usize,
 }
 
 /// What the comparisons say together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Not enough yet.
+    /// Undecided.
     Open,
     /// Keep it, and why.
     Better(String),
     /// Off at once, and why.
     Worse(String),
+    /// It makes no difference, and why that is known.
+    Same(String),
 }
 
-/// Outside of the interval that must not hold zero: 1 % instead of 5 %, since a trial looks after every pair.
-const SURE: f64 = 0.01;
-/// To give up, less will do: what is refused by mistake is tried again.
-const GIVE_UP: f64 = 0.10;
-/// For what is reported.
-const REPORTED: f64 = 0.05;
-/// A plan is never kept after fewer pairs than this.
-const FEWEST_PAIRS: usize = 3;
 /// Nothing is better with less than this to show for it: it would not pay for the checks.
 const WORTH: f64 = 0.01;
-/// A first impression so bad ends the trial.
+/// Latencies follow the load of a core as it happens to be: only this much of them counts.
 const ALARMING: f64 = 0.05;
-/// Of fewer pairs one that met somebody else's load says too much.
+/// Evidence of one kind's own gain or loss: 5 %, one-sided.
+const SURE: f64 = 20.0;
+/// Of fewer pairs one that met another program's load says too much.
 const FEW_PAIRS: usize = 4;
 /// After so many pairs a trial ends that can hardly come out better any more.
 const HOPELESS_PAIRS: usize = 8;
 /// Kinds reported one by one.
-const KINDS_TOLD: usize = 8;
+const KINDS_REPORTED: usize = 8;
 /// As people call it.
 const COST: &str = "CPU time per request";
 const WORK: &str = "work done per second";
+const P99: &str = "p99";
 
 impl Judged {
     fn of(values: &[Value]) -> Option<Judged> {
         let n = values.len();
-        if n == 0 {
-            return None;
-        }
-        let ln = values.iter().map(|value| value.ln).sum::<f64>() / n as f64;
+        let lns: Vec<f64> = values.iter().map(|value| value.ln).collect();
+        let mut pairs = Sequence::default();
+        lns.iter().for_each(|ln| pairs.push(*ln));
         // What counting explains, or what the pairs differ by, whichever is more: few pairs may agree by chance.
         let counting = values.iter().map(|value| value.error * value.error).sum::<f64>().sqrt() / n as f64;
-        let squares: f64 = values.iter().map(|value| (value.ln - ln).powi(2)).sum();
-        let spread = if n < 2 { 0.0 } else { (squares / (n - 1) as f64 / n as f64).sqrt() };
-        Some(Judged { ln, error: counting.max(spread), n })
+        Some(Judged { ln: pairs.estimate()?, error: counting.max(Sample::of(&lns).error()), pairs })
     }
 
-    /// Where the true value lies, but for this probability. One pair has no spread: taken for as uncertain as two.
-    fn interval(&self, outside: f64) -> (f64, f64) {
-        let freedom = self.n.max(2) as f64 - 1.0;
-        let t =
-            StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - outside / 2.0));
-        (self.ln - t * self.error, self.ln + t * self.error)
-    }
-
-    fn percent(&self) -> f64 {
-        (self.ln.exp() - 1.0) * 100.0
-    }
-
-    /// Worse beyond reasonable doubt; or, at first, so bad that it is not worth finding out. One pair alone may have met anything.
-    fn is_worse(&self) -> bool {
-        let surely = self.ln > WORTH / 2.0 && self.interval(GIVE_UP).0 > 0.0;
-        self.n >= 2 && (surely || (self.ln > ALARMING && self.ln > 3.0 * self.error))
-    }
-
-    /// What it is at least, as far as few pairs agree; of more, what it is on average.
+    /// What it is at least, as far as few pairs agree; of more, what it is typically.
     fn at_least(&self) -> f64 {
-        if self.n < FEW_PAIRS {
+        if self.pairs.len() < FEW_PAIRS {
             self.ln - self.error
         } else {
             self.ln
         }
     }
 
-    fn is_better(&self) -> bool {
-        self.n >= FEWEST_PAIRS && self.ln < -WORTH && self.interval(SURE).1 < 0.0
+    fn is_worse(&self, by: f64, enough: f64) -> bool {
+        self.ln > by && self.pairs.above(0.0) >= enough
     }
 
-    /// Worse, as sure as what is reported: for one of many kinds, of which some look bad by chance.
-    fn is_worse_among_many(&self, by: f64) -> bool {
-        self.n >= FEWEST_PAIRS && self.ln > by && self.interval(REPORTED).0 > 0.0
+    fn is_better(&self) -> bool {
+        self.ln < -WORTH && self.pairs.below(0.0) >= SURE
     }
 
     /// Turned, so that more is worse.
@@ -108,13 +88,35 @@ impl Judged {
     }
 
     fn said(&self, what: &str) -> String {
-        format!("{what} {:+.1} % ({})", self.percent(), pairs(self.n))
+        format!("{what} {:+.1} % ({})", self.ln.exp_m1() * 100.0, pairs(self.pairs.len()))
     }
 }
 
 impl Series {
-    pub fn push(&mut self, comparison: Comparison) {
-        self.comparisons.push(comparison);
+    /// None yet; the seed decides which epoch of a pair comes first.
+    pub fn new(seed: u64) -> Series {
+        let metric = |name, direction, minimum_effect| Metric::new(name, direction, minimum_effect);
+        let metrics = vec![
+            metric(COST, Direction::Less, WORTH),
+            metric(WORK, Direction::More, WORTH),
+            metric(P99, Direction::Less, ALARMING),
+        ];
+        let plan = Plan { design: Design::Pairs, most_rounds: u32::MAX, ..Plan::of_two(metrics, seed) };
+        Series { comparisons: Vec::new(), trial: Trial::new(plan).expect("two contestants, three metrics") }
+    }
+
+    /// Whether the next pair begins with its epoch on: a coin decides, which is what the verdict rests on.
+    pub fn on_first(&self) -> bool {
+        self.trial.order().first() == Some(&1)
+    }
+
+    /// A pair was compared, or could not be.
+    pub fn push(&mut self, comparison: Option<Comparison>) {
+        let of = |one: &Comparison| vec![Some(one.cost.ln), Some(one.work.ln), one.p99.map(|p99| p99.ln)];
+        let ratios = comparison.as_ref().map_or_else(|| vec![None; 3], of);
+        // A trial that has its verdict takes in no more; what comes later is a check of it.
+        let _ended = self.trial.observe_round(&[ratios]);
+        self.comparisons.extend(comparison);
     }
 
     pub fn len(&self) -> usize {
@@ -124,7 +126,9 @@ impl Series {
     /// Only the latest so many count from now on.
     pub fn keep_latest(&mut self, latest: usize) {
         let before = self.comparisons.len().saturating_sub(latest);
-        self.comparisons.drain(..before);
+        let kept = self.comparisons.split_off(before);
+        *self = Series::new(self.trial.plan().seed);
+        kept.into_iter().for_each(|comparison| self.push(Some(comparison)));
     }
 
     fn judged(&self, of: impl Fn(&Comparison) -> Option<Value>) -> Option<Judged> {
@@ -137,6 +141,10 @@ impl Series {
 
     fn work(&self) -> Option<Judged> {
         self.judged(|comparison| Some(comparison.work))
+    }
+
+    fn p99(&self) -> Option<Judged> {
+        self.judged(|comparison| comparison.p99)
     }
 
     /// How much is lost while it is on, as far as is known: the worse of cost and work, never negative.
@@ -157,52 +165,55 @@ impl Series {
 
     /// What the comparisons say together.
     pub fn verdict(&self) -> Verdict {
-        let (Some(cost), Some(work)) = (self.cost(), self.work()) else { return Verdict::Open };
-        let p99 = self.judged(|comparison| comparison.p99);
-        if cost.is_worse() {
-            return Verdict::Worse(cost.said(COST));
-        }
-        if work.negated().is_worse() {
-            return Verdict::Worse(work.said(WORK));
-        }
-        if let Some(p99) = p99.filter(|p99| p99.n >= FEWEST_PAIRS && p99.interval(SURE).0 > ALARMING) {
-            return Verdict::Worse(p99.said("p99"));
-        }
-        if !self.does_no_harm() {
-            return Verdict::Open;
-        }
-        if cost.is_better() {
-            return Verdict::Better(cost.said(COST));
-        }
-        if work.negated().is_better() {
-            return Verdict::Better(work.said(WORK));
-        }
-        match p99.filter(Judged::is_better) {
-            Some(p99) => Verdict::Better(p99.said("p99")),
-            None => Verdict::Open,
+        match self.trial.verdict() {
+            hardmeter_evidence::Verdict::Better => Verdict::Better(self.most_telling(true)),
+            hardmeter_evidence::Verdict::Worse => Verdict::Worse(self.most_telling(false)),
+            hardmeter_evidence::Verdict::Same => Verdict::Same(self.cost_in_words()),
+            hardmeter_evidence::Verdict::Undecided => Verdict::Open,
         }
     }
 
-    /// Whatever it is better in, nothing else may have become worse, as far as is known.
-    fn does_no_harm(&self) -> bool {
-        let harm = |judged: Judged| judged.ln > WORTH / 2.0;
-        !self.cost().is_some_and(harm) && !self.work().is_some_and(|work| harm(work.negated()))
+    /// Why it is given up though undecided, if it looks worse: what is refused by mistake is tried again.
+    pub fn leans_worse(&self) -> Option<String> {
+        let leans = self.trial.leaning(1) == hardmeter_evidence::Verdict::Worse;
+        leans.then(|| self.most_telling(false))
+    }
+
+    /// The measure that says most for its being better, or worse.
+    fn most_telling(&self, better: bool) -> String {
+        let standing = self.trial.standings().swap_remove(0);
+        let shown = |metric: &hardmeter_evidence::StandingOfMetric| {
+            if better {
+                metric.better
+            } else {
+                metric.worse
+            }
+        };
+        // Of equal ones the first: processor time before work, work before latency.
+        let most = standing.metrics.iter().rev().max_by(|one, other| shown(one).total_cmp(&shown(other)));
+        let what = most.map_or(COST, |metric| metric.name.as_str());
+        let judged = match what {
+            WORK => self.work(),
+            P99 => self.p99(),
+            _ => self.cost(),
+        };
+        judged.map_or_else(|| what.into(), |judged| judged.said(what))
     }
 
     /// Whether going on is of no use: nothing that it could be better in can be so by what is worth having, as far as is likely.
     pub fn is_hopeless(&self) -> bool {
-        let (Some(cost), Some(work)) = (self.cost(), self.work()) else { return false };
-        let hopeless = |judged: Judged| judged.interval(GIVE_UP).0 > -WORTH;
-        let p99 = self.judged(|comparison| comparison.p99);
-        cost.n >= HOPELESS_PAIRS && hopeless(cost) && hopeless(work.negated()) && p99.is_none_or(hopeless)
+        self.len() >= HOPELESS_PAIRS && self.trial.is_hopeless(1)
     }
 
-    /// What is known of the cost, with its 95 % interval: for verdicts of no difference.
+    /// What is known of the cost, with its always-valid 95 % interval.
     pub fn cost_in_words(&self) -> String {
         let Some(cost) = self.cost() else { return "nothing could be compared".into() };
-        let told = effect(COST.into(), &cost);
-        let [change, low, high] = [told.change, told.low, told.high].map(|share| share * 100.0);
-        format!("{COST} {change:+.1} % ({low:+.1} to {high:+.1} %, {})", pairs(cost.n))
+        let interval = cost.pairs.interval(self.trial.plan().level);
+        if !interval.is_finite() {
+            return cost.said(COST);
+        }
+        let [change, low, high] = [cost.ln, interval.low, interval.high].map(|ln| ln.exp_m1() * 100.0);
+        format!("{COST} {change:+.1} % ({low:+.1} to {high:+.1} %, {})", pairs(cost.pairs.len()))
     }
 
     /// The kinds of the latest comparison, those that take most time first.
@@ -210,13 +221,16 @@ impl Series {
         self.comparisons.last().into_iter().flat_map(|comparison| &comparison.kinds).map(|of| of.kind)
     }
 
-    /// Whether a kind is worse by itself, in processor time or latency, and by how much.
-    pub fn kind_is_worse(&self, kind: KindRef) -> Option<String> {
+    /// Whether a kind looks worse by itself, in processor time or latency, and by how much.
+    pub fn kind_looks_worse(&self, kind: KindRef) -> Option<String> {
+        self.kind_is_worse(kind, LEANS)
+    }
+
+    fn kind_is_worse(&self, kind: KindRef, enough: f64) -> Option<String> {
         let [cost, p50, p99] = self.of_kind(kind);
         let worse = |judged: Option<Judged>, by: f64, what: &str| {
-            judged.filter(|judged| judged.is_worse_among_many(by)).map(|judged| judged.said(what))
+            judged.filter(|judged| judged.is_worse(by, enough)).map(|judged| judged.said(what))
         };
-        // Latencies follow the load of a core as it happens to be: only much of them counts.
         worse(cost, WORTH, &format!("{COST} of {kind}"))
             .or_else(|| worse(p50, ALARMING, &format!("p50 of {kind}")))
             .or_else(|| worse(p99, ALARMING, &format!("p99 of {kind}")))
@@ -229,14 +243,14 @@ impl Series {
         if verdict != Verdict::Open {
             return verdict;
         }
-        if let Some(why) = self.kind_is_worse(kind) {
+        if let Some(why) = self.kind_is_worse(kind, SURE) {
             return Verdict::Worse(why);
         }
         let [cost, _, p99] = self.of_kind(kind);
         let better = |judged: Option<Judged>, what: &str| {
             judged.filter(Judged::is_better).map(|judged| judged.said(&format!("{what} of {kind}")))
         };
-        match better(cost, COST).or_else(|| better(p99, "p99")).filter(|_| self.does_no_harm()) {
+        match better(cost, COST).or_else(|| better(p99, P99)).filter(|_| !self.looks_bad()) {
             Some(why) => Verdict::Better(why),
             None => Verdict::Open,
         }
@@ -245,30 +259,32 @@ impl Series {
     /// CPU time per request, p50 and p99 of a kind.
     fn of_kind(&self, kind: KindRef) -> [Option<Judged>; 3] {
         let judged = |of: fn(&OfKind) -> Option<Value>| {
-            self.judged(|comparison| of(comparison.kinds.iter().find(|told| told.kind == kind)?))
+            self.judged(|comparison| of(comparison.kinds.iter().find(|one| one.kind == kind)?))
         };
         // The error of one quantile is not known: what pairs differ by has to do.
         [
-            judged(|told| Some(told.cost)),
-            judged(|told| told.p50.map(|ln| Value { ln, error: 0.0 })),
-            judged(|told| told.p99.map(|ln| Value { ln, error: 0.0 })),
+            judged(|of| Some(of.cost)),
+            judged(|of| of.p50.map(|ln| Value { ln, error: 0.0 })),
+            judged(|of| of.p99.map(|ln| Value { ln, error: 0.0 })),
         ]
     }
 
     /// For people and views.
     pub fn effects(&self) -> Vec<Effect> {
+        let level = self.trial.plan().level;
         let all = [
             (COST, self.cost()),
             (WORK, self.work()),
             ("p50", self.judged(|comparison| comparison.p50)),
-            ("p99", self.judged(|comparison| comparison.p99)),
+            (P99, self.p99()),
         ];
+        let effect = |measure: String, judged: Option<Judged>| Some(effect(measure, &judged?, level));
         let mut effects: Vec<Effect> =
-            all.into_iter().filter_map(|(measure, judged)| Some(effect(measure.into(), &judged?))).collect();
-        for kind in self.kinds().take(KINDS_TOLD) {
+            all.into_iter().filter_map(|(measure, judged)| effect(measure.into(), judged)).collect();
+        for kind in self.kinds().take(KINDS_REPORTED) {
             let names = [format!("{COST} of {kind}"), format!("p50 of {kind}"), format!("p99 of {kind}")];
-            let told = names.into_iter().zip(self.of_kind(kind));
-            effects.extend(told.filter_map(|(name, judged)| Some(effect(name, &judged?))));
+            let of_kind = names.into_iter().zip(self.of_kind(kind));
+            effects.extend(of_kind.filter_map(|(name, judged)| effect(name, judged)));
         }
         effects
     }
@@ -278,9 +294,10 @@ fn pairs(n: usize) -> String {
     format!("{n} {} of epochs", if n == 1 { "pair" } else { "pairs" })
 }
 
-fn effect(measure: String, judged: &Judged) -> Effect {
-    let (low, high) = judged.interval(REPORTED);
+fn effect(measure: String, judged: &Judged, level: f64) -> Effect {
+    let interval = judged.pairs.interval(level);
     // Few pairs have wide intervals, and JSON has no infinity.
-    let change = |ln: f64| (ln.exp() - 1.0).clamp(-1.0, 1e3);
-    Effect { measure, change: change(judged.ln), low: change(low), high: change(high), n: judged.n as u32 }
+    let change = |ln: f64| ln.exp_m1().clamp(-1.0, 1e3);
+    let n = judged.pairs.len() as u32;
+    Effect { measure, change: change(judged.ln), low: change(interval.low), high: change(interval.high), n }
 }

@@ -1,8 +1,7 @@
 //! The algebra of [`Moments`]: exact, so that a span of time is a difference; and what can be inferred from them.
 
 use crate::model::{Estimate, Moments};
-use statrs::distribution::{ContinuousCDF, StudentsT};
-use std::sync::LazyLock;
+use hardmeter_evidence::{Difference, Sample};
 
 impl Moments {
     /// One more value.
@@ -61,11 +60,12 @@ impl Moments {
 
     /// The mean with Student's 95 % interval; `None` of fewer than two values, which have none.
     pub fn estimate(&self) -> Option<Estimate> {
-        if self.count < 2 || !self.mean.is_finite() || !self.m2.is_finite() {
-            return None;
-        }
-        let error = (self.variance() / self.count as f64).sqrt();
-        Some(around(self.mean, error, (self.count - 1) as f64, self.count))
+        let interval = self.sample().interval().filter(|_| self.m2.is_finite())?;
+        Some(Estimate { mean: self.mean, low: interval.low, high: interval.high, n: self.count })
+    }
+
+    fn sample(&self) -> Sample {
+        Sample { n: self.count, mean: self.mean, variance: self.variance() }
     }
 }
 
@@ -76,63 +76,22 @@ impl Estimate {
     }
 }
 
-fn around(mean: f64, error: f64, freedom: f64, n: u64) -> Estimate {
-    let half = error * student(freedom);
-    Estimate { mean, low: mean - half, high: mean + half, n }
+impl From<Difference> for Estimate {
+    fn from(difference: Difference) -> Estimate {
+        let Difference { value, interval, n } = difference;
+        Estimate { mean: value, low: interval.low, high: interval.high, n }
+    }
 }
-
-/// The two-sided 95 % point of Student's distribution, by straight lines between points of [`STUDENT`]: at most 1e-4 of it too much. A
-/// look at a hundred kinds asks for thousands, and the exact function takes a microsecond or two, or for ever with millions of degrees.
-fn student(freedom: f64) -> f64 {
-    let place = STUDENT_POINTS as f64 / freedom.max(1.0);
-    let below = (place as usize).min(STUDENT_POINTS - 1);
-    let (low, high) = (STUDENT[below], STUDENT[below + 1]);
-    low + (high - low) * (place - below as f64)
-}
-
-const STUDENT_POINTS: usize = 1024;
-
-/// The exact points for 1024 / i degrees of freedom, the first of the normal distribution: over 1 / freedom they bend least.
-static STUDENT: LazyLock<Vec<f64>> = LazyLock::new(|| {
-    let exact = |freedom| {
-        StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
-    };
-    let finite = (1..=STUDENT_POINTS).map(|i| exact(STUDENT_POINTS as f64 / i as f64));
-    std::iter::once(1.959_963_985).chain(finite).collect()
-});
 
 /// Mean of `a` minus mean of `b`, with Welch's interval: their variances need not be alike. `n` is the smaller count. `None` of
 /// fewer than two values each.
 pub fn difference(a: &Moments, b: &Moments) -> Option<Estimate> {
-    let (error, freedom) = welch(a, b, 1.0)?;
-    Some(around(a.mean - b.mean, error, freedom, a.count.min(b.count)))
+    a.sample().less(&b.sample()).map(Estimate::from)
 }
 
 /// Mean of `a` by mean of `b`, less 1: "so much longer". By the delta method, with Welch's degrees of freedom.
 pub fn ratio(a: &Moments, b: &Moments) -> Option<Estimate> {
-    if b.mean <= 0.0 {
-        return None;
-    }
-    let quotient = a.mean / b.mean;
-    let (error, freedom) = welch(a, b, quotient)?;
-    Some(around(quotient - 1.0, error / b.mean, freedom, a.count.min(b.count)))
-}
-
-/// Standard error of `a - weight * b`, and its degrees of freedom (Welch-Satterthwaite).
-fn welch(a: &Moments, b: &Moments, weight: f64) -> Option<(f64, f64)> {
-    if a.count < 2 || b.count < 2 {
-        return None;
-    }
-    let part_a = a.variance() / a.count as f64;
-    let part_b = b.variance() / b.count as f64 * weight * weight;
-    let sum = part_a + part_b;
-    let freedom = if sum > 0.0 {
-        let squares = part_a * part_a / (a.count - 1) as f64 + part_b * part_b / (b.count - 1) as f64;
-        sum * sum / squares
-    } else {
-        (a.count + b.count - 2) as f64
-    };
-    (sum.is_finite() && freedom.is_finite()).then_some((sum.sqrt(), freedom))
+    a.sample().by(&b.sample()).map(Estimate::from)
 }
 
 #[cfg(test)]
@@ -185,35 +144,6 @@ mod tests {
         close(mean.high, 6.7874);
         assert_eq!(mean.n, 8);
         assert_eq!(of(&[1.0]).estimate(), None);
-    }
-
-    /// The tables of textbooks have t(1) = 12.706, t(2) = 4.303, t(10) = 2.228, t(30) = 2.042, t(120) = 1.980; in between, and beyond
-    /// the last point of ours, the library's own function.
-    #[test]
-    fn students_points_as_in_the_tables() {
-        for (freedom, point) in [(1.0, 12.706), (2.0, 4.303), (10.0, 2.228), (30.0, 2.042), (120.0, 1.980)] {
-            assert!((student(freedom) - point).abs() < 0.0006, "{freedom}: {}", student(freedom));
-        }
-        for freedom in [1.0004, 1.37, 2.9, 7.77, 41.5, 333.3] {
-            let exact = StudentsT::new(0.0, 1.0, freedom).unwrap().inverse_cdf(0.975);
-            let ratio = student(freedom) / exact;
-            assert!((0.999_99..1.000_1).contains(&ratio), "{freedom}: {} of {exact}", student(freedom));
-        }
-        assert!((student(1e9) - 1.959_964).abs() < 1e-6, "the normal distribution's");
-        assert_eq!(student(0.3), student(1.0), "less than one value has no meaning");
-    }
-
-    /// Two samples of different spread: errors 4/4 = 1 and 1/4 -> sqrt(1.25) = 1.118; freedom 1.25^2 / (1/3 + 0.0625/3) = 4.412;
-    /// t(4.412) = 2.677 by interpolation between t(4) = 2.776 and t(5) = 2.571.
-    #[test]
-    fn welchs_interval_by_hand() {
-        let a = Moments { count: 4, mean: 10.0, m2: 12.0 };
-        let b = Moments { count: 4, mean: 8.0, m2: 3.0 };
-        let difference = difference(&a, &b).unwrap();
-        close(difference.mean, 2.0);
-        let half = difference.high - difference.mean;
-        assert!((half - 1.118 * 2.677).abs() < 0.03, "{half}");
-        assert!((difference.mean - difference.low - half).abs() < 1e-9);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::measure::{RunResult, Second};
 use crate::work::Kind;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use hardmeter_evidence::{quantile_95, Sample};
 
 /// The shortest batch.
 pub const BATCH_SECONDS: usize = 10;
@@ -56,13 +56,12 @@ impl Batches {
 
     /// Their mean with its interval; nothing of fewer than [`FEWEST`].
     pub fn mean(&self) -> Option<Estimate> {
-        let n = self.means.len();
-        if n < FEWEST {
+        if self.means.len() < FEWEST {
             return None;
         }
-        let mean = self.means.iter().sum::<f64>() / n as f64;
-        let variance = self.means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-        Some(Estimate { value: mean, half: quantile_95(n - 1) * (variance / n as f64).sqrt() })
+        let sample = Sample::of(&self.means);
+        let interval = sample.interval()?;
+        Some(Estimate { value: sample.mean, half: (interval.high - interval.low) / 2.0 })
     }
 
     /// By how much of its mean it rises (or falls) from the beginning to the end, by a straight line through the batches;
@@ -80,15 +79,9 @@ impl Batches {
         let residual = |at: usize| self.means[at] - mean - slope * (at as f64 - middle);
         let variance = (0..n).map(|at| residual(at).powi(2)).sum::<f64>() / (n - 2) as f64;
         let whole = n as f64 / mean;
-        let half = quantile_95(n - 2) * (variance / spread).sqrt();
+        let half = quantile_95((n - 2) as f64) * (variance / spread).sqrt();
         Some(Estimate { value: slope * whole, half: half * whole })
     }
-}
-
-/// The factor of a 95 % interval, both sides.
-pub fn quantile_95(freedom: usize) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom.max(1) as f64)
-        .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
 }
 
 #[cfg(test)]

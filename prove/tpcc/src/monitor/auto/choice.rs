@@ -1,12 +1,13 @@
 //! The rule, and the choice among what was measured.
 
+use hardmeter_evidence::{Design, Direction, Metric, Plan, Trial, Verdict};
 use serde::Serialize;
 
-/// What is within so much of the best is as good, whatever the spread.
-const AS_GOOD: f64 = 0.98;
+/// What is within this share of the best is as good.
+const AS_GOOD: f64 = 0.02;
 
 /// What falls short by more than this is not as good, however wide the spread.
-const TOO_LITTLE: f64 = 0.95;
+const TOO_LITTLE: f64 = 0.05;
 
 /// The rule of effective multiplicity, applied.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -61,27 +62,34 @@ pub(super) fn choose(all: &[Rounds]) -> Option<u32> {
     good.map(|candidate| candidate.connections).min()
 }
 
+/// A trial of the two, round by round. Few rounds give no verdict; then a number is as good if it is typically within
+/// [`AS_GOOD`], or within [`TOO_LITTLE`] and now behind, now ahead.
 fn as_good(candidate: &Rounds, best: &Rounds) -> bool {
-    let pairs = candidate.throughputs.iter().zip(&best.throughputs);
-    let ratios: Vec<f64> = pairs.filter(|(_, &best)| best > 0.0).map(|(one, best)| one / best).collect();
-    if ratios.is_empty() {
-        return candidate.connections == best.connections;
+    if candidate.connections == best.connections {
+        return true;
     }
-    let share = mean(&ratios);
-    share >= AS_GOOD || (share >= TOO_LITTLE && 1.0 - share <= 2.0 * standard_error(&ratios, share))
+    let metric = Metric::new("New-Orders a minute", Direction::More, AS_GOOD);
+    let plan = Plan { design: Design::Pairs, most_rounds: u32::MAX, ..Plan::of_two(vec![metric], 0) };
+    let mut trial = Trial::new(plan).expect("two contestants and a metric");
+    for (one, best) in candidate.throughputs.iter().zip(&best.throughputs) {
+        let is_known = *one > 0.0 && *best > 0.0;
+        let ratio = is_known.then(|| (one / best).ln());
+        // Once there is a verdict, further rounds change nothing.
+        let _ended = trial.observe_round(&[vec![ratio]]);
+    }
+    match trial.verdict() {
+        Verdict::Better | Verdict::Same => true,
+        Verdict::Worse => false,
+        Verdict::Undecided => {
+            let gain = trial.gains(1, 0).and_then(|gains| gains.estimate());
+            let behind = gain.map_or(1.0, |gain| -gain.exp_m1());
+            behind <= AS_GOOD || (behind <= TOO_LITTLE && trial.leaning(1) != Verdict::Worse)
+        }
+    }
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn standard_error(values: &[f64], mean: f64) -> f64 {
-    let count = values.len() as f64;
-    if count < 2.0 {
-        return 0.0;
-    }
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / (count - 1.0) / count).sqrt()
 }
 
 #[cfg(test)]

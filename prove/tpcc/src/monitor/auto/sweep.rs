@@ -8,6 +8,7 @@ use crate::error::TpccError;
 use crate::measure::Times;
 use crate::observe::{Cpus, Process};
 use crate::order::RunOrder;
+use hardmeter_evidence::Coin;
 use hardmeter_session::{Progress, Stop};
 use serde::Serialize;
 
@@ -125,7 +126,8 @@ pub(super) fn swept(
     progress: &dyn Progress,
 ) -> Result<Option<Sweep>, TpccError> {
     let course = Course { order, backends, sources, server, settings, stop };
-    let mut field = Field { course, progress, legs: Vec::new(), number: 0, refused: None };
+    let coin = Coin::new(order.seed);
+    let mut field = Field { course, progress, legs: Vec::new(), number: 0, coin, refused: None };
     field.run(settings)
 }
 
@@ -135,6 +137,7 @@ struct Field<'a> {
     progress: &'a dyn Progress,
     legs: Vec<(u32, Vec<Leg>)>,
     number: u32,
+    coin: Coin,
     /// So many connections the server did not give, and why.
     refused: Option<(u32, String)>,
 }
@@ -174,14 +177,13 @@ impl Field<'_> {
         Ok(Some(self.result(rule, &candidates)))
     }
 
-    /// Rounds, in each every number: forth and back, so that none is always the first. `None`: somebody asked to stop.
+    /// Rounds, in each every number in an order that is drawn anew, so that drift favours none. `None`: a stop was asked for.
     fn measure(&mut self, counts: &[u32], rounds: u32) -> Result<Option<()>, TpccError> {
         self.progress.phase("trying numbers of connections", u64::from(rounds) * counts.len() as u64);
-        for round in 0..rounds {
+        let mut failure = None;
+        for _ in 0..rounds {
             let mut counts = counts.to_vec();
-            if round % 2 == 1 {
-                counts.reverse();
-            }
+            self.coin.shuffle(&mut counts);
             for count in counts {
                 self.progress.advance(1);
                 if self.refused.as_ref().is_some_and(|(refused, _)| count >= *refused) {
@@ -192,15 +194,18 @@ impl Field<'_> {
                     Ok(Some(leg)) => self.note(leg),
                     Ok(None) => return Ok(None),
                     // Fewer may still do: a server has a limit.
-                    Err(error) if self.legs.iter().any(|(smaller, _)| *smaller < count) => {
+                    Err(error) => {
                         self.refused = Some((count, error.to_string()));
                         self.legs.retain(|(other, _)| *other < count);
+                        failure = Some(error);
                     }
-                    Err(error) => return Err(error),
                 }
             }
         }
-        Ok(Some(()))
+        match failure {
+            Some(error) if self.legs.is_empty() => Err(error),
+            _ => Ok(Some(())),
+        }
     }
 
     fn note(&mut self, leg: Leg) {
