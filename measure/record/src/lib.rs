@@ -3,12 +3,14 @@
 //! ```text
 //! hardware PMU, software events, timer   pmu  ──ring per CPU──┐
 //!                                                             ├─ source ── session ──> hardmeter.data
-//! simulated hierarchy under Valgrind  softpmu ──one ring──────┘               └──────> hardmeter.data.json
+//! timer and registers: loads          live ── on pmu ─────────┤               └──────> hardmeter.data.json
+//! simulated hierarchy under Valgrind  softpmu ──one ring──────┘
 //! ```
 //!
 //! * [`session`] records or counts from beginning to end; it is what the commands call.
 //! * [`events`] says what users may write for an event, and what each processor calls it.
-//! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator.
+//! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator;
+//!   [`live`] finds the loads behind samples of time.
 //! * [`usdt`] has a server's own probes tell of statements.
 //! * [`doctor`] finds out what works on this machine, and what mends the rest.
 //!
@@ -26,6 +28,7 @@
 
 pub mod doctor;
 pub mod events;
+pub mod live;
 pub mod pmu;
 pub mod privileges;
 pub mod rings;
