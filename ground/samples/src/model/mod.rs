@@ -15,7 +15,7 @@ pub use event::{EventDescription, EventIndex, EventSource, MemoryEvent};
 pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle};
 pub use registers::{Register, Registers};
 pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
-pub use simulated::{HeapBlock, MissCause, Sharing, SharingVerdict, SimulatedDetail, StatementHash};
+pub use simulated::{HeapBlock, MissCause, Sharing, SharingVerdict, SimulatedDetail, StatementId};
 pub use state::{LastStatement, StateId, StateRule};
 pub use statement_mark::{StatementMark, StatementMarkKind, StatementProbe};
 pub use units::{
