@@ -206,7 +206,7 @@ fn a_server_that_dies_in_the_middle_leaves_what_was_known_until_then() {
         let statements = report(&path, &["--by", "statement"]);
         let told = counts(&statements, &["statement"]);
         let updates =
-            told.keys().filter(|(_, values)| values[0].starts_with("UPDATE pgbench_accounts")).count();
+            told.keys().filter(|(_, values)| values[0].starts_with("update pgbench_accounts")).count();
         assert!(updates > 0, "{capture}: {told:?}");
         assert!(server.cluster().is_running(), "it is put back");
         assert_eq!(server.cluster().query("SELECT count(*) FROM pgbench_accounts").unwrap(), "100000");
@@ -342,7 +342,7 @@ fn damaged_notes_are_told(capture: &Path) {
     for (what, bytes, told) in [
         ("garbage", b"\xff\x00{".to_vec(), ".json is damaged"),
         ("truncated", fs::read(&sidecar).unwrap()[..300].to_vec(), ".json is damaged"),
-        ("newer", changed("version", json!(2)), ".json has version 2"),
+        ("newer", changed("version", json!(3)), ".json has version 3"),
         ("no cache", changed("machine", machine), "its caches are not known"),
         ("reuse", changed("reuse", json!({"one_line_in": 0, "cold": most, "buckets": buckets})), "l2-miss"),
         ("losses", changed("lost", json!(most)), "18,446,744,073,709,551,615 samples"),

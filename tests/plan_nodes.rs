@@ -23,7 +23,7 @@ const TABLE: &str = "CREATE TABLE sales AS SELECT g AS id, g % 6 AS shop, \
 const QUERY: &str = "SELECT shop, count(*), sum(price * (1 - discount)), avg(price) FROM sales \
                      WHERE day <= date '2025-09-01' GROUP BY shop";
 /// What begins the statement as views show it.
-const STATEMENT: &str = "SELECT shop,";
+const STATEMENT: &str = "select shop,";
 
 /// Where the extension was built for a server of this version; said, where it was not.
 fn extension(major: &str) -> Option<PathBuf> {

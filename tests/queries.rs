@@ -56,10 +56,10 @@ fn nearly_every_sample_of_a_backend_has_its_statement() {
     }
     // pgbench's transaction: three updates, a query, an insert, and no constant in any of them.
     for beginning in [
-        "UPDATE pgbench_accounts",
-        "UPDATE pgbench_tellers",
-        "SELECT abalance",
-        "INSERT INTO pgbench_history",
+        "update pgbench_accounts",
+        "update pgbench_tellers",
+        "select abalance",
+        "insert into pgbench_history",
     ] {
         let of = count(&report, "l2-miss", "statement", |text| text.starts_with(beginning));
         assert!(of > 0, "{beginning}");
@@ -71,7 +71,7 @@ fn nearly_every_sample_of_a_backend_has_its_statement() {
     let rows =
         report["tables"].as_array().unwrap().iter().flat_map(|table| table["rows"].as_array().unwrap());
     let selects =
-        rows.filter(|row| row["statement"].as_str().is_some_and(|text| text.starts_with("SELECT abalance")));
+        rows.filter(|row| row["statement"].as_str().is_some_and(|text| text.starts_with("select abalance")));
     let numbers: Vec<&str> = selects.map(|row| row["query_id"].as_str().expect("a number")).collect();
     assert!(
         !numbers.is_empty() && numbers.iter().all(|number| *number == query_id),
@@ -88,9 +88,9 @@ fn nearly_every_sample_of_a_backend_has_its_statement() {
         });
         of.map(|row| row["count"].as_u64().unwrap()).sum::<u64>()
     };
-    assert!(scans("SELECT abalance", "Index Scan") > 0);
-    assert_eq!(scans("SELECT abalance", "Modify Table"), 0, "a query modifies nothing");
-    assert!(scans("UPDATE pgbench_accounts", "Modify Table") > 0);
+    assert!(scans("select abalance", "Index Scan") > 0);
+    assert_eq!(scans("select abalance", "Modify Table"), 0, "a query modifies nothing");
+    assert!(scans("update pgbench_accounts", "Modify Table") > 0);
     let phases = queries(&server, &["--by", "phase"]);
     for phase in ["parse", "plan", "execute"] {
         assert!(count(&phases, "l2-miss", "phase", |text| text == phase) > 0, "{phase}");

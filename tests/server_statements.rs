@@ -7,7 +7,7 @@ mod common;
 mod server;
 
 use common::{hardmeter, recorded, run, stderr, succeeded};
-use hardmeter_samples::model::{Pid, Record, SimulatedDetail, StatementHash};
+use hardmeter_samples::model::{Pid, Record, SimulatedDetail, StatementId};
 use hardmeter_samples::perf_data::{CaptureReader, RecordOrder};
 use hardmeter_samples::sidecar::Sidecar;
 use server::ThrowawayServer;
@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// What pgbench executes in each transaction, as it writes it, with a question mark for each of its variables.
+/// What pgbench executes in each transaction, normalised.
 const PGBENCH: [&str; 7] = [
-    "BEGIN;",
-    "UPDATE pgbench_accounts SET abalance = abalance + ? WHERE aid = ?;",
-    "SELECT abalance FROM pgbench_accounts WHERE aid = ?;",
-    "UPDATE pgbench_tellers SET tbalance = tbalance + ? WHERE tid = ?;",
-    "UPDATE pgbench_branches SET bbalance = bbalance + ? WHERE bid = ?;",
-    "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP);",
-    "END;",
+    "begin",
+    "update pgbench_accounts set abalance=abalance+? where aid=?",
+    "select abalance from pgbench_accounts where aid=?",
+    "update pgbench_tellers set tbalance=tbalance+? where tid=?",
+    "update pgbench_branches set bbalance=bbalance+? where bid=?",
+    "insert into pgbench_history(tid,bid,aid,delta,mtime) values(?,current_timestamp)",
+    "end",
 ];
 
 /// A server with pgbench's tables at scale 1, which ends with the test.
@@ -57,7 +57,7 @@ impl Playground {
 }
 
 /// The process and the statement of each sample, in the order in which each process had them.
-fn statements_of_samples(capture: &Path) -> Vec<(Pid, Option<StatementHash>)> {
+fn statements_of_samples(capture: &Path) -> Vec<(Pid, Option<StatementId>)> {
     let mut samples = Vec::new();
     let reader = CaptureReader::open(capture).expect("readable");
     let summary = reader
@@ -73,10 +73,9 @@ fn statements_of_samples(capture: &Path) -> Vec<(Pid, Option<StatementHash>)> {
     samples
 }
 
-/// The hash that a text has in the capture: 64-bit FNV-1a.
-fn hash_of(text: &str) -> StatementHash {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    StatementHash(text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+/// The id of a normalised text.
+fn id_of(text: &str) -> StatementId {
+    StatementId::of_normalised(text.as_bytes())
 }
 
 #[test]
@@ -85,14 +84,14 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
     let output = playground.record(&[], "40");
     let capture = playground.capture();
     let notes = Sidecar::load(&capture).expect("readable").expect("notes");
-    let texts: BTreeMap<StatementHash, &str> =
-        notes.statements.iter().map(|statement| (statement.hash, statement.text.as_str())).collect();
-    assert_eq!(texts.len(), notes.statements.len(), "each hash once");
+    let texts: BTreeMap<StatementId, &str> =
+        notes.statements.iter().map(|statement| (statement.id, statement.text.as_str())).collect();
+    assert_eq!(texts.len(), notes.statements.len(), "each id once");
     for (hash, text) in &texts {
-        assert_eq!(*hash, hash_of(text), "{text}");
+        assert_eq!(*hash, id_of(text), "{text}");
     }
 
-    // pgbench's statements are there as it writes them, and of its own texts nothing else.
+    // pgbench's statements are there, and of its own texts nothing else.
     let known: BTreeSet<&str> = texts.values().copied().collect();
     for text in PGBENCH {
         assert!(known.contains(text), "{text} is not among {known:#?}");
@@ -104,7 +103,7 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
 
     let samples = statements_of_samples(&capture);
     assert_eq!(samples.len() as u64, recorded(&output, "l1d-miss") + recorded(&output, "l2-miss"));
-    let mut counts: BTreeMap<StatementHash, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<StatementId, usize> = BTreeMap::new();
     for (_, statement) in &samples {
         statement.iter().for_each(|hash| *counts.entry(*hash).or_default() += 1);
     }
@@ -119,8 +118,8 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
     assert!((80.0..=90.0).contains(&transactions), "{:?}", notes.workload);
 
     // Who executes pgbench's statements is a client's backend: one per client.
-    let is_pgbenchs = |hash: StatementHash| PGBENCH.iter().any(|text| hash == hash_of(text));
-    let update = hash_of(PGBENCH[1]);
+    let is_pgbenchs = |hash: StatementId| PGBENCH.iter().any(|text| hash == id_of(text));
+    let update = id_of(PGBENCH[1]);
     let backends: BTreeSet<Pid> =
         samples.iter().filter(|(_, hash)| *hash == Some(update)).map(|(pid, _)| *pid).collect();
     assert_eq!(backends.len(), 2);
@@ -140,9 +139,8 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
     }
 
     // Nobody else executes them.
-    let elsewhere = |(pid, hash): &&(Pid, Option<StatementHash>)| {
-        !backends.contains(pid) && hash.is_some_and(is_pgbenchs)
-    };
+    let elsewhere =
+        |(pid, hash): &&(Pid, Option<StatementId>)| !backends.contains(pid) && hash.is_some_and(is_pgbenchs);
     assert_eq!(samples.iter().filter(elsewhere).count(), 0);
 }
 

@@ -34,8 +34,8 @@ fn requests() -> &'static Path {
         sources.retain(|path| path.extension().is_some_and(|suffix| suffix == "c") && !discovery(path));
         let mut compiler = Command::new("cc");
         compiler.args(["-std=c11", "-O2", "-D_GNU_SOURCE", "-DSPLIT_VERSION=\"test\"", "-pthread"]);
-        for room in ["libsplit/include", "libsplit/src", "sections"] {
-            compiler.arg("-I").arg(placement.join(room));
+        for folder in ["libsplit/include", "libsplit/src", "sections", "../ground/statement/c"] {
+            compiler.arg("-I").arg(placement.join(folder));
         }
         compiler.arg("-o").arg(&program).arg(tests_folder().join("split/requests.c"));
         compiler.arg(placement.join("sections/kernels.c")).args(sources).args(["-ldl", "-lm"]);

@@ -113,7 +113,7 @@ fn postgres_under_memcheck_has_no_error_of_the_extension() {
     assert_eq!(counted, 1 + 8 + 8 + 8);
     drop(client);
     server.cluster().stop(&|_| {}).unwrap();
-    let sources = ["libsplit/src", "sql", "modules/postgres/src"]
+    let sources = ["libsplit/src", "sql", "../ground/statement/c", "modules/postgres/src"]
         .map(|folder| tests_folder().join("../place").join(folder));
     let sources: Vec<String> =
         sources.iter().flat_map(|folder| files_in(folder)).map(|name| format!("({name}:")).collect();

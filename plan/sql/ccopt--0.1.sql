@@ -16,8 +16,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 REVOKE ALL ON FUNCTION ccopt_stats_reset() FROM PUBLIC;
 
 -- What statements took whose plans have nodes of ours, beside PostgreSQL's own plan: docs/plan.md.
+-- statement_id: as `hardmeter queries` and `hardmeter split` print it; query_id: pg_stat_statements'.
 CREATE FUNCTION ccopt_shapes(
-    OUT shape text, OUT query_id bigint, OUT state text, OUT ratio double precision, OUT pairs integer,
+    OUT shape text, OUT statement_id text, OUT query_id bigint, OUT state text, OUT ratio double precision, OUT pairs integer,
     OUT runs bigint, OUT ms double precision, OUT stock_runs bigint, OUT stock_ms double precision,
     OUT stock_predicted_ms double precision, OUT query text, OUT scope text)
 RETURNS SETOF record

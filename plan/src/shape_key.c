@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "common/hashfn.h"
+#include "hm_statement.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
@@ -92,9 +93,31 @@ static bool mix_node(Plan *plan, void *argument) {
   return false;
 }
 
-uint64 shape_key(const PlannedStmt *plan) {
-  Hashing hashing = {.statement = plan, .sum = MyDatabaseId};
+const char *statement_text(const PlannedStmt *plan, const char *query_string, size_t *length) {
+  size_t whole = strlen(query_string);
+  size_t from = Min((size_t)Max(plan->stmt_location, 0), whole);
 
+  *length = whole - from;
+  if (plan->stmt_len > 0) *length = Min(*length, (size_t)plan->stmt_len);
+  return query_string + from;
+}
+
+uint64 statement_id_of(const PlannedStmt *plan, const char *query_string) {
+  char normalised[HM_STATEMENT_LONGEST];
+  size_t length, inner;
+  const char *text;
+
+  if (query_string == NULL) return 0;
+  text = statement_text(plan, query_string, &length);
+  length = hm_statement_normalise(HM_DIALECT_POSTGRES, text, length, normalised, NULL);
+  inner = hm_statement_inner(normalised, length);
+  return hm_statement_id(normalised + inner, length - inner);
+}
+
+uint64 shape_key(const PlannedStmt *plan, uint64 statement_id) {
+  Hashing hashing = {.statement = plan, .sum = statement_id};
+
+  mix(&hashing, MyDatabaseId);
   statement_any(plan, mix_node, &hashing);
   /* Factors of four: what reads a day of a table and what reads a year may like different plans. */
   mix(&hashing, (uint32)(log2(Max(plan->planTree->total_cost, 1)) / 2));

@@ -22,10 +22,11 @@ typedef struct Shape {
   uint64 key;  /* 0: this place is free */
   uint64 used; /* the table's clock when it was used last */
   Oid database;
-  Oid role; /* who ran it first: may see its text */
-  uint64 query_id;
-  bool pinned;  /* core's plan is the one to run */
-  bool by_wall; /* one of both plans has workers: their processor time is not ours to read */
+  Oid role;            /* who ran it first: may see its text */
+  uint64 statement_id; /* of its text (ground/statement); 0: none */
+  uint64 query_id;     /* the server's own; 0: none */
+  bool pinned;         /* core's plan is the one to run */
+  bool by_wall;        /* one of both plans has workers: their processor time is not ours to read */
   ShapeTimes times[WAYS];
   double our_cost;
   double stock_cost;   /* 0: not known yet */

@@ -15,6 +15,7 @@
 
 enum {
   SHAPE,
+  STATEMENT_ID,
   QUERY_ID,
   STATE,
   RATIO,
@@ -48,6 +49,8 @@ static void fill(const Shape *shape, Datum *values, bool *nulls) {
 
   put(values, nulls, SHAPE, true,
       CStringGetTextDatum(psprintf("%016llx", (unsigned long long)shape->key)));
+  put(values, nulls, STATEMENT_ID, shape->statement_id != 0,
+      CStringGetTextDatum(psprintf("%016llx", (unsigned long long)shape->statement_id)));
   put(values, nulls, QUERY_ID, shape->query_id != 0, Int64GetDatum((int64)shape->query_id));
   put(values, nulls, STATE, true, CStringGetTextDatum(shape->pinned ? "stock" : "ours"));
   put(values, nulls, RATIO, shape->pairs > 0, Float8GetDatum(shape_ratio(shape)));

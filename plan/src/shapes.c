@@ -72,12 +72,12 @@ static bool is_remembered(const PlannedStmt *plan, int cursor_options) {
 }
 
 static void describe(Shape *shape, const PlannedStmt *ours, const char *query_string) {
-  const char *text = query_string + Max(ours->stmt_location, 0);
-  int length = ours->stmt_len > 0 ? ours->stmt_len : (int)strlen(text);
+  size_t whole;
+  const char *text = statement_text(ours, query_string, &whole);
+  int length = pg_mbcliplen(text, (int)Min(whole, PG_INT32_MAX), SHAPE_QUERY_BYTES - 1);
 
   shape->role = GetUserId();
   shape->query_id = (uint64)ours->queryId;
-  length = pg_mbcliplen(text, length, SHAPE_QUERY_BYTES - 1);
   memcpy(shape->query, text, length);
   shape->query[length] = '\0';
 }
@@ -90,8 +90,8 @@ typedef struct Asked {
 } Asked;
 
 /* What is known of the shape, and whether this planning is for a trial. */
-static Asked ask(uint64 key, const PlannedStmt *ours, const ShapePlanning *planning,
-                 const char *query_string, bool explained) {
+static Asked ask(uint64 key, uint64 statement_id, const PlannedStmt *ours,
+                 const ShapePlanning *planning, const char *query_string, bool explained) {
   Asked asked = {WAY_OURS, WISH_NOTHING, 1, 0};
   Shape *shape;
 
@@ -99,6 +99,7 @@ static Asked ask(uint64 key, const PlannedStmt *ours, const ShapePlanning *plann
   shape = shape_find(key, !explained);
   if (shape) {
     if (shape->query[0] == '\0' && query_string) describe(shape, ours, query_string);
+    shape->statement_id = statement_id;
     shape->our_cost = ours->planTree->total_cost;
     asked.standing = shape_standing(shape);
     asked.ratio = shape_ratio(shape);
@@ -136,16 +137,17 @@ PlannedStmt *shapes_choose(const ShapePlanning *planning, PlannedStmt *ours,
                            ParamListInfo bound_params) {
   bool explained = reasons_are_watched();
   PlannedStmt *stock;
-  uint64 key;
+  uint64 key, statement_id;
   Asked asked;
   double begin;
   bool trial;
 
   if (!is_remembered(ours, cursor_options)) return ours;
-  key = shape_key(ours);
+  statement_id = statement_id_of(ours, query_string);
+  key = shape_key(ours, statement_id);
   shape_memory_in_use();
   if (planning->sign != 0) sign_add(planning->sign);
-  asked = ask(key, ours, planning, query_string, explained);
+  asked = ask(key, statement_id, ours, planning, query_string, explained);
   trial = asked.wish == WISH_TRIAL;
   if (planning->copy == NULL || (asked.wish != WISH_PRICE && (asked.standing == WAY_OURS) != trial))
     return marked(ours, key, WAY_OURS);

@@ -2,7 +2,8 @@
  * Shapes: plans with nodes of ours that came again, what they took, and what core's own plan took
  * when it was tried; a shape that loses is left to core until it no longer would.
  *
- * A shape is a plan without its constants, and the order of magnitude of its cost. It is known once
+ * A shape is a statement with a plan, both without constants, and the order of magnitude of the plan's
+ * cost: a statement whose plan changes has a shape for each plan. It is known once
  * the plan with our nodes is there, and so core's plan is a second planning: made for shapes that
  * are pinned to it, and for trials, which are rare (shape_verdict.h has the rules).
  *

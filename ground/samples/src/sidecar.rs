@@ -3,7 +3,7 @@
 //! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is ours, optional, and
 //! versioned. A capture without it opens with those columns empty.
 
-use crate::model::{Cycles, EventDescription, EventSource, Period, ProcessTime, StallNotes, StatementHash};
+use crate::model::{Cycles, EventDescription, EventSource, Period, ProcessTime, StallNotes, StatementId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,9 +27,11 @@ pub struct RequestedEvent {
 /// A statement that was executed while recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// By which samples name it.
-    pub hash: StatementHash,
-    /// Its text without constants, cut at 1000 bytes.
+    /// By which samples name it. A number, called `hash`, in files of before ids were common to all parts: such a
+    /// capture opens, and its statements are not found in other parts.
+    #[serde(alias = "hash")]
+    pub id: StatementId,
+    /// Its normalised text, cut at 1000 bytes.
     pub text: String,
 }
 
@@ -178,7 +180,7 @@ const SIZE_LIMIT: u64 = 64 << 20;
 
 impl Sidecar {
     /// The version written here. Fields may be added without a new one; a changed meaning needs one.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Empty notes of a source.
     pub fn new(source: EventSource) -> Sidecar {
@@ -352,8 +354,8 @@ mod tests {
     #[test]
     fn newer_and_damaged_notes_say_so() {
         let path = Path::new("x.json");
-        let newer = Sidecar::parse(path, r#"{"version": 2, "source": {"other": "shape"}}"#);
-        assert!(matches!(newer, Err(SidecarError::Newer { found: 2, .. })), "{newer:?}");
+        let newer = Sidecar::parse(path, r#"{"version": 3, "source": {"other": "shape"}}"#);
+        assert!(matches!(newer, Err(SidecarError::Newer { found: 3, .. })), "{newer:?}");
         let cut = Sidecar::parse(path, r#"{"version": 1, "sour"#);
         assert!(matches!(cut, Err(SidecarError::Damaged { .. })), "{cut:?}");
         let minimal = Sidecar::parse(path, r#"{"version": 1, "source": "hardware"}"#).expect("enough");

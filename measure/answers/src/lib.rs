@@ -35,7 +35,6 @@ mod remark;
 mod sharing;
 mod stacks;
 mod statement_spans;
-mod statement_text;
 mod statements;
 mod tally;
 mod top;
@@ -76,7 +75,6 @@ pub use sharing::{
 };
 pub use stacks::{StackCount, StackId, Stacks};
 pub use statement_spans::{Executions, Running, StatementSpans};
-pub use statement_text::{statement_hash, without_constants};
 pub use statements::Statements;
 pub use top::{Row, Table, Top, TopOptions, Value};
 pub use totals::{EventTotals, NamedShare, Totals};

@@ -23,7 +23,7 @@ use crate::stacks::callers;
 use crate::statements::Statements;
 use crate::tally::Tally;
 use hardmeter_samples::model::{
-    EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementHash, VirtualAddress,
+    EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementId, VirtualAddress,
 };
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
@@ -115,7 +115,7 @@ pub struct QueryRow {
     /// Its value in each of the table's columns; `None` where the samples do not tell.
     pub values: Vec<Option<Arc<str>>>,
     /// The number of its statement, where that is a column.
-    pub statement: Option<StatementHash>,
+    pub statement: Option<StatementId>,
     /// The server's own number of that statement (PostgreSQL: query id), where it gives one.
     pub servers_number: Option<i64>,
     /// Its samples, of all of the event.
@@ -182,7 +182,7 @@ pub struct QueryCount {
     processes: FxHashMap<Pid, ProcessTally>,
     coverage: QueryCoverage,
     frames: Vec<Frame>,
-    servers_numbers: FxHashMap<StatementHash, FxHashMap<i64, u64>>,
+    servers_numbers: FxHashMap<StatementId, FxHashMap<i64, u64>>,
 }
 
 impl QueryCount {
@@ -310,7 +310,7 @@ impl QueryCount {
     }
 
     /// The number that most samples of a statement carry: one taken just before the server made it has the last one's.
-    fn servers_number(&self, statement: StatementHash) -> Option<i64> {
+    fn servers_number(&self, statement: StatementId) -> Option<i64> {
         let numbers = self.servers_numbers.get(&statement)?;
         numbers.iter().max_by_key(|(number, count)| (**count, **number)).map(|(number, _)| *number)
     }
@@ -347,7 +347,7 @@ impl QueryCount {
         let id = |word: u64| (word != ABSENT).then(|| index.text(TextId(word as u32)).clone());
         let value = |column: QueryColumn, state: u64, word: u64| match column {
             QueryColumn::Statement => match state {
-                EXECUTING => Some(statements.text(StatementHash(word))),
+                EXECUTING => Some(statements.text(StatementId(word))),
                 BEFORE_FIRST => Some("(before the first statement)".into()),
                 BETWEEN => Some("(between statements)".into()),
                 _ => None,
@@ -359,7 +359,7 @@ impl QueryCount {
             let (key, tally) = (groups.key(group), &tallies[group]);
             let words = columns.iter().zip(&key[1..]);
             let statement = words.clone().find(|(column, _)| **column == QueryColumn::Statement);
-            let statement = statement.filter(|_| key[0] == EXECUTING).map(|(_, hash)| StatementHash(*hash));
+            let statement = statement.filter(|_| key[0] == EXECUTING).map(|(_, hash)| StatementId(*hash));
             let most =
                 objects[group].iter().map(|(object, count)| (*count, object_text(*object, index))).max();
             QueryRow {

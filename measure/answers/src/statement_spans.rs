@@ -7,18 +7,21 @@
 //! The records have to come in order of time. A thread whose first mark has not come yet may well execute something:
 //! that is "unknown", not "none". A new or an ended thread executes nothing.
 
-use crate::statement_text::{statement_hash, without_constants};
 use hardmeter_samples::model::{
-    Pid, Record, Sample, StatementHash, StatementMark, StatementMarkKind, Tid, Timestamp,
+    Pid, Record, Sample, StatementId, StatementMark, StatementMarkKind, Tid, Timestamp,
 };
+use hardmeter_statement::{cut, normalise, Dialect};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+
+/// Bytes of a normalised text that are kept: as many as the software PMU's table has for one (`HM_STATEMENT_TEXT`).
+const TEXT_LIMIT: usize = 1004;
 
 /// What a thread executes at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
     /// A statement.
-    Statement(StatementHash),
+    Statement(StatementId),
     /// A statement whose text the recorder could not have: longer than 4 KiB, or recorded without tracefs.
     Nameless,
     /// None: it waits for its client, or is no thread that executes statements.
@@ -47,11 +50,11 @@ struct Thread {
 #[derive(Clone, Debug, Default)]
 pub struct StatementSpans {
     threads: FxHashMap<Tid, Thread>,
-    statements: FxHashMap<StatementHash, (Arc<str>, Executions)>,
+    statements: FxHashMap<StatementId, (Arc<str>, Executions)>,
     /// What was executed of statements without text, all together.
     nameless: Executions,
     /// Texts as they came: a client sends the same one again and again, and most are not long.
-    known: FxHashMap<Box<[u8]>, StatementHash>,
+    known: FxHashMap<Box<[u8]>, StatementId>,
     marks: u64,
 }
 
@@ -78,7 +81,7 @@ impl StatementSpans {
     fn mark(&mut self, mark: &StatementMark<'_>) {
         self.marks += 1;
         let running = match mark.kind {
-            StatementMarkKind::Begins { text: Some(text) } => Running::Statement(self.hash(text)),
+            StatementMarkKind::Begins { text: Some(text) } => Running::Statement(self.identify(text)),
             StatementMarkKind::Begins { text: None } => Running::Nameless,
             StatementMarkKind::Ends => Running::Nothing,
         };
@@ -114,18 +117,19 @@ impl StatementSpans {
         }
     }
 
-    fn hash(&mut self, text: &[u8]) -> StatementHash {
-        if let Some(hash) = self.known.get(text) {
-            return *hash;
+    /// Only PostgreSQL has probes that marks come from.
+    fn identify(&mut self, text: &[u8]) -> StatementId {
+        if let Some(id) = self.known.get(text) {
+            return *id;
         }
-        let plain = without_constants(text);
-        let hash = statement_hash(&plain);
-        let entry = || (String::from_utf8_lossy(&plain).into(), Executions::default());
-        self.statements.entry(hash).or_insert_with(entry);
+        let plain = normalise(Dialect::Postgres, text);
+        let id = StatementId::of_normalised(&plain);
+        let entry = || (String::from_utf8_lossy(cut(&plain, TEXT_LIMIT)).into(), Executions::default());
+        self.statements.entry(id).or_insert_with(entry);
         if self.known.len() < KNOWN_LIMIT {
-            self.known.insert(text.into(), hash);
+            self.known.insert(text.into(), id);
         }
-        hash
+        id
     }
 
     /// What a thread executes now; `None` if no mark has told yet.
@@ -139,12 +143,12 @@ impl StatementSpans {
     }
 
     /// A statement's text without constants.
-    pub fn text(&self, statement: StatementHash) -> Option<&Arc<str>> {
+    pub fn text(&self, statement: StatementId) -> Option<&Arc<str>> {
         self.statements.get(&statement).map(|(text, _)| text)
     }
 
     /// What was executed of a statement.
-    pub fn executions(&self, statement: StatementHash) -> Option<Executions> {
+    pub fn executions(&self, statement: StatementId) -> Option<Executions> {
         self.statements.get(&statement).map(|(_, executions)| *executions)
     }
 
@@ -154,7 +158,7 @@ impl StatementSpans {
     }
 
     /// All statements, in no order.
-    pub fn statements(&self) -> impl Iterator<Item = StatementHash> + '_ {
+    pub fn statements(&self) -> impl Iterator<Item = StatementId> + '_ {
         self.statements.keys().copied()
     }
 
@@ -191,16 +195,16 @@ mod tests {
         assert_eq!(text_of(&spans, 1), None, "nobody has told yet");
         spans.see(&mark(1, 100, Some(b"SELECT 1")));
         spans.see(&mark(2, 110, Some(b"UPDATE t SET a = 5")));
-        assert_eq!(text_of(&spans, 1).as_deref(), Some("SELECT ?"));
-        assert_eq!(text_of(&spans, 2).as_deref(), Some("UPDATE t SET a = ?"));
+        assert_eq!(text_of(&spans, 1).as_deref(), Some("select ?"));
+        assert_eq!(text_of(&spans, 2).as_deref(), Some("update t set a=?"));
         spans.see(&mark(1, 130, None));
         assert_eq!(text_of(&spans, 1).as_deref(), Some("Nothing"));
         spans.see(&mark(1, 140, Some(b"SELECT 22")));
         spans.see(&mark(1, 150, Some(b"")));
         assert_eq!(text_of(&spans, 1).as_deref(), Some("Nameless"));
-        let select = statement_hash(b"SELECT ?");
+        let select = StatementId::of_normalised(b"select ?");
         assert_eq!(spans.executions(select), Some(Executions { begun: 2, ended: 2, nanoseconds: 40 }));
-        let update = statement_hash(b"UPDATE t SET a = ?");
+        let update = StatementId::of_normalised(b"update t set a=?");
         assert_eq!(spans.executions(update), Some(Executions { begun: 1, ended: 0, nanoseconds: 0 }));
         assert_eq!(spans.nameless(), Executions { begun: 1, ended: 0, nanoseconds: 0 });
         assert_eq!((spans.marks(), spans.statements().count()), (5, 2));
@@ -214,7 +218,7 @@ mod tests {
         }
         spans.see(&mark(1, 50, None));
         spans.see(&mark(1, 60, None));
-        let executions = spans.executions(statement_hash(b"SELECT $1"));
+        let executions = spans.executions(StatementId::of_normalised(b"select ?"));
         assert_eq!(executions, Some(Executions { begun: 1, ended: 1, nanoseconds: 40 }));
     }
 
@@ -225,7 +229,7 @@ mod tests {
         spans.see(&Record::Lost(LostRecords { count: 3, samples_only: false, time: Some(Timestamp(20)) }));
         assert_eq!(text_of(&spans, 1), None);
         spans.see(&mark(1, 30, Some(b"SELECT a")));
-        assert_eq!(text_of(&spans, 1).as_deref(), Some("SELECT a"));
+        assert_eq!(text_of(&spans, 1).as_deref(), Some("select a"));
     }
 
     #[test]
@@ -235,7 +239,10 @@ mod tests {
         let exit = Exit { pid: Pid(7), tid: Tid(7), time: Some(Timestamp(30)) };
         spans.see(&Record::Exit(exit));
         assert_eq!(text_of(&spans, 7).as_deref(), Some("Nothing"));
-        assert_eq!(spans.executions(statement_hash(b"SELECT ?")).map(|all| all.nanoseconds), Some(20));
+        assert_eq!(
+            spans.executions(StatementId::of_normalised(b"select ?")).map(|all| all.nanoseconds),
+            Some(20)
+        );
         // Its exit was lost, and the number comes back.
         spans.see(&mark(8, 10, Some(b"SELECT 1")));
         spans.see(&fork(1, 8));

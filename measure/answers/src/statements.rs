@@ -1,18 +1,18 @@
 //! What a process executed at the moment of a sample, and how the statements read.
 
 use crate::statement_spans::{Running, StatementSpans};
-use hardmeter_samples::model::{Record, Sample, StatementHash};
+use hardmeter_samples::model::{Record, Sample, StatementId};
 use hardmeter_samples::sidecar::Statement;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Stands for all statements whose text the recorder could not have; no text has this hash.
-const NAMELESS: StatementHash = StatementHash(0);
+const NAMELESS: StatementId = StatementId(0);
 
 /// The statements of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Statements {
-    texts: FxHashMap<StatementHash, Arc<str>>,
+    texts: FxHashMap<StatementId, Arc<str>>,
     /// What the marks of a kernel recording tell.
     spans: StatementSpans,
 }
@@ -20,7 +20,7 @@ pub struct Statements {
 impl Statements {
     /// Statements whose texts are known from the notes beside the capture.
     pub fn new(texts: &[Statement]) -> Self {
-        let text = |statement: &Statement| (statement.hash, statement.text.as_str().into());
+        let text = |statement: &Statement| (statement.id, statement.text.as_str().into());
         Statements { texts: texts.iter().map(text).collect(), spans: StatementSpans::default() }
     }
 
@@ -30,7 +30,7 @@ impl Statements {
     }
 
     /// What the process of a sample executed, where that is known.
-    pub fn of_sample(&self, sample: &Sample<'_>) -> Option<StatementHash> {
+    pub fn of_sample(&self, sample: &Sample<'_>) -> Option<StatementId> {
         let simulated = sample.simulated().and_then(|detail| detail.statement);
         simulated.or_else(|| match self.spans.of_sample(sample)? {
             Running::Statement(statement) => Some(statement),
@@ -40,11 +40,11 @@ impl Statements {
     }
 
     /// A statement's text without constants; its number where the text is not known.
-    pub fn text(&self, statement: StatementHash) -> Arc<str> {
+    pub fn text(&self, statement: StatementId) -> Arc<str> {
         if statement == NAMELESS {
             return "(statements whose text was not recorded)".into();
         }
-        let number = || format!("statement {:016x}", statement.0).into();
+        let number = || format!("statement {statement}").into();
         self.texts.get(&statement).or_else(|| self.spans.text(statement)).cloned().unwrap_or_else(number)
     }
 
@@ -70,7 +70,7 @@ mod tests {
             let found = statements.of_sample(&sample(0, 1, 0x1000)).expect("begun");
             statements.text(found).to_string()
         };
-        assert_eq!(begins(Some(b"SELECT 5")), "SELECT ?");
+        assert_eq!(begins(Some(b"SELECT 5")), "select ?");
         assert_eq!(begins(None), "(statements whose text was not recorded)");
         assert!(!statements.is_empty());
     }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_simulated_sample_names_its_statement() {
         let text = "UPDATE t SET a = $1".to_string();
-        let statements = Statements::new(&[Statement { hash: StatementHash(7), text }]);
+        let statements = Statements::new(&[Statement { id: StatementId(7), text }]);
         let mut raw = b"HMs1\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
         raw.extend([2, 0, 8, 0, 0, 0, 0, 0]);
         raw.extend(7u64.to_le_bytes());
@@ -87,6 +87,6 @@ mod tests {
         sample.raw = Some(&raw);
         let found = statements.of_sample(&sample).expect("section 2");
         assert_eq!(&*statements.text(found), "UPDATE t SET a = $1");
-        assert_eq!(&*statements.text(StatementHash(255)), "statement 00000000000000ff");
+        assert_eq!(&*statements.text(StatementId(255)), "statement 00000000000000ff");
     }
 }

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define HM_MAGIC "HMSOFTPM"
-#define HM_VERSION 2u
+#define HM_VERSION 3u
 #define HM_RING_OFFSET 65536u
 #define HM_MAX_CORES 64
 #define HM_LINE_SIZE 64u
@@ -146,7 +146,7 @@ struct hm_state_rule {
 #define HM_STATE_RULES 8
 #define HM_STATE_LONGEST 32u
 
-/* Statements that samples name by their hash: a hash set, filled as they appear.
+/* Statements that samples name by their StatementId: a hash set, filled as they appear.
  * hash 0: free.  A full table leaves later statements without their text. */
 #define HM_STATEMENTS 4096u
 #define HM_STATEMENT_TEXT 1004u

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "state.h"
+#include "hm_statement.h"
 #include "statement.h"
 #include "test.h"
 
@@ -65,15 +66,15 @@ static void a_statement_is_its_hash_and_its_text_in_the_table(void **state) {
   (void)state;
   strcpy((char *)memory + 64, "select  5");
   uint64_t hash = statement(address_of(64));
-  assert_true(hash == hm_statement_hash("select ?", 8));
+  assert_true(hash == hm_statement_id("select ?", 8));
   const struct hm_statement *table = (struct hm_statement *)((char *)header + HM_RING_OFFSET);
   assert_string_equal(table[hash % HM_STATEMENTS].text, "select ?");
   /* Another text in the same place. */
   strcpy((char *)memory + 64, "select  a");
-  assert_true(statement(address_of(64)) == hm_statement_hash("select a", 8));
+  assert_true(statement(address_of(64)) == hm_statement_id("select a", 8));
   header->statements = 0; /* no table: the hash is told all the same */
   strcpy((char *)memory + 64, "select  b");
-  assert_true(statement(address_of(64)) == hm_statement_hash("select b", 8));
+  assert_true(statement(address_of(64)) == hm_statement_id("select b", 8));
   header->statements = HM_RING_OFFSET;
 }
 
@@ -90,10 +91,10 @@ static void the_statement_executed_last_is_told_to_be_over(void **state) {
   put_word(128 + 16, address_of(256));
   put_word(0, address_of(320));
   struct hm_state read = read_by(rule, 0);
-  assert_true(read.statement == hm_statement_hash("begin", 5) && !read.statement_over);
+  assert_true(read.statement == hm_statement_id("begin", 5) && !read.statement_over);
   put_word(0, 0);
   read = read_by(rule, 0);
-  assert_true(read.statement == hm_statement_hash("commit", 6) && read.statement_over);
+  assert_true(read.statement == hm_statement_id("commit", 6) && read.statement_over);
   put_word(128 + 16, 0); /* it never executed one */
   read = read_by(rule, 0);
   assert_true(read.statement == 0 && !read.statement_over);
@@ -128,7 +129,7 @@ static void garbage_is_read_as_a_text_and_never_beyond_what_is_there(void **stat
   for (size_t from = READABLE - 3; from < READABLE; from++)
     assert_true(statement(address_of(from)) != 0);
   memset(memory + PAGE, '\'', READABLE - PAGE); /* no end, and quotes without one */
-  assert_true(statement(address_of(PAGE)) == hm_statement_hash("?", 1));
+  assert_true(statement(address_of(PAGE)) == hm_statement_id("?", 1));
 }
 
 static void a_word_is_read_in_place_or_through_a_pointer(void **state) {
@@ -216,7 +217,7 @@ static void all_rules_are_carried_out_and_unknown_ones_left_out(void **state) {
   atomic_store(&header->state_rules, 1000); /* a number that cannot be */
   struct hm_state read;
   hm_read_state(header, 0, &read);
-  assert_true(read.statement == hm_statement_hash("commit", 6));
+  assert_true(read.statement == hm_statement_id("commit", 6));
   assert_int_equal(read.values, HM_STATE_RULES - 2);
   assert_int_equal(read.value[HM_STATE_RULES - 3].id, HM_STATE_RULES - 1);
   atomic_store(&header->state_rules, 0);

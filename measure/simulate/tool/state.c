@@ -9,6 +9,8 @@
  */
 #include "state.h"
 
+#include "hm_hash.h"
+#include "hm_statement.h"
 #include "statement.h"
 
 #define PAGE_SIZE (1ull << HM_PAGE_BITS)
@@ -24,10 +26,10 @@ static int read_pointer(uint64_t address, uint64_t *value) {
   return read_bytes(address, (uint8_t *)value, sizeof *value);
 }
 
-/* Length of a text, up to HM_STATEMENT_RAW or the end of what can be read. */
+/* Length of a text, up to HM_STATEMENT_READ or the end of what can be read. */
 static uint32_t text_length(uint64_t address) {
   uint32_t readable = 0, length = 0;
-  while (length < HM_STATEMENT_RAW) {
+  while (length < HM_STATEMENT_READ) {
     if (length == readable) {
       uint64_t at = address + length, to_page_end = PAGE_SIZE - (at & (PAGE_SIZE - 1));
       if (at < address || !hm_state_readable(at, to_page_end)) break;
@@ -39,28 +41,47 @@ static uint32_t text_length(uint64_t address) {
   return length;
 }
 
-/* Samples come in bursts of the same statement; the raw text tells whether it is
- * the same, at a tenth of the cost of taking it apart again. */
+/* The statement of the sample before.  Samples come in bursts of the same statement, which
+ * is recognised without reading all of its text: it lies where it lay, its beginning is the
+ * same, and it ends where it ended. */
+static struct {
+  uint64_t text, header, beginning, id;
+  uint32_t length;
+} last;
+#define BEGINNING 16384u
+
+static uint64_t hash_of_beginning(const char *bytes, uint32_t length) {
+  return hm_hash_text(bytes, length < BEGINNING ? length : BEGINNING);
+}
+
+static int is_last(uint64_t text, uint64_t header) {
+  const char *bytes = (const char *)(uintptr_t)text;
+  return last.id != 0 && text == last.text && header == last.header &&
+         hm_state_readable(text, (uint64_t)last.length + 1) && bytes[last.length] == 0 &&
+         hash_of_beginning(bytes, last.length) == last.beginning;
+}
+
 static uint64_t statement_at(struct hm_header *header, uint64_t pointer) {
-  static uint64_t last_raw, last_hash, last_header;
+  static char normalised[HM_STATEMENT_LONGEST];
   uint64_t text;
   if (!read_pointer(pointer, &text) || text == 0) return 0;
+  if (is_last(text, (uint64_t)(uintptr_t)header)) return last.id;
   uint32_t length = text_length(text);
   if (length == 0) return 0;
   const char *bytes = (const char *)(uintptr_t)text;
-  uint64_t raw = hm_statement_hash(bytes, length);
-  if (raw == last_raw && last_header == (uint64_t)(uintptr_t)header) return last_hash;
-  char without_constants[HM_STATEMENT_TEXT + 4];
-  uint32_t normalised = hm_statement_normalise(bytes, length, without_constants);
-  if (normalised == 0) return 0; /* nothing but comments */
-  uint64_t hash = hm_statement_hash(without_constants, normalised);
+  /* Only PostgreSQL has rules of this kind. */
+  size_t written = hm_statement_normalise(HM_DIALECT_POSTGRES, bytes, length, normalised, NULL);
+  if (written == 0) return 0; /* nothing but comments */
+  uint64_t id = hm_statement_id(normalised, written);
   if (header->statements != 0)
-    hm_statement_register((struct hm_statement *)((char *)header + header->statements), hash,
-                          without_constants, normalised);
-  last_raw = raw;
-  last_hash = hash;
-  last_header = (uint64_t)(uintptr_t)header;
-  return hash;
+    hm_statement_register((struct hm_statement *)((char *)header + header->statements), id,
+                          normalised, written);
+  last.text = text;
+  last.header = (uint64_t)(uintptr_t)header;
+  last.beginning = hash_of_beginning(bytes, length);
+  last.length = length;
+  last.id = id;
+  return id;
 }
 
 /* The statement being executed; while there is none, the one executed last, which

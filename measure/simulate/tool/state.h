@@ -16,7 +16,7 @@ struct hm_state_value {
 };
 
 struct hm_state {
-  uint64_t statement;      /* hash of its text without constants; 0: none */
+  uint64_t statement;      /* its StatementId (ground/statement); 0: none */
   uint32_t statement_over; /* 1: it is the one executed last, and over */
   uint32_t values;
   struct hm_state_value value[HM_STATE_RULES];

@@ -284,7 +284,7 @@ impl QueriesReport {
         }
         if let Some(statement) = row.statement {
             // As text: JSON's numbers lose bits above 2^53.
-            object.insert("statement_id".into(), json!(format!("{:016x}", statement.0)));
+            object.insert("statement_id".into(), json!(statement.to_string()));
             object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
         }
         object.insert("count".into(), json!(row.share.count));

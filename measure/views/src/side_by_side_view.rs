@@ -74,7 +74,7 @@ impl QueriesReport {
                 object.insert(column.name().into(), json!(value));
             }
             if let Some(statement) = row.statement {
-                object.insert("statement_id".into(), json!(format!("{:016x}", statement.0)));
+                object.insert("statement_id".into(), json!(statement.to_string()));
                 object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
             }
             object.insert("of".into(), sums(&row.sums, Some(row)));

@@ -10,7 +10,7 @@
 
 use hardmeter_answers::{Filter, ObjectLevel, QueryColumn};
 use hardmeter_samples::model::{
-    ByteCount, Comm, EventSource, Pid, StatementHash, Tid, Timestamp, VirtualAddress,
+    ByteCount, Comm, EventSource, Pid, StatementId, Tid, Timestamp, VirtualAddress,
 };
 use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes, ObjectPath, PageKind, ProcessRole, TextId};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
@@ -87,7 +87,7 @@ fn write(folder: &Path) -> PathBuf {
     notes.workload.insert("transactions".into(), 4.0);
     notes.workload.insert("tps".into(), 2.0);
     for (hash, text) in [(7, "SELECT a FROM t WHERE k = $1"), (8, "UPDATE t SET a = a + $1")] {
-        notes.statements.push(Statement { hash: StatementHash(hash), text: text.into() });
+        notes.statements.push(Statement { id: StatementId(hash), text: text.into() });
     }
     notes.store(&path).expect("stored");
     objects().store(&path).expect("stored");

@@ -1,6 +1,7 @@
 //! What the analyzer thinks in: kinds, statistics of a span of time, processors, plans. Plain data.
 
 use hardmeter_samples::model::Cycles;
+use hardmeter_statement::StatementId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -190,6 +191,9 @@ pub struct KindSnapshot {
     pub label: String,
     /// Words for people: the tables of a statement, say.
     pub note: String,
+    /// Of SQL: its text's id.
+    #[serde(default, rename = "statement_id", skip_serializing_if = "Option::is_none")]
+    pub statement: Option<StatementId>,
     /// What caused one of its sections, the latest time it was known.
     pub related: Option<KindRef>,
     /// What the analyzer last said of it.
@@ -268,6 +272,9 @@ pub struct KindProfile {
     pub kind: KindRef,
     /// For people.
     pub label: String,
+    /// Of SQL: its text's id, by which it is found in `hardmeter queries` and in ccopt's tables.
+    #[serde(default, rename = "statement_id", skip_serializing_if = "Option::is_none")]
+    pub statement: Option<StatementId>,
     /// Sections in the window.
     pub count: u64,
     /// Sections a second.

@@ -89,7 +89,7 @@ SPLIT_API void split_close(void);
  * `code_key`: as split_init was told; NULL: not known yet (see split_note). Returns the kind's code id. Texts are cut after
  * SPLIT_KEY_LENGTH bytes: what follows does not tell kinds apart. Short ones that stay where they are, as literals do, are found faster. */
 SPLIT_API split_code_id split_start(split_code_id related, const void *code_key);
-#define SPLIT_KEY_LENGTH 1024
+#define SPLIT_KEY_LENGTH 8192
 
 /* The innermost section of this thread ends. */
 SPLIT_API void split_end(void);
@@ -118,7 +118,9 @@ enum split_note_type {
   SPLIT_NOTE_TEXT =
       2, /* words for people, kept with the kind once (63 bytes): "select items,users" */
   SPLIT_NOTE_ORIGIN =
-      3 /* "<app>.<code>" in lower-case hexadecimal, as split_origin writes it: not trusted, only counted */
+      3, /* "<app>.<code>" in lower-case hexadecimal, as split_origin writes it: not trusted, only counted */
+  SPLIT_NOTE_STATEMENT =
+      4 /* of SQL: the StatementId of its text, a uint64_t; kept with the kind once */
 };
 SPLIT_API void split_note(enum split_note_type type, const void *note, size_t length);
 SPLIT_API void split_note_section(split_section *section, enum split_note_type type,
@@ -152,6 +154,7 @@ struct split_kind_counts {
   uint64_t exact, cycles; /* of those whose cycles are known to be their own */
   uint32_t class_;        /* 0 unknown, 1 short, 2 polluter, 3 sensitive, 4 neutral */
   uint32_t related_app, related_code;
+  uint64_t statement; /* of SQL: its StatementId; 0: not known */
 };
 SPLIT_API bool split_kind_counts(split_code_id code, struct split_kind_counts *counts);
 

@@ -62,6 +62,7 @@ bool split_kind_counts(split_code_id code, struct split_kind_counts *counts) {
   counts->class_ = atomic_load_explicit(&mapping->decisions[code].class_, memory_order_relaxed);
   counts->related_app = atomic_load_explicit(&kind->related_app, memory_order_relaxed);
   counts->related_code = atomic_load_explicit(&kind->related_code, memory_order_relaxed);
+  counts->statement = atomic_load_explicit(&kind->statement, memory_order_relaxed);
   for (uint32_t cpu = 0; cpu < mapping->cpu_count; cpu++)
     add_record(split_record_of(mapping, cpu, code), counts);
   return true;

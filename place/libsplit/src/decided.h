@@ -14,7 +14,7 @@ split_code_id split_kind_of(const void *key, size_t length);
 /* Sections are measured: nobody has switched that off, neither the application nor `hardmeter split off`. */
 bool split_collecting(void);
 
-/* The same as split_begin, of a text key whose hash is known already (hash.h: split_hash_text of at most SPLIT_KEY_LENGTH bytes). */
+/* The same as split_begin, of a text key whose hash is known already (hm_hash.h: hm_hash_text of at most SPLIT_KEY_LENGTH bytes). */
 split_code_id split_begin_hashed(split_section *section, uint64_t hash, const void *key,
                                  size_t length);
 

@@ -72,7 +72,7 @@ static void stay_in_memory(void) {
 
 /* The same program is the same application, wherever it is started. */
 static uint32_t app_of_program(const char *name) {
-  uint32_t app = (uint32_t)(split_hash_text(name, strlen(name)) >> 40);
+  uint32_t app = (uint32_t)(hm_hash_text(name, strlen(name)) >> 40);
   return app ? app : 1;
 }
 

@@ -76,3 +76,9 @@ void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *t
   kind->note[end] = '\0';
   atomic_store_explicit(&kind->note_state, SPLIT_KIND_READY, memory_order_release);
 }
+
+void split_kind_statement(struct split_mapping *mapping, uint32_t code, uint64_t statement) {
+  if (code <= SPLIT_CODE_OTHER) return;
+  uint64_t none = 0;
+  atomic_compare_exchange_strong(&mapping->kinds[code].statement, &none, statement);
+}

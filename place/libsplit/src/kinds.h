@@ -38,7 +38,7 @@ static inline bool split_key_of(const struct split_mapping *mapping, const void 
   } else {
     key->text = bytes;
     key->length = length < SPLIT_KEY_LENGTH ? length : SPLIT_KEY_LENGTH;
-    key->hash = split_hash_text(key->text, key->length);
+    key->hash = hm_hash_text(key->text, key->length);
   }
   return true;
 }
@@ -69,6 +69,8 @@ static inline uint32_t split_kind_of_key(struct split_mapping *mapping, const vo
 
 /* Words for people, once. */
 void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text, size_t length);
+/* The StatementId, once. */
+void split_kind_statement(struct split_mapping *mapping, uint32_t code, uint64_t statement);
 /* What caused one of these sections. Written only if it is news: else the line would wander between CPUs with each section. */
 static inline void split_kind_related(const struct split_mapping *mapping, uint32_t code,
                                       uint32_t app, uint32_t related) {

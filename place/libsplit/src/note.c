@@ -50,6 +50,13 @@ static void note(struct split_open *open, enum split_note_type type, const void 
   switch (type) {
     case SPLIT_NOTE_KEY: note_key(self, open, text, length); break;
     case SPLIT_NOTE_TEXT: split_kind_note(self->mapping, open->code, text, length); break;
+    case SPLIT_NOTE_STATEMENT: {
+      uint64_t statement;
+      if (length != sizeof statement) break;
+      memcpy(&statement, text, sizeof statement);
+      split_kind_statement(self->mapping, open->code, statement);
+      break;
+    }
     case SPLIT_NOTE_ORIGIN: {
       uint32_t app, code;
       if (!parse_origin(text, length, &app, &code)) {

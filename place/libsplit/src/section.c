@@ -345,7 +345,7 @@ __attribute__((noinline)) static split_code_id start_new_text(split_code_id rela
   struct split_mapping *mapping = split_mapping_in_use();
   struct split_self *self = split_self_here;
   const size_t length = strnlen(key, SPLIT_KEY_LENGTH);
-  const uint64_t hash = split_hash_text(key, length);
+  const uint64_t hash = hm_hash_text(key, length);
   uint32_t code;
   if (mapping && self && self->mapping == mapping && length < SPLIT_KEY_LENGTH &&
       split_hash_at_home(mapping, hash, &code)) {

@@ -45,7 +45,7 @@
 
 #define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
 #define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
-#define SPLIT_SEGMENT_VERSION 2
+#define SPLIT_SEGMENT_VERSION 3                          /* 3: split_kind.statement */
 #define SPLIT_LINE 64
 #define SPLIT_CPUS_MAX 1024
 #define SPLIT_KINDS_MAX 65536
@@ -157,6 +157,7 @@ struct split_kind {
   uint64_t first_seen_ns;
   char label[SPLIT_LABEL_LENGTH]; /* the key as text, cut; bytes below 0x20 are replaced by '?' */
   char note[SPLIT_NOTE_LENGTH];
+  _Atomic uint64_t statement; /* of SQL: its StatementId (ground/statement); 0: not known */
 };
 
 /* What the analyzer decided. A seqlock: odd while it is written. */

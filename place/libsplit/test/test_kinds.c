@@ -67,10 +67,10 @@ static void keys_of_every_length(void **state) {
   size_t n = 0;
   for (size_t length = 0; length <= 100; length++) {
     memset(key, 'a', sizeof key);
-    hashes[n++] = split_hash_text(key, length);
+    hashes[n++] = hm_hash_text(key, length);
     if (length == 0) continue;
     key[length / 2] = 'b';
-    hashes[n++] = split_hash_text(key, length);
+    hashes[n++] = hm_hash_text(key, length);
   }
   for (size_t i = 0; i < n; i++)
     for (size_t j = 0; j < i; j++) assert_true(hashes[i] != hashes[j]);
@@ -90,7 +90,7 @@ static void hashes_are_spread(void **state) {
   char key[40];
   for (int i = 0; i < KEYS; i++) {
     int length = snprintf(key, sizeof key, "/ViewItem.php?itemId=%d", i);
-    hashes[i] = split_hash_text(key, (size_t)length);
+    hashes[i] = hm_hash_text(key, (size_t)length);
     used[(hashes[i] >> 32) * PLACES >> 32]++;
   }
   /* 1000 a place on average, and a standard deviation of 32: six of them. */
@@ -185,7 +185,7 @@ static void threads_agree_on_codes(void **state) {
 static void a_kind_whose_claimant_died(void **state) {
   (void)state;
   struct split_mapping *mapping = split_mapping_in_use();
-  uint64_t hash = split_hash_text("orphan", 6);
+  uint64_t hash = hm_hash_text("orphan", 6);
   uint32_t code = 2 + split_kind_home(mapping, hash);
   atomic_store(&mapping->kinds[code].key_hash, hash);
   assert_int_equal(section_of("orphan"), code);

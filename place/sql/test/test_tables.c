@@ -10,17 +10,17 @@
 
 #include <cmocka.h>
 
-#include "fingerprint.h"
+#include "hm_statement.h"
 #include "tables.h"
 
 /* The tables of a statement, parted by blanks. */
 static const char *found(const char *statement) {
   static char text[400];
-  char fingerprint[SQL_FINGERPRINT_LENGTH];
+  char fingerprint[HM_STATEMENT_LONGEST];
   struct sql_table tables[8];
   size_t next, at = 0;
   const size_t length =
-      sql_fingerprint(SQL_MARIADB, statement, strlen(statement), fingerprint, &next);
+      hm_statement_normalise(HM_DIALECT_MARIADB, statement, strlen(statement), fingerprint, &next);
   char *exact = malloc(length + 1);
   memcpy(exact, fingerprint, length);
   const size_t count = sql_tables(exact, length, tables, 8);

@@ -64,10 +64,7 @@ pub struct Sharing {
     pub operation: MemoryOperation,
 }
 
-/// Identifies a statement by its text without constants (64-bit FNV-1a); the texts are in the notes beside the capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct StatementHash(pub u64);
+pub use hardmeter_statement::StatementId;
 
 /// The heap block of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +91,7 @@ pub struct SimulatedDetail {
     /// Who else uses the line, for the events of sharing and for misses by coherence.
     pub sharing: Option<Sharing>,
     /// The statement that the process executed, or, if that is over, had executed last.
-    pub statement: Option<StatementHash>,
+    pub statement: Option<StatementId>,
     /// Whether the statement was over: the process was cleaning up after it, or waiting for the next one.
     pub statement_over: bool,
     /// The heap block, where allocations were recorded.
@@ -140,7 +137,7 @@ impl SimulatedDetail {
             match kind {
                 SHARING => detail.sharing = sharing(payload),
                 STATEMENT => {
-                    detail.statement = word(payload, 0).map(StatementHash);
+                    detail.statement = word(payload, 0).map(StatementId);
                     detail.statement_over = word(payload, 1).is_some_and(|flags| flags & 1 != 0);
                 }
                 ALLOCATION => detail.heap_block = heap_block(payload),
@@ -244,7 +241,7 @@ mod tests {
         other.extend(0x401000u64.to_le_bytes());
         raw.extend(section(SHARING, &other));
         let detail = SimulatedDetail::decode(&raw).expect("ours");
-        assert_eq!((detail.statement, detail.statement_over), (Some(StatementHash(7)), false));
+        assert_eq!((detail.statement, detail.statement_over), (Some(StatementId(7)), false));
         let sharing = detail.sharing.expect("a section of it");
         assert_eq!(sharing.verdict, Some(SharingVerdict::False));
         assert_eq!((sharing.offset, sharing.size), (60, AccessSize(4)));
@@ -259,7 +256,7 @@ mod tests {
         let mut raw = PLAIN.to_vec();
         raw.extend(section(STATEMENT, &[7u64.to_le_bytes(), 1u64.to_le_bytes()].concat()));
         let detail = SimulatedDetail::decode(&raw).expect("ours");
-        assert_eq!((detail.statement, detail.statement_over), (Some(StatementHash(7)), true));
+        assert_eq!((detail.statement, detail.statement_over), (Some(StatementId(7)), true));
     }
 
     #[test]

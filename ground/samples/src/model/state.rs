@@ -32,7 +32,7 @@ pub struct LastStatement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StateRule {
     /// The statement being executed: `*pointer` is the address of its text (NUL-terminated), or null.
-    /// Constants are taken out of the text before it is told apart from others (see `measure/simulate/tool/statement.c`).
+    /// The text is normalised (`ground/statement`, as PostgreSQL reads it), and its `StatementId` goes with the sample.
     Statement {
         /// Where the pointer lies.
         pointer: VirtualAddress,

@@ -6,7 +6,7 @@ use crate::key_table::KeyTable;
 use crate::latency::LatencySummary;
 use crate::tally::Tally;
 use hardmeter_samples::model::{
-    CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementHash,
+    CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementId,
 };
 use hardmeter_samples::object_notes::{ObjectPath, TextId};
 use rustc_hash::FxHashMap;
@@ -111,7 +111,7 @@ pub struct ObjectFinding {
     /// The cause of most of them, where a simulator told.
     pub cause: Option<(MissCause, Share)>,
     /// The statement that took most of them.
-    pub statement: Option<(StatementHash, Share)>,
+    pub statement: Option<(StatementId, Share)>,
 }
 
 /// The samples of one event by object.
@@ -165,7 +165,7 @@ pub struct ObjectCount {
     /// Samples by event, class, name, cause.
     causes: FxHashMap<(usize, TextId, TextId, MissCause), u64>,
     /// Samples by event, class, name, statement.
-    statements: FxHashMap<(usize, TextId, TextId, StatementHash), u64>,
+    statements: FxHashMap<(usize, TextId, TextId, StatementId), u64>,
     scratch: Vec<u64>,
 }
 
@@ -189,7 +189,7 @@ impl ObjectCount {
         &mut self,
         sample: &Sample<'_>,
         object: Option<Object>,
-        statement: Option<StatementHash>,
+        statement: Option<StatementId>,
         index: &ObjectIndex,
     ) {
         let event = sample.event.0;
@@ -395,7 +395,7 @@ mod tests {
             sample.time = Some(Timestamp(time));
             sample.address = Some(VirtualAddress(address)).filter(|address| address.0 != 0);
             let object = sample.address.and_then(|address| index.lookup(Pid(10), address, sample.time, &[]));
-            let statement = (address == 0x1008).then_some(StatementHash(7));
+            let statement = (address == 0x1008).then_some(StatementId(7));
             count.add(&sample, object, statement, &index);
         }
         (count, index)
@@ -441,7 +441,7 @@ mod tests {
         let first = &table.findings[0];
         assert_eq!((&*first.class, &*first.name, first.share.count), ("table", "t", 4));
         assert_eq!(first.part, Some(("p".into(), Share { count: 3, total: 4 })));
-        assert_eq!(first.statement, Some((StatementHash(7), Share { count: 1, total: 4 })));
+        assert_eq!(first.statement, Some((StatementId(7), Share { count: 1, total: 4 })));
         assert_eq!(first.cause, None, "no simulator told");
         assert_eq!(count.table(EventIndex(3), &[ObjectLevel::Class], None, &index).rows, []);
     }

@@ -9,7 +9,7 @@
 
 use super::{QueryColumn, QueryTable};
 use crate::estimate::Share;
-use hardmeter_samples::model::{EventIndex, Period, StatementHash};
+use hardmeter_samples::model::{EventIndex, Period, StatementId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct SideBySideRow {
     /// Its value in each of the columns; `None` where the samples do not tell.
     pub values: Vec<Option<Arc<str>>>,
     /// The number of its statement, where that is a column.
-    pub statement: Option<StatementHash>,
+    pub statement: Option<StatementId>,
     /// The server's own number of that statement.
     pub servers_number: Option<i64>,
     /// One sum for each event.
@@ -145,7 +145,7 @@ mod tests {
         let total = rows.iter().map(|(_, _, count)| count).sum();
         let row = |(statement, operator, count): &(&str, &str, u64)| QueryRow {
             values: vec![Some((*statement).into()), Some((*operator).into())],
-            statement: Some(StatementHash(statement.len() as u64)),
+            statement: Some(StatementId(statement.len() as u64)),
             servers_number: None,
             share: Share { count: *count, total },
             events: Period(count * 10),

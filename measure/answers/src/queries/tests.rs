@@ -141,7 +141,7 @@ fn backends_with_a_statement_by_hand() {
     let columns = [QueryColumn::Statement];
     let table = count.table(EventIndex(0), &columns, Some(1), pass.objects(), &statements);
     assert_eq!((table.more_rows, table.more_samples), (3, 3));
-    assert_eq!(table.rows[0].statement, Some(StatementHash(7)));
+    assert_eq!(table.rows[0].statement, Some(StatementId(7)));
     assert_eq!(table.rows[0].object, Some(("heap".into(), Share { count: 2, total: 3 })));
     assert_eq!(coverage.starting_share().count, 0);
     let early = [(10, 0, 5, &[0x10][..]), (10, 7, 5, &[0x10]), (10, 0, 5, &[0x10]), (11, 0, 5, &[0x10])];

@@ -17,7 +17,7 @@ use crate::objects::ObjectIndex;
 use crate::pass::{Located, Pass, ProcessNameId};
 use crate::tally::Tally;
 use crate::totals::NamedShare;
-use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, FileOffset, Period, Sample, StatementHash};
+use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, FileOffset, Period, Sample, StatementId};
 use hardmeter_samples::object_notes::{ObjectPath, TextId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -207,7 +207,7 @@ impl Top {
 /// What a sample's process was doing, where a column needs it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    statement: Option<StatementHash>,
+    statement: Option<StatementId>,
     role: Option<TextId>,
 }
 
@@ -425,7 +425,7 @@ impl<'t> Groups<'t> {
                     Value::Text(object_text(*dimension, word, pass.objects()))
                 }
                 Dimension::Statement if word != ABSENT => {
-                    Value::Text(pass.statements().text(StatementHash(word)))
+                    Value::Text(pass.statements().text(StatementId(word)))
                 }
                 Dimension::Address => {
                     next(); // the key has two words for a place

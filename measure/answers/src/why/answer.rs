@@ -13,7 +13,7 @@ use crate::code::{CodeMap, Place, Routine, SourceLine};
 use crate::estimate::Share;
 use crate::pass::{Located, Pass};
 use hardmeter_samples::model::{
-    EventIndex, MemoryLevel, MemoryOperation, Pid, Sample, Snoop, StatementHash, TlbOutcome,
+    EventIndex, MemoryLevel, MemoryOperation, Pid, Sample, Snoop, StatementId, TlbOutcome,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::Hash;
@@ -76,7 +76,7 @@ impl Why {
         sample: &Sample<'_>,
         located: Located,
         data: Option<DataNames>,
-        statement: Option<StatementHash>,
+        statement: Option<StatementId>,
     ) {
         let Some(kind) = self.options.events.get(sample.event.0).copied() else { return };
         let (log, tally) = &mut self.events[sample.event.0];

@@ -5,7 +5,7 @@ use super::score::Score;
 use super::sets::{SetMap, SetsUnknown};
 use crate::code::SourceLine;
 use crate::estimate::Share;
-use hardmeter_samples::model::{EventIndex, StatementHash};
+use hardmeter_samples::model::{EventIndex, StatementId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub struct CauseAnswer {
     /// On what.
     pub objects: Vec<NamedCount>,
     /// In which statements.
-    pub statements: Vec<(StatementHash, u64)>,
+    pub statements: Vec<(StatementId, u64)>,
     /// Those in sets that stand out, of all of this cause.
     pub in_standing_sets: Option<Share>,
 }

@@ -12,7 +12,7 @@
 use super::finding::DataNames;
 use super::kind::Cause;
 use crate::code::Place;
-use hardmeter_samples::model::{Pid, StatementHash, VirtualAddress};
+use hardmeter_samples::model::{Pid, StatementId, VirtualAddress};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) struct Miss {
     pub place: Option<Place>,
     pub line: u32,
     pub object: u32,
-    pub statement: Option<StatementHash>,
+    pub statement: Option<StatementId>,
     pub told: Option<Cause>,
     pub set_told: u32,
     pub flags: u8,
@@ -84,7 +84,7 @@ pub(super) struct Seen {
     pub hit_modified: bool,
     pub told: Option<Cause>,
     pub data: Option<DataNames>,
-    pub statement: Option<StatementHash>,
+    pub statement: Option<StatementId>,
 }
 
 /// Who a line is: its core, and its address in physical memory (pid -1) or in its process.

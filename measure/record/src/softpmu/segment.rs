@@ -5,7 +5,7 @@
 
 use super::SoftPmuError;
 use crate::rings;
-use hardmeter_samples::model::{Cycles, StateRule, StatementHash};
+use hardmeter_samples::model::{Cycles, StateRule, StatementId};
 use hardmeter_samples::sidecar::Statement;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -165,12 +165,12 @@ impl Segment {
                 // Length 0: the process that had the slot died before the text was whole.
                 let text = (length > 0).then(|| &slot.text[..length.min(STATEMENT_TEXT)])?;
                 Some(Statement {
-                    hash: StatementHash(slot.hash.load(Ordering::Relaxed)),
+                    id: StatementId(slot.hash.load(Ordering::Relaxed)),
                     text: String::from_utf8_lossy(text).into_owned(),
                 })
             })
             .collect();
-        statements.sort_by_key(|statement| statement.hash);
+        statements.sort_by_key(|statement| statement.id);
         statements
     }
 
@@ -334,7 +334,7 @@ mod tests {
         put(7, 70, 8, u64::from_le_bytes(*b"SELECT ?"));
         put(8, 60, 0, u64::from_le_bytes(*b"SELE\0\0\0\0")); // its process died
         put(4095, 5, 5, u64::from_le_bytes(*b"BEGIN\0\0\0"));
-        let statement = |hash, text: &str| Statement { hash: StatementHash(hash), text: text.to_string() };
+        let statement = |hash, text: &str| Statement { id: StatementId(hash), text: text.to_string() };
         assert_eq!(segment.statements(), [statement(5, "BEGIN"), statement(70, "SELECT ?")]);
     }
 

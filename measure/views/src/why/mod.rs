@@ -18,7 +18,7 @@ use hardmeter_answers::why::{
 };
 use hardmeter_answers::{Pass, Remark};
 use hardmeter_samples::machine::{Machine, LINE_SIZE};
-use hardmeter_samples::model::{EventSource, Sample, StatementHash};
+use hardmeter_samples::model::{EventSource, Sample, StatementId};
 use hardmeter_samples::object_notes::{ObjectPath, TextId};
 use hardmeter_samples::sidecar::{PageWalks, Sidecar};
 use rustc_hash::FxHashMap;
@@ -60,7 +60,7 @@ pub struct WhyReport {
     pub remarks: Vec<Remark>,
     /// What could not be read of the capture.
     pub unread: Vec<String>,
-    statements: FxHashMap<StatementHash, Arc<str>>,
+    statements: FxHashMap<StatementId, Arc<str>>,
 }
 
 impl WhyReport {
@@ -104,7 +104,7 @@ impl WhyReport {
     }
 
     /// A statement's text, on one line.
-    fn statement(&self, hash: StatementHash) -> String {
+    fn statement(&self, hash: StatementId) -> String {
         self.statements.get(&hash).map_or_else(String::new, |text| printable(&text.replace('\n', " ")))
     }
 
@@ -153,7 +153,7 @@ fn data_names(
     Some(names)
 }
 
-fn statements_of(events: &[EventAnswer], walk: &Walk) -> FxHashMap<StatementHash, Arc<str>> {
+fn statements_of(events: &[EventAnswer], walk: &Walk) -> FxHashMap<StatementId, Arc<str>> {
     let causes = events.iter().flat_map(|event| &event.causes);
     let hashes = causes.flat_map(|cause| cause.statements.iter().map(|(hash, _)| *hash));
     hashes.map(|hash| (hash, walk.pass.statements().text(hash))).collect()

@@ -139,7 +139,15 @@ mod tests {
         let records =
             records.into_iter().enumerate().map(|(cpu, record)| (CpuId(cpu as u32), record)).collect();
         let (code, class) = (KIND.code, Class::Unknown);
-        KindSnapshot { code, label: String::new(), note: String::new(), related: None, class, records }
+        KindSnapshot {
+            code,
+            label: String::new(),
+            note: String::new(),
+            statement: None,
+            related: None,
+            class,
+            records,
+        }
     }
 
     fn decide(deciding: &mut Deciding, records: Vec<Record>) -> Decision {

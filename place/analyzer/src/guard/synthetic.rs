@@ -164,6 +164,7 @@ fn counts<'a>(now: u64, kinds: impl IntoIterator<Item = (u32, &'a Record)>) -> C
         code: CodeId(code),
         label: String::new(),
         note: String::new(),
+        statement: None,
         related: None,
         class: Class::Unknown,
         records: vec![(CpuId(0), record.clone())],

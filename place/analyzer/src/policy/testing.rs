@@ -41,6 +41,7 @@ pub fn workload(kinds: &[(u32, u32, Class, f64, f64)]) -> Workload {
         .map(|&(app, code, class, micros, rate)| KindProfile {
             kind: kind(app, code),
             label: format!("{app}/{code}"),
+            statement: None,
             count: rate as u64,
             rate,
             share: micros * rate / total,

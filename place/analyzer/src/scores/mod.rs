@@ -131,6 +131,7 @@ fn judge(
             let mut profile = KindProfile {
                 kind,
                 label: seen.label.clone(),
+                statement: seen.statement,
                 count: window.count,
                 rate: if seconds > 0.0 { window.count as f64 / seconds } else { 0.0 },
                 share: 0.0,

@@ -30,6 +30,7 @@ fn snapshot(kinds: Vec<(Class, Record)>) -> Vec<Snapshot> {
         code: CodeId(i as u32 + 2),
         label: format!("kind {i}"),
         note: String::new(),
+        statement: None,
         related: None,
         class,
         records: vec![(CpuId(0), record)],

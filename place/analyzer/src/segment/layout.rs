@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
 pub(crate) const SEGMENT_MAGIC: u64 = 0x3174_696c_7073_6d68;
-pub(crate) const SEGMENT_VERSION: u32 = 2;
+pub(crate) const SEGMENT_VERSION: u32 = 3;
 pub(crate) const HEADER_SIZE: u64 = 4096;
 pub(crate) const CPUS_MAX: u32 = 1024;
 pub(crate) const KINDS_MAX: u32 = 65536;
@@ -113,6 +113,7 @@ pub(crate) struct Kind {
     pub first_seen_ns: AtomicU64,
     pub label: [AtomicU8; LABEL_LENGTH],
     pub note: [AtomicU8; NOTE_LENGTH],
+    pub statement: AtomicU64,
 }
 
 /// What the analyzer decided of a kind.
@@ -348,7 +349,7 @@ mod tests {
         compare!(asked, "split_kind", Kind, {
             "state" = state, "note_state" = note_state, "key_hash" = key_hash, "key_number" = key_number,
             "label_length" = label_length, "related_code" = related_code, "related_app" = related_app,
-            "reserved" = reserved, "first_seen_ns" = first_seen_ns, "label" = label, "note" = note,
+            "reserved" = reserved, "first_seen_ns" = first_seen_ns, "label" = label, "note" = note, "statement" = statement,
         });
         compare!(asked, "split_decision", Decision, {
             "sequence" = sequence, "class_" = class, "actuation" = actuation, "wants_probes" = wants_probes,

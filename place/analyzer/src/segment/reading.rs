@@ -6,6 +6,7 @@ use super::layout::{self, CpuLine, Kind, RawRecord, RawTrace, RecordHead};
 use super::mapping::{Plain, Shared};
 use crate::model::{AppId, Class, CodeId, CpuId, KindRef, KindSnapshot, Record, Snapshot};
 use hardmeter_samples::model::Cycles;
+use hardmeter_statement::StatementId;
 use std::sync::atomic::{fence, Ordering};
 
 // SAFETY: atomics only.
@@ -73,6 +74,7 @@ impl Application {
             }
             // Whoever made it died before it had a label.
             let label = if ready { convert::label(kind) } else { "(unnamed)".into() };
+            let statement = Some(StatementId(kind.statement.load(Ordering::Relaxed))).filter(|id| id.0 != 0);
             let (note, related) = (self.note(code), self.related(code));
             let mut records = Vec::new();
             for &cpu in &cpus {
@@ -98,7 +100,7 @@ impl Application {
                 }
             }
             let class = self.written.get(&CodeId(code)).map_or(Class::Unknown, |decision| decision.class);
-            kinds.push(KindSnapshot { code: CodeId(code), label, note, related, class, records });
+            kinds.push(KindSnapshot { code: CodeId(code), label, note, statement, related, class, records });
         }
         let snapshot = self.summary(now, &cpus, kinds);
         if self.mapping.spoilt() {

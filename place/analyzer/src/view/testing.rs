@@ -30,6 +30,7 @@ fn profile(app: u32, code: u32, label: &str, class: Class) -> KindProfile {
     KindProfile {
         kind: KindRef { app: AppId(app), code: CodeId(code) },
         label: label.into(),
+        statement: None,
         count: 1_000,
         rate: 100.0,
         share: 0.2,

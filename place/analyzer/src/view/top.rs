@@ -107,7 +107,7 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     // Without a terminal to fill, nothing is wrapped.
     table.set_width(layout.width.map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
-    table.set_header([
+    let mut header = vec![
         "app",
         "rate/s",
         "CPU %",
@@ -118,10 +118,16 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
         "class",
         "cores",
         "kind",
-    ]);
+    ];
+    // Web servers have no statements.
+    let has_statements = rows.iter().take(layout.kinds).any(|row| row.profile.statement.is_some());
+    if has_statements {
+        header.push("statement");
+    }
+    table.set_header(header);
     for row in rows.iter().take(layout.kinds) {
         let profile = row.profile;
-        table.add_row([
+        let mut cells = vec![
             one_line(row.app, 16),
             number(profile.rate),
             format!("{:.1}", profile.share * 100.0),
@@ -132,7 +138,11 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
             profile.class.name().into(),
             row.placement.map_or("any".into(), |placement| cores(&placement.cpus)),
             one_line(&profile.label, LABEL),
-        ]);
+        ];
+        if has_statements {
+            cells.push(profile.statement.map_or(String::new(), |statement| statement.to_string()));
+        }
+        table.add_row(cells);
     }
     for column in 1..=6 {
         if let Some(column) = table.column_mut(column) {
@@ -146,6 +156,7 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
 mod tests {
     use super::*;
     use crate::view::testing;
+    use hardmeter_statement::StatementId;
 
     const LAYOUT: Layout = Layout { order: Order::Cpu, width: None, kinds: 2 };
 
@@ -170,6 +181,15 @@ mod tests {
         }
         assert!(!frame.contains("STALE"));
         assert!(!frame.contains('\u{1b}'), "a label may not steer the terminal");
+    }
+
+    #[test]
+    fn a_statement_is_named_by_its_id_where_there_are_statements() {
+        let mut state = testing::state();
+        assert!(!frame(&state, 5_500_000_000, LAYOUT).contains("statement"));
+        state.workload.kinds.iter_mut().for_each(|kind| kind.statement = Some(StatementId(0xfe)));
+        let frame = frame(&state, 5_500_000_000, LAYOUT);
+        assert!(frame.contains("statement") && frame.contains("00000000000000fe"), "{frame}");
     }
 
     #[test]

@@ -45,31 +45,31 @@ static _Atomic unsigned long long *place_of(MYSQL_THD thd) {
 /* Beginning --------------------------------------------------------------------------------- */
 
 static uint8_t statements_in(const char *text, size_t length) {
-  char unused[SQL_FINGERPRINT_LENGTH];
+  char unused[HM_STATEMENT_LONGEST];
   uint8_t count = 0;
   size_t next = 0;
   do {
     text += next;
     length -= next;
     count++;
-    sql_fingerprint(SQL_MARIADB, text, length, unused, &next);
+    hm_statement_normalise(HM_DIALECT_MARIADB, text, length, unused, &next);
   } while (next != 0 && count < UINT8_MAX);
   return count;
 }
 
-static void begin(MYSQL_THD thd, unsigned long long query_id, enum sql_verb verb, const char *text,
+static void begin(MYSQL_THD thd, unsigned long long query_id, enum hm_verb verb, const char *text,
                   size_t length, const struct known *known) {
   size_t next = 0;
   packet.query_id = query_id;
   packet.rest = 0;
-  if (verb == SQL_EXECUTE)
+  if (verb == HM_VERB_EXECUTE)
     statement_begin_unknown(thd, verb);
   else if (known != NULL)
     statement_begin_known(thd, known);
   else
     next = statement_begin_text(thd, verb, text, length);
   /* The body of a procedure has semicolons, too. */
-  if (next != 0 && verb != SQL_CREATE) packet.rest = statements_in(text + next, length - next);
+  if (next != 0 && verb != HM_VERB_CREATE) packet.rest = statements_in(text + next, length - next);
 }
 
 /* Events ------------------------------------------------------------------------------------ */
@@ -101,8 +101,9 @@ static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
   const char *text = event->general_query;
   size_t length = event->general_query_length;
   const struct known *known = recent_find(text, length);
-  enum sql_verb verb = known != NULL ? known->verb : sql_verb(SQL_MARIADB, text, length);
-  if (verb != SQL_OTHER) {
+  enum hm_verb verb =
+      known != NULL ? known->verb : hm_statement_verb(HM_DIALECT_MARIADB, text, length);
+  if (verb != HM_VERB_OTHER) {
     begin(thd, event->query_id, verb, text, length, known);
   } else {
     own.phase = IGNORED;
@@ -122,8 +123,9 @@ static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
   const char *text = event->general_query;
   size_t length = event->general_query_length;
   const struct known *known = recent_find(text, length);
-  enum sql_verb verb = known != NULL ? known->verb : sql_verb(SQL_MARIADB, text, length);
-  if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
+  enum hm_verb verb =
+      known != NULL ? known->verb : hm_statement_verb(HM_DIALECT_MARIADB, text, length);
+  if (verb == HM_VERB_OTHER || verb == HM_VERB_EXECUTE) return;
   begin(thd, event->query_id, verb, text, length, known);
 }
 
@@ -138,7 +140,7 @@ static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {
 static void go_on(uint8_t rest) {
   packet.rest = rest;
   packet.query_id = 0; /* has none yet: the next STATUS is its */
-  statement_begin_unknown(own.thd, SQL_OTHER);
+  statement_begin_unknown(own.thd, HM_VERB_OTHER);
 }
 
 static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
@@ -156,7 +158,8 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
   bool counts = is_command(event, "Query") || is_command(event, "Execute") ||
                 is_command(event, "Bulk_execute"); /* not: PREPARE, and what else locks tables */
   if (counts && !own.keyed) {
-    counts = sql_verb(SQL_MARIADB, event->general_query, event->general_query_length) != SQL_OTHER;
+    counts = hm_statement_verb(HM_DIALECT_MARIADB, event->general_query,
+                               event->general_query_length) != HM_VERB_OTHER;
     if (counts) statement_note_key(event->general_query, event->general_query_length);
   }
   if (counts) {

@@ -89,10 +89,10 @@ static void on_text(struct PSI_statement_locker *locker, const char *text, uint 
     statement_begin_known(own.thd, known);
     return;
   }
-  enum sql_verb verb = sql_verb(SQL_MARIADB, text, length);
-  if (verb == SQL_EXECUTE)
+  enum hm_verb verb = hm_statement_verb(HM_DIALECT_MARIADB, text, length);
+  if (verb == HM_VERB_EXECUTE)
     statement_begin_unknown(own.thd, verb);
-  else if (verb != SQL_OTHER)
+  else if (verb != HM_VERB_OTHER)
     (void)statement_begin_text(own.thd, verb, text, length);
 }
 
@@ -117,13 +117,13 @@ struct prepared {
   const void *owner;  /* `ours`; stays the first */
   struct known known; /* without a key: no section */
   char origin[SQL_ORIGIN_LENGTH];
-  char key[]; /* SQL_FINGERPRINT_LENGTH */
+  char *key; /* as long as known.key_length */
 };
 
 static PSI_prepared_stmt *on_create(void *identity, uint id, PSI_statement_locker *locker,
                                     const char *name, size_t length) {
   (void)identity, (void)id, (void)locker, (void)name, (void)length;
-  struct prepared *prepared = calloc(1, sizeof(struct prepared) + SQL_FINGERPRINT_LENGTH);
+  struct prepared *prepared = calloc(1, sizeof *prepared);
   if (prepared != NULL) prepared->owner = &ours;
   return (PSI_prepared_stmt *)prepared;
 }
@@ -132,9 +132,18 @@ static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uin
   struct prepared *prepared = (struct prepared *)statement;
   if (prepared->owner != &ours) return;
   struct known *known = &prepared->known;
-  const enum sql_verb verb = sql_verb(SQL_MARIADB, text, length);
-  if (verb == SQL_OTHER || verb == SQL_EXECUTE) return;
-  (void)known_read(text, length, verb, prepared->key, known);
+  const enum hm_verb verb = hm_statement_verb(HM_DIALECT_MARIADB, text, length);
+  if (verb == HM_VERB_OTHER || verb == HM_VERB_EXECUTE) return;
+  char key[HM_STATEMENT_LONGEST];
+  (void)known_read(text, length, verb, key, known);
+  free(prepared->key); /* the server prepares it again when a table has changed */
+  prepared->key = malloc(known->key_length);
+  if (prepared->key == NULL) {
+    known->key_length = 0;
+    return;
+  }
+  memcpy(prepared->key, key, known->key_length);
+  known->key = prepared->key;
   if (known->origin_length > 0) memcpy(prepared->origin, known->origin, known->origin_length);
   known->origin = prepared->origin;
 }
@@ -149,7 +158,11 @@ static void on_execute(PSI_statement_locker *locker, PSI_prepared_stmt *statemen
     statement_begin_known(own.thd, known);
 }
 
-static void on_destroy(PSI_prepared_stmt *statement) { free(statement); }
+static void on_destroy(PSI_prepared_stmt *statement) {
+  struct prepared *prepared = (struct prepared *)statement;
+  if (prepared != NULL && prepared->owner == &ours) free(prepared->key);
+  free(prepared);
+}
 
 /* The table of functions -------------------------------------------------------------------- */
 

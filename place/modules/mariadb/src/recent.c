@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
+#include "hm_hash.h"
 
 #define SETS 16
 #define WAYS 2
@@ -70,7 +70,7 @@ static bool has_places(void) {
 
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-/* As fingerprint.c has it: what may be part of a word. */
+/* As the lexer of ground/statement has it: what may be part of a word. */
 static bool is_word(char byte) {
   return is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
          byte == '_' || byte == '$' || byte == '@' || (unsigned char)byte >= 128;
@@ -82,11 +82,11 @@ static bool goes_on_a_number(char byte) { return is_word(byte) || byte == '.'; }
 static inline struct place *set_of(const char *text, size_t length) {
   const unsigned char *bytes = (const unsigned char *)text;
   uint64_t hash =
-      split_fold(split_word(bytes + 8) ^ SPLIT_HASH_1, split_word(bytes + 16) ^ SPLIT_HASH_2);
-  hash = split_fold(split_word(bytes + 24) ^ SPLIT_HASH_3, hash);
+      hm_hash_fold(hm_hash_word(bytes + 8) ^ HM_HASH_1, hm_hash_word(bytes + 16) ^ HM_HASH_2);
+  hash = hm_hash_fold(hm_hash_word(bytes + 24) ^ HM_HASH_3, hash);
   if (text[length - 1] == '/')
-    hash = split_fold(split_word(bytes + length - 16) ^ SPLIT_HASH_4,
-                      split_word(bytes + length - 8) ^ hash);
+    hash = hm_hash_fold(hm_hash_word(bytes + length - 16) ^ HM_HASH_4,
+                        hm_hash_word(bytes + length - 8) ^ hash);
   return &places[hash % SETS * WAYS];
 }
 
@@ -214,12 +214,13 @@ void recent_keep(const char *text, size_t length, const struct known *known) {
   place->known.origin = place->origin;
 }
 
-size_t known_read(const char *text, size_t length, enum sql_verb verb,
-                  char key[SQL_FINGERPRINT_LENGTH], struct known *known) {
+size_t known_read(const char *text, size_t length, enum hm_verb verb,
+                  char key[HM_STATEMENT_LONGEST], struct known *known) {
   size_t next;
   *known = (struct known){.verb = verb, .key = key};
-  known->key_length = (uint16_t)sql_fingerprint(SQL_MARIADB, text, length, key, &next);
-  known->hash = split_hash_text(key, known->key_length);
+  known->key_length =
+      (uint16_t)hm_statement_normalise(HM_DIALECT_MARIADB, text, length, key, &next);
+  known->statement = hm_statement_id(key, known->key_length);
   known->origin_length = (uint16_t)sql_origin(text, length, &known->origin);
   return next;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Statements that this thread has read lately. A program's statement mostly differs from an earlier one in numbers and strings only; where
- * all else is the same byte by byte, so are its verb, its fingerprint and its origin, and it need not be read as SQL again.
+ * all else is the same byte by byte, so are its verb, its id and its origin, and it need not be read as SQL again.
  */
 #ifndef SPLIT_MARIADB_RECENT_H
 #define SPLIT_MARIADB_RECENT_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fingerprint.h"
+#include "hm_statement.h"
 #include "origin.h"
 
 #define RECENT_TEXT \
@@ -18,10 +18,10 @@
 
 /* What is known of a statement, however it became known. */
 struct known {
-  enum sql_verb verb;
+  enum hm_verb verb;
   uint16_t key_length;
   uint16_t origin_length; /* 0: none */
-  uint64_t hash;          /* of the key, as the library has it */
+  uint64_t statement;     /* StatementId: the hash of the key, as the library computes it, too */
   const char *key, *origin;
 };
 
@@ -30,8 +30,8 @@ const struct known *recent_find(const char *text, size_t length);
 
 /* Reads the first statement of a text as SQL. `key` is where known->key lies then, the text where known->origin does. Returns where the next
  * statement begins, 0: there is none. */
-size_t known_read(const char *text, size_t length, enum sql_verb verb,
-                  char key[SQL_FINGERPRINT_LENGTH], struct known *known);
+size_t known_read(const char *text, size_t length, enum hm_verb verb,
+                  char key[HM_STATEMENT_LONGEST], struct known *known);
 
 /* Keeps a copy of what was read of a text that is one statement, if it is short and plain enough. */
 void recent_keep(const char *text, size_t length, const struct known *known);

@@ -47,7 +47,7 @@ static void note_append(const char *text, size_t length) {
 }
 
 static bool note_has(const char *table, size_t length) {
-  const char *at = own.note + strlen(sql_verb_name(own.verb)), *end = own.note + own.note_length;
+  const char *at = own.note + strlen(hm_verb_name(own.verb)), *end = own.note + own.note_length;
   while (at < end) {
     at++; /* the blank or comma before a table */
     const char *next = memchr(at, ',', (size_t)(end - at));
@@ -66,7 +66,7 @@ void statement_note_table(const char *database, size_t database_length, const ch
   if (database_length == sizeof system - 1 && memcmp(database, system, sizeof system - 1) == 0)
     return;
   if (own.note_length == 0) {
-    const char *verb = sql_verb_name(own.verb);
+    const char *verb = hm_verb_name(own.verb);
     note_append(verb, strlen(verb));
     note_append(" ", 1);
   } else if (note_has(table, table_length)) {
@@ -84,7 +84,7 @@ __attribute__((noinline)) static void note_tables(const char *key, size_t length
   for (size_t i = 0; i < count; i++)
     statement_note_table(tables[i].database, tables[i].database_length, tables[i].name,
                          tables[i].name_length);
-  if (own.note_length == 0) note_append(sql_verb_name(own.verb), strlen(sql_verb_name(own.verb)));
+  if (own.note_length == 0) note_append(hm_verb_name(own.verb), strlen(hm_verb_name(own.verb)));
 }
 
 static void note_origin(const char *origin, size_t length) {
@@ -93,7 +93,7 @@ static void note_origin(const char *origin, size_t length) {
 
 /* Beginning and ending ---------------------------------------------------------------------- */
 
-static inline void open_section(MYSQL_THD thd, enum sql_verb verb) {
+static inline void open_section(MYSQL_THD thd, enum hm_verb verb) {
   own.thd = thd;
   own.verb = verb;
   own.phase = OPEN;
@@ -108,22 +108,26 @@ static inline void know_code(split_code_id code, const struct known *known) {
   own.wants_note = code < CODES && code > SPLIT_CODE_OTHER &&
                    (atomic_load_explicit(&noted[code / 64], memory_order_relaxed) &
                     UINT64_C(1) << code % 64) == 0;
+  if (own.wants_note)
+    split_note_section(&own.section, SPLIT_NOTE_STATEMENT, &known->statement,
+                       sizeof known->statement);
   if (own.wants_note && tables_of_text) note_tables(known->key, known->key_length);
 }
 
-void statement_begin_unknown(MYSQL_THD thd, enum sql_verb verb) {
+void statement_begin_unknown(MYSQL_THD thd, enum hm_verb verb) {
   open_section(thd, verb);
   own.code = split_begin(&own.section, 0, NULL, 0);
 }
 
 void statement_begin_known(MYSQL_THD thd, const struct known *known) {
   open_section(thd, known->verb);
-  know_code(split_begin_hashed(&own.section, known->hash, known->key, known->key_length), known);
+  know_code(split_begin_hashed(&own.section, known->statement, known->key, known->key_length),
+            known);
   note_origin(known->origin, known->origin_length);
 }
 
-size_t statement_begin_text(MYSQL_THD thd, enum sql_verb verb, const char *text, size_t length) {
-  char key[SQL_FINGERPRINT_LENGTH];
+size_t statement_begin_text(MYSQL_THD thd, enum hm_verb verb, const char *text, size_t length) {
+  char key[HM_STATEMENT_LONGEST];
   struct known known;
   const size_t next = known_read(text, length, verb, key, &known);
   if (next == 0) recent_keep(text, length, &known);
@@ -139,10 +143,10 @@ void statement_note_known(const struct known *known) {
 }
 
 void statement_note_key(const char *text, size_t length) {
-  char key[SQL_FINGERPRINT_LENGTH];
+  char key[HM_STATEMENT_LONGEST];
   struct known known;
   if (text == NULL || length == 0) return;
-  (void)known_read(text, length, sql_verb(SQL_MARIADB, text, length), key, &known);
+  (void)known_read(text, length, hm_statement_verb(HM_DIALECT_MARIADB, text, length), key, &known);
   if (known.key_length > 0) statement_note_known(&known);
 }
 

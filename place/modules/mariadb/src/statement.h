@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fingerprint.h"
+#include "hm_statement.h"
 #include "recent.h"
 #include "server.h"
 #include "split.h"
@@ -26,7 +26,7 @@ enum phase {
 struct statement {
   MYSQL_THD thd;
   enum phase phase;
-  enum sql_verb verb;
+  enum hm_verb verb;
   bool keyed;      /* its kind is known */
   bool wants_note; /* nobody has noted the kind's tables yet */
   uint8_t note_length;
@@ -47,13 +47,13 @@ bool statement_is_wanted(void);
 void statement_tables_of_text(bool on);
 
 /* A section begins, whose kind is known later (statement_note_key) or, if never, not counted by one. */
-void statement_begin_unknown(MYSQL_THD thd, enum sql_verb verb);
+void statement_begin_unknown(MYSQL_THD thd, enum hm_verb verb);
 
 /* A section of a kind that was read before begins. */
 void statement_begin_known(MYSQL_THD thd, const struct known *known);
 
 /* A section of a text's first statement begins; returns where the next one begins, 0: there is none. */
-size_t statement_begin_text(MYSQL_THD thd, enum sql_verb verb, const char *text, size_t length);
+size_t statement_begin_text(MYSQL_THD thd, enum hm_verb verb, const char *text, size_t length);
 
 /* The kind of an open section that was begun without: from a text, or as it is known. */
 void statement_note_key(const char *text, size_t length);

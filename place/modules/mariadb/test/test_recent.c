@@ -17,9 +17,10 @@
 
 /* Reads a statement, as the plugin does of one that it does not know. */
 static void learn(const char *text, size_t length) {
-  char key[SQL_FINGERPRINT_LENGTH];
+  char key[HM_STATEMENT_LONGEST];
   struct known known;
-  if (known_read(text, length, sql_verb(SQL_MARIADB, text, length), key, &known) == 0)
+  if (known_read(text, length, hm_statement_verb(HM_DIALECT_MARIADB, text, length), key, &known) ==
+      0)
     recent_keep(text, length, &known);
 }
 
@@ -31,13 +32,13 @@ static bool is_known(const char *text, size_t length) {
   memcpy(exact, text, length);
   const struct known *known = recent_find(exact, length);
   if (known) {
-    char key[SQL_FINGERPRINT_LENGTH];
+    char key[HM_STATEMENT_LONGEST];
     const char *origin = NULL;
-    size_t next, key_length = sql_fingerprint(SQL_MARIADB, exact, length, key, &next);
+    size_t next, key_length = hm_statement_normalise(HM_DIALECT_MARIADB, exact, length, key, &next);
     size_t origin_length = sql_origin(exact, length, &origin);
     if (next != 0 || known->key_length != key_length || memcmp(known->key, key, key_length) != 0)
       fail_msg("%.*s\nis not %.*s", (int)length, exact, known->key_length, known->key);
-    assert_int_equal(known->verb, sql_verb(SQL_MARIADB, exact, length));
+    assert_int_equal(known->verb, hm_statement_verb(HM_DIALECT_MARIADB, exact, length));
     assert_int_equal(known->origin_length, origin_length);
     if (origin_length > 0) assert_memory_equal(known->origin, origin, origin_length);
   }

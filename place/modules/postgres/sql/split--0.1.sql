@@ -1,7 +1,8 @@
 \echo Use "CREATE EXTENSION split" to load this file. \quit
 
 CREATE FUNCTION split_kinds(
-  OUT code bigint, OUT key text, OUT note text, OUT count bigint, OUT cycles double precision, OUT class text, OUT origin text)
+  OUT code bigint, OUT key text, OUT note text, OUT count bigint, OUT cycles double precision, OUT class text, OUT origin text,
+  OUT statement_id text)
 RETURNS SETOF record AS 'MODULE_PATHNAME', 'split_kinds' LANGUAGE C VOLATILE STRICT;
 
 CREATE FUNCTION split_status(OUT name text, OUT value text)

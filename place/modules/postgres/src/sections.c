@@ -27,7 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-#include "fingerprint.h"
+#include "hm_statement.h"
 #include "origin.h"
 #include "split.h"
 
@@ -76,14 +76,12 @@ static void end(void) {
   own.open = false;
 }
 
-/* For a statement without an id (compute_query_id is off): FNV-1a of its fingerprint. */
+/* Of a statement without a query_id (compute_query_id is off): its StatementId. */
 static uint64 id_of_text(const char *text, size_t length) {
-  char fingerprint[SQL_FINGERPRINT_LENGTH];
-  size_t next, end_at = sql_fingerprint(SQL_POSTGRES, text, length, fingerprint, &next);
-  uint64 hash = UINT64CONST(0xcbf29ce484222325);
-  for (size_t i = 0; i < end_at; i++)
-    hash = (hash ^ (unsigned char)fingerprint[i]) * UINT64CONST(0x100000001b3);
-  return hash == 0 ? 1 : hash;
+  char normalised[HM_STATEMENT_LONGEST];
+  uint64 id = hm_statement_id(
+      normalised, hm_statement_normalise(HM_DIALECT_POSTGRES, text, length, normalised, NULL));
+  return id == 0 ? 1 : id;
 }
 
 /* The statement within the text of its packet. */
@@ -129,9 +127,10 @@ static const char *verb_of(const QueryDesc *query) {
   }
 }
 
-/* "select accounts,branches: select a.bid from ...": tables first, since the text is cut. */
-static void note_text(const QueryDesc *query) {
-  char note[NOTE_LENGTH + 1], fingerprint[SQL_FINGERPRINT_LENGTH];
+/* Once for each kind: its StatementId, and words. "select accounts,branches: select a.bid from ...": tables first,
+ * since the text is cut. */
+static void note_kind(const QueryDesc *query) {
+  char note[NOTE_LENGTH + 1], normalised[HM_STATEMENT_LONGEST];
   int length, tables = 0;
   ListCell *cell;
 
@@ -150,16 +149,20 @@ static void note_text(const QueryDesc *query) {
                        tables++ == 0 ? " " : ",", name);
     pfree(name);
   }
-  size_t statement_length, next;
+  size_t statement_length;
   const char *statement = statement_in(query->sourceText, query->plannedstmt->stmt_location,
                                        query->plannedstmt->stmt_len, &statement_length);
+  size_t written =
+      hm_statement_normalise(HM_DIALECT_POSTGRES, statement, statement_length, normalised, NULL);
+  /* EXECUTE runs what PREPARE had the text of: the kind is that of the statement within. */
+  size_t inner = hm_statement_inner(normalised, written);
+  uint64 id = hm_statement_id(normalised + inner, written - inner);
+  if (id != 0) split_note_section(&own.section, SPLIT_NOTE_STATEMENT, &id, sizeof id);
   /* Not of EXPLAIN, PREPARE and the like: the kind is that of the query within. */
-  enum sql_verb verb = sql_verb(SQL_POSTGRES, statement, statement_length);
-  if (length < NOTE_LENGTH - 2 && verb != SQL_OTHER && verb != SQL_CREATE) {
-    size_t written = sql_fingerprint(SQL_POSTGRES, statement, statement_length, fingerprint, &next);
+  enum hm_verb verb = hm_statement_verb(HM_DIALECT_POSTGRES, statement, statement_length);
+  if (length < NOTE_LENGTH - 2 && verb != HM_VERB_OTHER && verb != HM_VERB_CREATE)
     length +=
-        snprintf(note + length, sizeof note - (size_t)length, ": %.*s", (int)written, fingerprint);
-  }
+        snprintf(note + length, sizeof note - (size_t)length, ": %.*s", (int)written, normalised);
   split_note_section(&own.section, SPLIT_NOTE_TEXT, note,
                      length < NOTE_LENGTH ? (size_t)length : NOTE_LENGTH);
 }
@@ -219,7 +222,7 @@ static void start(QueryDesc *query, int flags) {
     forget();
     return;
   }
-  note_text(query);
+  note_kind(query);
   own.touched = GetCurrentTimestamp();
 }
 

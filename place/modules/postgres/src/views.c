@@ -38,8 +38,8 @@ Datum split_kinds(PG_FUNCTION_ARGS) {
   InitMaterializedSRF(fcinfo, 0);
   for (split_code_id code = 0; code < CODES; code++) {
     struct split_kind_counts kind;
-    Datum values[7];
-    bool nulls[7] = {false};
+    Datum values[8];
+    bool nulls[8] = {false};
 
     if (!split_kind_counts(code, &kind)) continue;
     values[0] = Int64GetDatum(code);
@@ -53,6 +53,11 @@ Datum split_kinds(PG_FUNCTION_ARGS) {
     values[6] = nulls[6]
                     ? (Datum)0
                     : CStringGetTextDatum(psprintf("%x.%x", kind.related_app, kind.related_code));
+    /* As text: SQL has no unsigned numbers, and the other views print it so. */
+    nulls[7] = kind.statement == 0;
+    values[7] = nulls[7]
+                    ? (Datum)0
+                    : CStringGetTextDatum(psprintf("%016llx", (unsigned long long)kind.statement));
     tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
   }
   return (Datum)0;

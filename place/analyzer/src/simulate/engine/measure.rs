@@ -114,6 +114,7 @@ impl Engine<'_> {
                     code: self.scenario.kinds[i].kind.code,
                     label: self.scenario.kinds[i].label.clone(),
                     note: String::new(),
+                    statement: None,
                     related: self.measured.related[i],
                     class: self.measured.classes[i],
                     records: vec![(CpuId(0), self.measured.records[i].clone())],
