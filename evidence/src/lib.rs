@@ -1,5 +1,13 @@
-//! Medians of repeated measurements, and how sure they are; by order statistics, so that nothing is assumed about the
-//! noise.
+//! Medians of repeated measurements and their intervals, by order statistics: nothing is assumed about the noise.
+//!
+//! ```
+//! use hardmeter_evidence::Median;
+//!
+//! let seconds = [1.9, 2.0, 2.1, 2.0, 2.2, 1.8, 2.0];
+//! let median = Median::of(&seconds).expect("there are values");
+//! let interval = median.interval_95.expect("seven values have an interval");
+//! assert_eq!((median.value, interval.low, interval.high), (2.0, 1.8, 2.2));
+//! ```
 
 use serde::{Deserialize, Serialize};
 
