@@ -1,5 +1,8 @@
 /*
- * Where failures go that no return value can tell.
+ * Where failures go that no return value can carry.
+ *
+ * Invariant: handler and its state are read and written together, under the lock; the handler is called
+ * without it.
  */
 #include "fault.h"
 

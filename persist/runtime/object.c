@@ -1,6 +1,12 @@
 /*
  * Objects as a program makes and deletes them, and what happens to a transaction in which that
  * failed.
+ *
+ *   transaction   sound ── p3l_poison ──> poisoned: p3l_commit() aborts it ── p3l_begin() ──> sound
+ *
+ * Invariants:
+ *  1. store->failure is the first failure of the transaction under way; of no effect outside of one.
+ *  2. `last` is the thread's last failure, whatever became of the transaction.
  */
 #include <string.h>
 

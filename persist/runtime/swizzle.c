@@ -1,6 +1,13 @@
 /*
  * The slow path of a load: from a surrogate to an address. Hot in its own way: a traversal of what
  * was never touched takes it for every pointer.
+ *
+ *   slot: surrogate ── p3l_swizzle: in place, or p3l_resolve ──> address (healed) ── eviction ──> surrogate
+ *
+ * Invariants:
+ *  1. A slot is healed only if it still holds what was loaded, and only in persistent memory.
+ *  2. `used` is an open store or NULL: a store that closes takes itself out of its own thread's.
+ *  3. No lock is held when p3l_raise() is called.
  */
 #include "swizzle.h"
 

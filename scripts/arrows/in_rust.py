@@ -189,7 +189,8 @@ class Crate:
     def find_arrows(self, arrows: Arrows) -> None:
         """Adds the arrows between the files of this target."""
         for module in self.modules.values():
-            words = set(re.findall(r"\w+", module.body))
+            # The declaration of a module is no use of a function of its name.
+            words = set(re.findall(r"\w+", MODULE.sub(" ", module.body)))
             used: list[Steps] = list(module.imports.values())
             used += [way for name, way in module.reexports.items() if name in words]
             used += [tuple(path.split("::")) for path in CALLED_PATH.findall(module.body)]

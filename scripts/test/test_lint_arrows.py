@@ -238,6 +238,16 @@ class LintArrows(unittest.TestCase):
         files["prove/a/src/lib.rs"] += "".join(f"pub use m{n}::T{n};\n" for n in range(4))
         self.passes(files)
 
+    def test_rust_module_declaration_uses_no_function_of_its_name(self) -> None:
+        files = self.rust({"m": ""})
+        files["prove/a/src/m.rs"] = "pub mod p;\npub mod q;\nmod r;\npub use r::r;\npub struct M(p::P);\n"
+        files["prove/a/src/m/p.rs"] = "pub struct P(super::q::Q);\n"
+        files["prove/a/src/m/q.rs"] = "pub struct Q;\npub fn q(_: super::M) {}\n"
+        files["prove/a/src/m/r.rs"] = "pub fn r(_: super::M) {}\n"
+        self.passes(files)
+        files["prove/a/src/m.rs"] += "pub fn m() {\n    r(todo!());\n}\n"
+        self.finds(files, "circle of 4 files", "src/m.rs -> prove/a/src/m/r.rs: r")
+
     def test_circle_of_python(self) -> None:
         files = {f"bench/a/f{n}.py": f"import f{(n + 1) % 4}\n" for n in range(4)}
         self.finds(files, "circle of 4 files", "bench/a/f3.py -> bench/a/f0.py")

@@ -1,5 +1,6 @@
 //! `hardmeter oo1`: P3L beside its rivals on the OO1 benchmark.
 
+mod arguments;
 mod clear;
 mod modes;
 mod run;
@@ -10,9 +11,6 @@ use super::output::Output;
 use super::workload::{remark, writable, Bar};
 use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_oo1::Oo1Error;
-use hardmeter_servers::cache_folder;
-use std::path::PathBuf;
-use std::str::FromStr;
 
 /// Navigate persistent objects (OO1): P3L beside plain pointers, Texas, E, offsets, LMDB, SQLite, libpmemobj.
 #[derive(clap::Args, Debug)]
@@ -49,23 +47,4 @@ impl From<Oo1Error> for CommandError {
     fn from(error: Oo1Error) -> CommandError {
         CommandError::new(&error, error.remedy())
     }
-}
-
-/// Where graphs and stores are kept.
-#[derive(clap::Args, Debug)]
-struct Place {
-    /// Where graphs and stores are kept [default: oo1 in the cache folder of hardmeter].
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
-
-impl Place {
-    fn folder(&self) -> PathBuf {
-        self.dir.clone().unwrap_or_else(|| cache_folder().join("oo1"))
-    }
-}
-
-/// Reads an argument; says what would be right when it is not.
-fn argument<T: FromStr<Err = Oo1Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: Oo1Error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! `hardmeter split`: which kinds of requests pollute the caches, which suffer, and which cores suit them (SPLiT).
 
 mod analyze;
+mod folder;
 mod metrics;
 mod off;
 mod report;
@@ -9,8 +10,6 @@ mod status;
 mod top;
 
 use super::{interruption, CommandError, Globals, Outcome};
-use hardmeter_split::state::{State, StateError};
-use std::path::PathBuf;
 
 /// Run each class of requests on the cores that suit its cache behaviour (SPLiT), while that provably helps.
 #[derive(clap::Args, Debug)]
@@ -48,31 +47,4 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Action::Off(off) => off.run(),
         Action::Simulate(simulate) => simulate.run(globals),
     }
-}
-
-/// Where servers and analyzer meet.
-#[derive(clap::Args, Debug)]
-struct Folder {
-    /// The segments' folder [default: the environment's SPLIT_DIRECTORY, else /run/hardmeter-split].
-    #[arg(long, value_name = "DIR")]
-    directory: Option<PathBuf>,
-}
-
-impl Folder {
-    fn path(&self) -> PathBuf {
-        hardmeter_split::segment::directory(self.directory.as_deref())
-    }
-}
-
-/// What the analyzer of a folder wrote last.
-fn state(folder: &Folder) -> Result<State, CommandError> {
-    State::read(&folder.path()).map_err(|error| {
-        let remedy = match error {
-            StateError::Missing(_) => {
-                "start one: hardmeter split analyze; or name the servers' folder (--directory)"
-            }
-            StateError::Unreadable(..) => "start an analyzer of this version: hardmeter split analyze",
-        };
-        CommandError::new(error, remedy)
-    })
 }

@@ -6,11 +6,11 @@ mod compare;
 mod load;
 mod load_mariadb;
 mod merge;
+mod name;
 mod run;
 mod show;
 mod sweep;
 
-use super::place::Workload;
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::TpccError;
 
@@ -53,8 +53,6 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Action::Acid(acid) => acid.run(globals),
     }
 }
-
-const TPCC: Workload = Workload { name: "tpcc", title: "TPC-C" };
 
 impl From<TpccError> for CommandError {
     fn from(error: TpccError) -> CommandError {

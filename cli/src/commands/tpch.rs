@@ -1,17 +1,15 @@
 //! `hardmeter tpch`: load TPC-H, check its answers, run its queries by several variants of a session.
 
+mod arguments;
 mod check;
 mod load;
 mod run;
 mod show;
 
 use super::output::Output;
-use super::place::Workload;
 use super::workload::{cancelled_by_signals, remark, writable, Bar};
 use super::{CommandError, Globals, Outcome};
-use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::TpchError;
-use std::str::FromStr;
 
 /// Load TPC-H into PostgreSQL, check its answers, compare settings by its queries.
 #[derive(clap::Args, Debug)]
@@ -45,32 +43,8 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
 }
 
-/// Whose commands these are.
-const TPCH: Workload = Workload { name: "tpch", title: "TPC-H" };
-
 impl From<TpchError> for CommandError {
     fn from(error: TpchError) -> CommandError {
         CommandError::new(&error, error.remedy())
     }
-}
-
-/// A list of queries on the command line.
-#[derive(Clone, Debug)]
-struct Queries(Vec<Query>);
-
-impl FromStr for Queries {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Queries, String> {
-        Query::list(text).map(Queries).map_err(|error| with_remedy(&error))
-    }
-}
-
-/// Reads an argument; says what would be right when it is not.
-fn argument<T: FromStr<Err = TpchError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error| with_remedy(&error))
-}
-
-fn with_remedy(error: &TpchError) -> String {
-    format!("{error}\n  remedy: {}", error.remedy())
 }

@@ -4,7 +4,8 @@
 mod create;
 
 use crate::account::{is_root, Account};
-use crate::engine::{diagnose, Site};
+use crate::diagnose::diagnose;
+use crate::engine::{Site, StopOutcome};
 use crate::error::{io_error, ServerError};
 use crate::folders::ServerFolder;
 use crate::lock::FolderLock;
@@ -57,19 +58,6 @@ pub enum Status {
     Stopped,
     /// It was started and is gone, though nobody stopped it.
     Died(Pid),
-}
-
-/// How a server came to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopOutcome {
-    /// It wrote everything down and ended.
-    Clean,
-    /// It ended at once; the next start recovers.
-    Immediate,
-    /// It had to be killed; the next start recovers.
-    Killed,
-    /// It did not run.
-    NotRunning,
 }
 
 /// One throwaway server.

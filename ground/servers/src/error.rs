@@ -94,7 +94,7 @@ impl ServerError {
             ServerError::NotRunning { folder } => {
                 format!("start it: hardmeter server start --dir {}", folder.display())
             }
-            ServerError::Died { folder, log, .. } => crate::engine::diagnose(log).unwrap_or_else(|| {
+            ServerError::Died { folder, log, .. } => crate::diagnose::diagnose(log).unwrap_or_else(|| {
                 format!("start it again: hardmeter server start --dir {} (it recovers)", folder.display())
             }),
             ServerError::Interrupted { .. } => "start it again".into(),

@@ -35,6 +35,7 @@
 mod account;
 pub mod build;
 mod cluster;
+mod diagnose;
 mod engine;
 mod error;
 mod folders;
@@ -48,8 +49,8 @@ mod state;
 pub mod web;
 
 pub use account::Account;
-pub use cluster::{Cluster, Progress, StartOptions, Status, StopOutcome, Wrapper};
-pub use engine::Engine;
+pub use cluster::{Cluster, Progress, StartOptions, Status, Wrapper};
+pub use engine::{Engine, StopOutcome};
 pub use error::ServerError;
 pub use folders::{cache_folder, default_server_folder, servers_folder, ServerFolder};
 pub use programs::{Programs, ProgramsWanted};

@@ -2,6 +2,14 @@
  *
  * Putting the simulated machine together: the layout of the segment's heap,
  * attaching a process, pinning it to a core.
+ *
+ *   init_state   raw ── become_ready ──> by a pid ── lay_out ──> ready, or impossible
+ *                                          │ the pid is gone
+ *                                          └──> by another pid, which begins anew
+ *
+ * Invariants:
+ *  1. One process lays the machine out; the others wait, and look whether it lives.
+ *  2. Offsets in hm_shared do not change once the machine is ready.
  */
 #include "machine.h"
 

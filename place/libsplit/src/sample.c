@@ -1,6 +1,13 @@
 /*
  * What only some sections need: lines loaded before and counted after (the probe), the processor's counters, the CPU clock, and, where
  * there is no rseq, the thread's context switches.
+ *
+ *   probe   none ── split_sample_probes: a generation was published ──> in use ── a newer one ──> an older view ── VIEWS later ──> closed
+ *
+ * Invariants:
+ *   1. A generation is tried once for a mapping, by one thread (probes.lock); the others go on with what is in use.
+ *   2. A view stays mapped while a section may use it: the last VIEWS are kept.
+ *   3. One section of a thread at a time has lines loaded (self->probed).
  */
 #include "sample.h"
 

@@ -1,3 +1,11 @@
+/*
+ * Settings of the library.
+ *
+ * Invariants:
+ *   1. What is set before the library begins is kept in `early` and split_settings, and stands in the segment afterwards
+ *      (split_settings_apply).
+ *   2. After that, those that lie in the segment are read and written there; the others can no longer be set.
+ */
 #include "settings.h"
 
 #include "process.h"

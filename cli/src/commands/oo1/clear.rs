@@ -1,6 +1,6 @@
 //! `hardmeter oo1 clear`.
 
-use super::Place;
+use super::arguments::Place;
 use crate::commands::{CommandError, Outcome};
 use crate::terminal;
 use hardmeter_oo1::stores::Stores;

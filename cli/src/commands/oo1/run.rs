@@ -1,6 +1,7 @@
 //! `hardmeter oo1 run`.
 
-use super::{argument, interruption, remark, table, writable, Bar, Output, Place};
+use super::arguments::{argument, Place};
+use super::{interruption, remark, table, writable, Bar, Output};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_oo1::compare::{compare, usual_protocol, Progress};
 use hardmeter_oo1::figures::Figure;

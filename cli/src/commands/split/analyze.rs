@@ -1,6 +1,7 @@
 //! `hardmeter split analyze`.
 
-use super::{interruption, Folder};
+use super::folder::Folder;
+use super::interruption;
 use crate::commands::{CommandError, Outcome};
 use hardmeter_split::daemon::{self, DaemonError, Options, Stop};
 use hardmeter_split::policy;

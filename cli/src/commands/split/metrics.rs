@@ -1,6 +1,7 @@
 //! `hardmeter split metrics`.
 
-use super::{interruption, Folder};
+use super::folder::{state, Folder};
+use super::interruption;
 use crate::commands::{CommandError, Outcome};
 use crate::terminal;
 use hardmeter_split::segment::monotonic_ns;
@@ -28,7 +29,7 @@ pub(super) struct Metrics {
 impl Metrics {
     pub(super) fn run(&self) -> Result<Outcome, CommandError> {
         let Some(address) = self.listen else {
-            terminal::print(&text(&super::state(&self.folder)?, monotonic_ns()))?;
+            terminal::print(&text(&state(&self.folder)?, monotonic_ns()))?;
             return Ok(Outcome::Complete);
         };
         let stop = Arc::new(AtomicBool::new(false));

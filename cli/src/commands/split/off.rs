@@ -1,6 +1,6 @@
 //! `hardmeter split off`.
 
-use super::Folder;
+use super::folder::Folder;
 use crate::commands::{CommandError, Outcome};
 use hardmeter_split::segment::{monotonic_ns, Change, Folder as Segments};
 

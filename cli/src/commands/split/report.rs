@@ -1,6 +1,6 @@
 //! `hardmeter split report`.
 
-use super::Folder;
+use super::folder::{state, Folder};
 use crate::commands::{CommandError, Outcome};
 use hardmeter_split::segment::monotonic_ns;
 use hardmeter_split::view::page::page;
@@ -21,7 +21,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn run(&self) -> Result<Outcome, CommandError> {
-        let state = super::state(&self.folder)?;
+        let state = state(&self.folder)?;
         let page = page(&state, monotonic_ns());
         write_file(&self.output, |writer| -> io::Result<()> { writer.write_all(page.as_bytes()) }).map_err(
             |error| {

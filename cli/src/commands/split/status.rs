@@ -1,6 +1,6 @@
 //! `hardmeter split status`.
 
-use super::Folder;
+use super::folder::Folder;
 use crate::commands::output::Output;
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal;

@@ -1,6 +1,7 @@
 //! `hardmeter split top`.
 
-use super::{interruption, Folder};
+use super::folder::{state, Folder};
+use super::interruption;
 use crate::commands::output::Output;
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal;
@@ -65,7 +66,7 @@ impl Top {
             interruption::watch(move || _ = stop.send(()));
         }
         loop {
-            let state = super::state(&self.folder)?;
+            let state = state(&self.folder)?;
             let text = || frame(&state, monotonic_ns(), self.layout(globals));
             if !live {
                 self.output.print(text, || serde_json::json!(state))?;

@@ -3,7 +3,7 @@
 mod victim;
 mod words;
 
-use super::TPCC;
+use super::name::TPCC;
 use crate::commands::output::Output;
 use crate::commands::place::Place;
 use crate::commands::workload::{cancelled_by_signals, Bar};

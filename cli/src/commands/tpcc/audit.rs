@@ -1,6 +1,6 @@
 //! `hardmeter tpcc audit`.
 
-use super::TPCC;
+use super::name::TPCC;
 use crate::commands::output::Output;
 use crate::commands::place_engines::{Data, EnginePlace};
 use crate::commands::workload::{cancelled_by_signals, Bar};

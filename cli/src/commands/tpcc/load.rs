@@ -1,6 +1,7 @@
 //! `hardmeter tpcc load`.
 
-use super::{load_mariadb, TPCC};
+use super::load_mariadb;
+use super::name::TPCC;
 use crate::commands::output::Output;
 use crate::commands::place::memory_mb;
 use crate::commands::place_engines::{mariadb_settings, Data, EnginePlace, Making};

@@ -1,6 +1,7 @@
 //! `hardmeter tpch load`.
 
-use super::{argument, cancelled_by_signals, Bar, Output, TPCH};
+use super::arguments::{argument, TPCH};
+use super::{cancelled_by_signals, Bar, Output};
 use crate::commands::place::{memory_mb, Place};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::{ensure_database, usual_jobs};

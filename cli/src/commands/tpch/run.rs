@@ -1,6 +1,7 @@
 //! `hardmeter tpch run`.
 
-use super::{argument, cancelled_by_signals, remark, writable, Bar, Output, Queries, TPCH};
+use super::arguments::{argument, Queries, TPCH};
+use super::{cancelled_by_signals, remark, writable, Bar, Output};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_evidence::Median;

@@ -1,6 +1,7 @@
 //! `hardmeter tpch show`.
 
-use super::{argument, Output, Queries};
+use super::arguments::{argument, Queries};
+use super::Output;
 use crate::commands::{CommandError, Outcome};
 use hardmeter_tpch::parameters::{Parameters, Source};
 use hardmeter_tpch::queries::Query;

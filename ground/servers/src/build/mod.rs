@@ -15,7 +15,8 @@
 mod sources;
 
 use crate::cluster::{in_words, Progress};
-use crate::engine::{diagnose, Engine};
+use crate::diagnose::diagnose;
+use crate::engine::Engine;
 use crate::error::{io_error, ServerError};
 use crate::folders::{cache_folder, ServerFolder};
 use crate::lock::FolderLock;

@@ -2,7 +2,8 @@
 
 use super::{Cluster, Progress, Status};
 use crate::account::Account;
-use crate::engine::{default_settings, diagnose};
+use crate::diagnose::diagnose;
+use crate::engine::default_settings;
 use crate::error::{io_error, ServerError};
 use crate::folders::ServerFolder;
 use crate::lock::FolderLock;

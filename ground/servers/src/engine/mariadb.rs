@@ -1,7 +1,6 @@
 //! MariaDB's ways.
 
-use super::{joined, words, Site, StopStep, Ways};
-use crate::cluster::StopOutcome;
+use super::{joined, words, Site, StopOutcome, StopStep, Ways};
 use crate::error::ServerError;
 use crate::state::State;
 use hardmeter_samples::model::Pid;

@@ -18,8 +18,8 @@ pub use programs::WebPrograms;
 pub use setup::{Mpm, Php, WebSetup};
 
 use crate::account::Account;
-use crate::cluster::{in_words, plain, Progress, StopOutcome};
-use crate::engine::words;
+use crate::cluster::{in_words, plain, Progress};
+use crate::engine::{words, StopOutcome};
 use crate::error::{io_error, ServerError};
 use crate::folders::ServerFolder;
 use crate::lock::FolderLock;

@@ -8,6 +8,7 @@
 
 pub mod attributes;
 pub mod build_id;
+mod encoded;
 pub mod encoding;
 pub mod filter;
 pub mod latecomers;

@@ -5,7 +5,7 @@
 //! as the busiest group (section 6c, E: -18 % to -27 %), and that counts against the gain.
 
 use super::grouping::{Problem, Solution};
-use super::{anywhere, cannot_place, nowhere, Policy};
+use super::way::{anywhere, cannot_place, nowhere, Policy};
 use crate::model::{Actuation, Class, KindProfile, KindRef, Machine, Placement, Plan, Workload};
 
 /// Moves if the expected gain is more than the expected cost.

@@ -16,22 +16,13 @@ mod paper;
 mod soft;
 #[cfg(test)]
 mod testing;
+mod way;
 
 pub use lazy::Lazy;
 pub use observe::Observe;
 pub use paper::Paper;
 pub use soft::Soft;
-
-use crate::model::{Actuation, CpuSet, KindProfile, Machine, Placement, Plan, Workload};
-
-/// A way to decide.
-pub trait Policy: Send + Sync {
-    /// As `--policy` names it.
-    fn name(&self) -> &'static str;
-
-    /// Where each kind shall run. `before`: what was decided last, for whoever wants to move little.
-    fn decide(&self, machine: &Machine, workload: &Workload, before: &Plan) -> Plan;
-}
+pub use way::Policy;
 
 /// What there is.
 pub const NAMES: [&str; 4] = ["observe", "paper", "lazy", "soft"];
@@ -47,44 +38,11 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
     }
 }
 
-/// A kind that runs anywhere.
-fn anywhere(kind: &KindProfile, reason: String) -> Placement {
-    Placement {
-        kind: kind.kind,
-        class: kind.class,
-        cpus: CpuSet::default(),
-        actuation: Actuation::None,
-        queue: 0,
-        reason,
-    }
-}
-
-/// All kinds anywhere, with what is known of each.
-fn nowhere(policy: &str, workload: &Workload, remark: Option<&str>) -> Plan {
-    Plan {
-        policy: policy.into(),
-        placements: workload.kinds.iter().map(|kind| anywhere(kind, kind.reason.clone())).collect(),
-        remarks: remark.iter().map(|remark| (*remark).to_string()).collect(),
-    }
-}
-
-/// Why nothing can be placed on such a machine, if so.
-fn cannot_place(machine: &Machine) -> Option<&'static str> {
-    match cores::units(machine).len() {
-        0 => Some("no processors are known: nothing to place"),
-        _ if machine.cpus.len() == 1 => Some("one core: nothing to place"),
-        1 => Some(
-            "one L2 cache for all cores: wherever a section runs, it meets the same cache; nothing to place",
-        ),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::testing::{machine, one_core, workload};
     use super::*;
-    use crate::model::Class;
+    use crate::model::{Actuation, Class, Plan};
 
     #[test]
     fn every_name_is_a_policy_of_that_name() {

@@ -1,6 +1,6 @@
 //! Says what kinds are, and places nothing: what an analyzer does until it is told otherwise.
 
-use super::{cannot_place, nowhere, Policy};
+use super::way::{cannot_place, nowhere, Policy};
 use crate::model::{Machine, Plan, Workload};
 
 /// Classes only.

@@ -12,7 +12,8 @@
 //! where they are left alone ("a kind of which cache efficiency can be hoped for"), and would have few misses there. Cores are given out as whole physical cores while there are enough of them
 //! (section 4.5: both logical processors of a core run the same application).
 
-use super::{anywhere, cannot_place, cores, nowhere, Policy};
+use super::cores;
+use super::way::{anywhere, cannot_place, nowhere, Policy};
 use crate::model::{
     Actuation, AppId, Class, CpuId, CpuSet, KindProfile, KindRef, Machine, Placement, Plan, Workload,
 };

@@ -2,7 +2,7 @@
 //! where a server lets requests be routed.
 
 use super::grouping::{Problem, Solution};
-use super::{anywhere, cannot_place, nowhere, Policy};
+use super::way::{anywhere, cannot_place, nowhere, Policy};
 use crate::model::{Actuation, Class, Machine, Placement, Plan, Workload};
 
 /// Minimises what kinds cost each other, with work conserved.

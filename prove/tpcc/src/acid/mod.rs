@@ -28,51 +28,23 @@ pub mod atomicity;
 pub mod consistency;
 pub mod durability;
 pub mod isolation;
+mod load_order;
 mod players;
 mod real;
 mod rows;
 mod success;
+mod trial;
 pub mod ways;
 
-use crate::audit::Verdict;
-use crate::backend::Style;
 use crate::error::TpccError;
-use crate::load::Mark;
-use crate::order::{Mix, Mode, Queueing, RunOrder};
-use crate::random::Constants;
 use hardmeter_session::{Session, Target};
 
 pub use real::Real;
+pub use trial::{Source, Trial};
 pub use ways::{LastOrder, Ways};
 
-/// Where the steps of a trial are known from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// A copy of the official text, revision 5.11.
-    Text,
-    /// Memory of it: not verified against the official text.
-    Memory,
-    /// Our own, beyond the specification.
-    Ours,
-}
-
-/// One test of clause 3, and what came of it.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Trial {
-    /// Its clause.
-    pub clause: &'static str,
-    /// What it is about.
-    pub name: String,
-    /// Where its steps are known from.
-    pub source: Source,
-    /// Whether it was as it must be.
-    pub verdict: Verdict,
-    /// Which of the outcomes was seen that the clause allows, where it allows several.
-    pub case: Option<String>,
-    /// What was seen, in the order in which it was.
-    pub seen: Vec<String>,
-}
+use load_order::{load_order, CONNECTIONS};
+use trial::Observations;
 
 /// A part of clause 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -96,47 +68,6 @@ pub struct Tried {
     pub trials: Vec<Trial>,
 }
 
-/// Collects what is seen in a trial, and whether it is as it must be.
-struct Observations {
-    seen: Vec<String>,
-    broken: bool,
-}
-
-impl Observations {
-    fn new() -> Observations {
-        Observations { seen: vec![], broken: false }
-    }
-
-    /// Something that is worth saying.
-    fn note(&mut self, what: impl Into<String>) {
-        self.seen.push(what.into());
-    }
-
-    /// Something that must be so: it is said either way.
-    fn must(&mut self, so: bool, what: impl Into<String>) {
-        let what = what.into();
-        self.seen.push(if so { what } else { format!("NOT SO: {what}") });
-        self.broken |= !so;
-    }
-
-    /// Something that must have this value.
-    fn must_be<T: PartialEq + std::fmt::Display>(&mut self, what: &str, found: &T, wanted: &T) {
-        if found == wanted {
-            self.note(format!("{what} is {found}"));
-        } else {
-            self.must(false, format!("{what} is {wanted}; it is {found}"));
-        }
-    }
-
-    fn verdict(&self) -> Verdict {
-        if self.broken {
-            Verdict::Short
-        } else {
-            Verdict::Held
-        }
-    }
-}
-
 /// Fails while other clients work in the database: sessions that are not idle, except the one asking.
 ///
 /// # Errors
@@ -149,29 +80,5 @@ pub fn require_alone(session: &mut Session, target: &Target) -> Result<(), TpccE
     match others.single().and_then(|count| count.parse().ok()).unwrap_or(0u32) {
         0 => Ok(()),
         others => Err(TpccError::NotAlone { place: target.description().to_owned(), others }),
-    }
-}
-
-/// The load that consistency and durability are tried under: all five transactions, without pauses.
-fn load_order(mark: &Mark, style: Style, seed: u64, seconds: f64) -> RunOrder {
-    RunOrder {
-        all_warehouses: mark.warehouses,
-        first_warehouse: 1,
-        warehouses: mark.warehouses,
-        mode: Mode::Closed { clients: durability::CONNECTIONS },
-        mix: Mix::Deck,
-        style,
-        connections: durability::CONNECTIONS,
-        threads: 1,
-        queueing: Queueing::Fifo,
-        affinity: false,
-        retries: 10,
-        ramp_seconds: 0.0,
-        interval_seconds: seconds,
-        seed,
-        constants: Constants::for_run(mark.c_last, seed),
-        load_last: Some(mark.c_last),
-        checkpoint_seconds: None,
-        start_at: None,
     }
 }

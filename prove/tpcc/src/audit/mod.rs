@@ -9,69 +9,23 @@
 mod chance;
 pub mod conditions;
 pub mod driver;
+mod finding;
 mod money;
 mod names;
 mod nurand;
+mod questions;
 mod ranges;
 mod snapshot;
 
 use crate::error::TpccError;
-use hardmeter_session::{Progress, Session, Stop, Target};
+use hardmeter_session::{Progress, Stop, Target};
 use std::time::Instant;
 
+pub use finding::{Condition, Finding, Verdict};
 pub(crate) use money::Money;
 pub use names::Tool;
+pub(crate) use questions::Questions;
 use snapshot::Snapshot;
-
-/// How a line of an audit ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// As it should be.
-    Held,
-    /// Not as it should be.
-    Short,
-    /// Too few rows to tell, or beside the bar by less than chance does.
-    Undecided,
-    /// It says nothing of these data.
-    NotApplicable,
-}
-
-/// A condition of clause 3.3.2, and what came of it.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Condition {
-    /// 1 to 12.
-    pub number: u8,
-    /// What must hold.
-    pub rule: &'static str,
-    /// What came of it.
-    pub verdict: Verdict,
-    /// Rows that break it.
-    pub violations: u64,
-    /// The first of them, in words.
-    pub examples: Vec<String>,
-    /// How long it took. Conditions 4, 6, 7, 10 and 12 share a statement: each has a fifth of its time.
-    pub seconds: f64,
-}
-
-/// Something that the data say of their driver.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Finding {
-    /// What it is.
-    pub name: &'static str,
-    /// The clause that asks for it.
-    pub clause: &'static str,
-    /// What was found: a share in percent, a mean, or a p-value, as `unit` says.
-    pub value: Option<f64>,
-    /// Of `value`.
-    pub unit: &'static str,
-    /// Rows behind it.
-    pub n: u64,
-    /// What it should be, in words.
-    pub expected: String,
-    /// What came of it.
-    pub verdict: Verdict,
-}
 
 /// A whole audit.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -132,26 +86,4 @@ pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) 
     findings.extend(driver::examine_at_once(&snapshot, warehouses, progress)?);
     snapshot.end()?;
     Ok(Audit { tool, marked, warehouses, conditions, findings, seconds: started.elapsed().as_secs_f64() })
-}
-
-/// Whoever answers questions on the rows: an engine's session.
-pub(crate) trait Questions {
-    /// The rows of a statement that is written so that all engines understand it. `what` is for messages.
-    fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError>;
-
-    /// The statement that selects name and type of each column of a table, in the engine's catalog.
-    fn types_of(&self, table: &str) -> String;
-}
-
-impl Questions for Session {
-    fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError> {
-        Ok(self.query(what, sql)?.rows)
-    }
-
-    fn types_of(&self, table: &str) -> String {
-        format!(
-            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute \
-             WHERE attrelid = to_regclass('{table}') AND attnum > 0 AND NOT attisdropped"
-        )
-    }
 }

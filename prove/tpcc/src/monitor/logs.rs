@@ -1,12 +1,21 @@
 //! The files that a run writes while it goes on: acknowledged New-Orders, deferred deliveries.
 
-use super::Logs;
 use crate::error::TpccError;
 use crate::time::{Clock, Micros};
 use crate::work::{Completion, Delivery, Input, Outcome};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// Files that a run writes while it goes on, if they are wanted. What stood in them before is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Logs {
+    /// Deferred deliveries: clause 2.7.2.2's result file, a line each: when it was queued, W_ID, O_CARRIER_ID, for each
+    /// district O_ID or `skipped`, when it was completed. A delivery that was given up has `failed:CODE` instead.
+    pub deliveries: Option<PathBuf>,
+    /// Acknowledged New-Orders (clause 3.5.3's success file): a line each, written when the acknowledgment is read.
+    pub successes: Option<PathBuf>,
+}
 
 /// As many bytes of the deliveries' file are kept back at most.
 const BUFFERED: usize = 64 << 10;

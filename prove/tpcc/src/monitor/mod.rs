@@ -33,6 +33,7 @@
 pub mod auto;
 mod connections;
 mod logs;
+mod patience;
 mod queues;
 mod retries;
 mod run;
@@ -43,6 +44,8 @@ mod testing;
 mod tests;
 mod worker;
 
+pub use logs::Logs;
+pub use patience::Patience;
 pub use retries::{CONNECTION_LOST, OUTCOME_UNKNOWN};
 pub use run::{drive_with, Sources};
 
@@ -50,35 +53,7 @@ use crate::backend::Backends;
 use crate::error::TpccError;
 use crate::measure::RunResult;
 use crate::order::RunOrder;
-use crate::time::Micros;
 use hardmeter_session::{Progress, Stop};
-use std::path::PathBuf;
-
-/// Files that a run writes while it goes on, if they are wanted. What stood in them before is gone.
-#[derive(Clone, Debug, Default)]
-pub struct Logs {
-    /// Deferred deliveries: clause 2.7.2.2's result file, a line each: when it was queued, W_ID, O_CARRIER_ID, for each
-    /// district O_ID or `skipped`, when it was completed. A delivery that was given up has `failed:CODE` instead.
-    pub deliveries: Option<PathBuf>,
-    /// Acknowledged New-Orders (clause 3.5.3's success file): a line each, written when the acknowledgment is read.
-    pub successes: Option<PathBuf>,
-}
-
-/// How long a run waits for what does not come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Without any connection, or with nothing but failures, before the run is given up.
-    pub without_success: Micros,
-    /// At the end of the interval, for what is under way.
-    pub winding_up: Micros,
-}
-
-impl Default for Patience {
-    /// Half a minute each.
-    fn default() -> Patience {
-        Patience { without_success: Micros::seconds(30), winding_up: Micros::seconds(30) }
-    }
-}
 
 /// Runs the order and returns its result; the caller fills `environment`, `checkpoints`, `server` and
 /// `conditions`. A run that is interrupted, or whose server goes away, has a result too, as `ending` says.

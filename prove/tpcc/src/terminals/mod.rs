@@ -21,6 +21,7 @@ mod entry;
 mod homes;
 mod pause;
 mod poisson;
+mod source;
 mod specified;
 mod weights;
 mod wheel;
@@ -28,28 +29,11 @@ mod wheel;
 pub use deck::DECK;
 pub use homes::TERMINALS_OF_A_WAREHOUSE;
 pub use pause::{KEYING_SECONDS, LONGEST_THINK, THINK_SECONDS};
+pub use source::Source;
 pub use weights::WEIGHTS;
 
-use crate::measure::Recorder;
 use crate::order::{Mode, RunOrder};
-use crate::time::Micros;
-use crate::work::{Kind, TerminalId, Work};
 use homes::Homes;
-
-/// Who asks: of one thread of the driver.
-pub trait Source {
-    /// Appends what is due by now, its `entered` being now.
-    fn due(&mut self, now: Micros, recorder: &mut Recorder, work: &mut Vec<Work>);
-
-    /// When something will be due next, if it does not depend on an answer; never later than it is.
-    fn next_due(&self) -> Option<Micros>;
-
-    /// A terminal has its answer (or the transaction was given up); it thinks, keys, and will be due again.
-    fn answered(&mut self, terminal: TerminalId, kind: Kind, answered: Micros);
-
-    /// How many terminals or clients there are; for [`crate::order::Mode::Open`], 0.
-    fn terminals(&self) -> u32;
-}
 
 /// The source of a thread of the driver: thread `number` of `order.threads` takes every so-manieth warehouse. A thread for
 /// which none is left has nothing to do.

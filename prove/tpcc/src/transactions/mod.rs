@@ -47,6 +47,7 @@ mod client;
 mod install;
 mod lines;
 mod procedures;
+mod settings;
 
 pub use client::{statements, ClientSql};
 pub use install::{install, Installed};
@@ -69,9 +70,3 @@ pub fn scripts(style: Style, origin: Option<Origin>) -> Box<dyn Scripts> {
 pub fn backends(style: Style, origin: Option<Origin>, target: Target) -> PostgresBackends {
     PostgresBackends::new(target, scripts(style, origin))
 }
-
-/// What each session sets: every access of the mix is by a key, and a plan made once is the best for all. Small tables would
-/// else be read whole, which costs more with each dead row version in them, and a plan is kept for long.
-const SETTINGS: &str =
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
-     SET enable_mergejoin = off; SET jit = off";

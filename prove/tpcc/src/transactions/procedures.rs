@@ -1,7 +1,7 @@
 //! One call of a stored procedure for each transaction.
 
 use super::lines::Lines;
-use super::SETTINGS;
+use super::settings::SETTINGS;
 use crate::origin::Origin;
 use crate::text::last_name;
 use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, VARCHAR};

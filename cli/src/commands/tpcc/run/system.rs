@@ -5,7 +5,7 @@ use super::prepare::{populate, populate_mariadb, DEFAULT_WAREHOUSES};
 use crate::commands::place::memory_mb;
 use crate::commands::place_engines::{mariadb_settings, Data, EnginePlace, Making};
 use crate::commands::tpcc::load::settings_for;
-use crate::commands::tpcc::TPCC;
+use crate::commands::tpcc::name::TPCC;
 use crate::commands::{CommandError, Globals};
 use hardmeter_servers::Engine;
 use hardmeter_session::{Progress, SessionError, Stop, Target};

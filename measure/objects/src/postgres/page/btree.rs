@@ -7,8 +7,8 @@
 //!   item 1 of a page that has a right sibling is its *high key*
 //! ```
 
-use super::values::value_at;
-use super::{Attribute, Item, Page, Part};
+use super::layout::{Item, Page, Part};
+use super::values::{value_at, Attribute};
 use crate::bytes::{u16_at, u32_at};
 
 const LEAF: u16 = 1;

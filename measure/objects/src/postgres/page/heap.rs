@@ -1,7 +1,7 @@
 //! Pages of tables: tuples with a header of 23 bytes, a bitmap of nulls, and the columns.
 
-use super::values::{columns_in, value_at};
-use super::{Attribute, Item, Page, Part};
+use super::layout::{Item, Page, Part};
+use super::values::{columns_in, value_at, Attribute};
 use crate::bytes::{u16_at, u32_at};
 
 /// The fixed part of a tuple's header.

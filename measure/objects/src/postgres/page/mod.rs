@@ -10,34 +10,13 @@
 
 pub(crate) mod btree;
 pub(crate) mod heap;
+mod layout;
 mod values;
 
+pub(crate) use layout::{change_of, Page, Part, HEADER};
 pub(crate) use values::Attribute;
 
-use crate::bytes::{u16_at, u32_at, u64_at};
-use std::borrow::Cow;
-use std::ops::Range;
-
-/// Bytes of the header.
-pub(crate) const HEADER: usize = 24;
-
-/// Bytes of a line pointer.
-const LINE_POINTER: usize = 4;
-
-/// A stretch of a page and its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// Where in the page.
-    pub range: Range<usize>,
-    /// What it is.
-    pub name: Cow<'static, str>,
-}
-
-impl Part {
-    fn new(range: Range<usize>, name: impl Into<Cow<'static, str>>) -> Part {
-        Part { range, name: name.into() }
-    }
-}
+use crate::bytes::{u32_at, u64_at};
 
 /// How a relation uses its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,88 +31,6 @@ pub(crate) enum Shape {
     FreeSpaceMap,
     /// Visibility map.
     VisibilityMap,
-}
-
-/// A page with a sound header.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Page<'a> {
-    bytes: &'a [u8],
-    lower: usize,
-    upper: usize,
-    special: usize,
-}
-
-/// Where a line pointer points.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
-    /// Its number, from 1 on.
-    pub number: usize,
-    /// Its bytes in the page.
-    pub range: Range<usize>,
-    /// Whether it is in use (`LP_NORMAL`), else dead.
-    pub normal: bool,
-}
-
-/// The position in the write-ahead log of a page's last change.
-pub(crate) fn change_of(page: &[u8]) -> Option<u64> {
-    // Two words, the high one first.
-    Some(u64::from(u32_at(page, 0)?) << 32 | u64::from(u32_at(page, 4)?))
-}
-
-impl<'a> Page<'a> {
-    /// A page whose header makes sense; one that was never written does not.
-    pub fn new(bytes: &'a [u8]) -> Option<Page<'a>> {
-        let field = |at| u16_at(bytes, at).map(usize::from);
-        let (lower, upper, special) = (field(12)?, field(14)?, field(16)?);
-        let sound = HEADER <= lower && lower <= upper && upper <= special && special <= bytes.len();
-        sound.then_some(Page { bytes, lower, upper, special })
-    }
-
-    /// The special space.
-    pub fn special(&self) -> &'a [u8] {
-        &self.bytes[self.special..]
-    }
-
-    /// All items that lie where tuples lie.
-    pub fn items(&self) -> impl Iterator<Item = Item> + use<'_, 'a> {
-        (0..(self.lower - HEADER) / LINE_POINTER).filter_map(|index| {
-            let word = u32_at(self.bytes, HEADER + index * LINE_POINTER)?;
-            let (offset, flags, length) = ((word & 0x7fff) as usize, word >> 15 & 3, (word >> 17) as usize);
-            let range = offset..offset + length;
-            // 1 is LP_NORMAL, 3 LP_DEAD that may keep its bytes; 0 and 2 (a redirection) have none.
-            let stored = matches!(flags, 1 | 3) && length > 0;
-            let inside = self.upper <= range.start && range.end <= self.special;
-            (stored && inside).then_some(Item { number: index + 1, range, normal: flags == 1 })
-        })
-    }
-
-    /// The parts that all pages have; `None` inside the region of tuples.
-    fn common(&self, offset: usize) -> Option<Part> {
-        match offset {
-            _ if offset < HEADER => Some(Part::new(0..HEADER, "page header")),
-            _ if offset < self.lower => Some(Part::new(HEADER..self.lower, "line pointers")),
-            _ if offset < self.upper => Some(Part::new(self.lower..self.upper, "free space")),
-            _ if offset >= self.special => Some(Part::new(self.special..self.bytes.len(), "special space")),
-            _ => None,
-        }
-    }
-
-    /// What lies between items: storage of tuples that were removed, or the gap that aligns the next.
-    fn gap(&self, offset: usize) -> Part {
-        let (mut start, mut end) = (self.upper, self.special);
-        for item in self.items() {
-            if item.range.end <= offset {
-                start = start.max(item.range.end);
-            } else if item.range.start > offset {
-                end = end.min(item.range.start);
-            }
-        }
-        Part::new(start..end, "unused space")
-    }
-
-    fn item_at(&self, offset: usize) -> Option<Item> {
-        self.items().find(|item| item.range.contains(&offset))
-    }
 }
 
 /// The part of a page that an offset belongs to. `None`: the page makes no sense there.

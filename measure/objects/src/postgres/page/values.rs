@@ -3,7 +3,7 @@
 //! A value has a fixed length, or says its own in its first byte or first word (a *varlena*), or ends with a zero byte.
 //! Alignment is that of its type; only a varlena with the one-byte header needs none.
 
-use super::Part;
+use super::layout::Part;
 use crate::bytes::{u16_at, u32_at};
 
 /// A column, as `pg_attribute` describes it.

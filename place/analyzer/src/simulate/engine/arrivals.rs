@@ -1,6 +1,7 @@
 //! Where requests come from.
 
-use super::{Asked, Engine};
+use super::parts::Asked;
+use super::Engine;
 use crate::simulate::scenario::Load;
 
 impl Engine<'_> {

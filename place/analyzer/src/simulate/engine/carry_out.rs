@@ -1,6 +1,7 @@
 //! From a plan to places, queues and homes of threads: what libsplit does with decisions.
 
-use super::{Engine, Mask, Placed, Status};
+use super::parts::{Mask, Placed, Status};
+use super::Engine;
 use crate::model::{Actuation, Plan};
 
 impl Engine<'_> {

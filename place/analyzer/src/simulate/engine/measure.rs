@@ -1,7 +1,8 @@
 //! What libsplit would have measured, and the analyzer that looks at it: the same scores and policies as on a real machine, on counters
 //! that a simulated server filled.
 
-use super::{Engine, Work};
+use super::parts::Work;
+use super::Engine;
 use crate::guard::{Counts, Guard};
 use crate::model::{
     Class, CpuId, KindRef, KindSnapshot, Machine, Plan, Record, Snapshot, Workload, AFTER_SAME,

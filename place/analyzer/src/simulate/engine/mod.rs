@@ -9,6 +9,7 @@
 mod arrivals;
 mod carry_out;
 mod measure;
+mod parts;
 mod queues;
 mod schedule;
 
@@ -19,127 +20,11 @@ use super::random::Random;
 use super::scenario::{Load, Scenario};
 use crate::model::{Actuation, Machine};
 use measure::Measured;
+use parts::{Asked, Event, Mask, Placed, Processor, Status, Thread, Work, SLICE_NS};
 use queues::Queues;
 use std::collections::BinaryHeap;
-use std::collections::VecDeque;
 
 pub use measure::{Judge, HURRY};
-
-/// Processors, as bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mask([u64; 8]);
-
-impl Mask {
-    pub const ALL: Mask = Mask([u64::MAX; 8]);
-
-    pub fn of(cpus: impl IntoIterator<Item = usize>) -> Mask {
-        let mut mask = Mask([0; 8]);
-        for cpu in cpus {
-            mask.0[cpu / 64] |= 1 << (cpu % 64);
-        }
-        mask
-    }
-
-    pub fn has(&self, cpu: usize) -> bool {
-        self.0[cpu / 64] & (1 << (cpu % 64)) != 0
-    }
-}
-
-/// A section that waits or runs.
-#[derive(Clone, Debug)]
-struct Work {
-    request: usize,
-    kind: usize,
-    put_ns: f64,
-    /// What is left, at full speed; before it began: what moving it cost.
-    left_ns: f64,
-    /// All of it, once it began.
-    whole_ns: f64,
-    own_ns: f64,
-    /// Its thread has the affinity that was decided for its kind.
-    bound: bool,
-    begun: bool,
-    preempted: bool,
-    migrated: bool,
-    placed: bool,
-    previous: Option<usize>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Status {
-    /// Waits for a request.
-    Idle,
-    /// Waits for a processor.
-    Ready,
-    Running,
-    /// Waits for the other tier.
-    Blocked,
-}
-
-struct Thread {
-    app: usize,
-    /// Where it ran last.
-    cpu: usize,
-    allowed: Mask,
-    status: Status,
-    work: Option<Work>,
-    /// Soft: its class queue, and the processor it is bound to.
-    home: Option<(usize, Mask)>,
-}
-
-struct Processor {
-    l2: usize,
-    l3: usize,
-    /// The others of its core, and of its L2 cache.
-    siblings: Vec<usize>,
-    neighbours: Vec<usize>,
-    running: Option<usize>,
-    waiting: VecDeque<usize>,
-    since_ns: f64,
-    speed: f64,
-    slice_end_ns: f64,
-    version: u32,
-    last: Option<usize>,
-}
-
-struct Asked {
-    request: usize,
-    step: usize,
-    put_ns: f64,
-    /// The thread of the first tier that waits for the others.
-    caller: Option<usize>,
-}
-
-/// What was decided for a kind.
-#[derive(Clone, Copy)]
-struct Placed {
-    actuation: Actuation,
-    mask: Mask,
-}
-
-#[derive(PartialEq)]
-struct Event {
-    at_ns: f64,
-    cpu: usize,
-    version: u32,
-}
-
-impl Eq for Event {}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Event) -> std::cmp::Ordering {
-        other.at_ns.total_cmp(&self.at_ns).then(other.cpu.cmp(&self.cpu))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Of the kernel's scheduler: how long a thread runs while another waits.
-const SLICE_NS: f64 = 3e6;
 
 /// A machine at work.
 pub struct Engine<'a> {

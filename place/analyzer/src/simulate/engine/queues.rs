@@ -1,6 +1,6 @@
 //! Requests of an application that wait for a thread: one queue, or one for each class, with soft stealing as split_queue.h has it.
 
-use super::{Mask, Work};
+use super::parts::{Mask, Work};
 use crate::model::Class;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -2,7 +2,8 @@
 //! idle core near by, else to an idle sibling, else it waits where it ran last; a processor without work fetches waiting threads. And how
 //! fast a section runs: what its processor's caches have lost of its data, and what siblings take from it meanwhile.
 
-use super::{Engine, Event, Processor, Status, SLICE_NS};
+use super::parts::{Event, Processor, Status, SLICE_NS};
+use super::Engine;
 use crate::model::Machine;
 use std::collections::VecDeque;
 

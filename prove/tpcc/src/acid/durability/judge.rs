@@ -1,8 +1,7 @@
 //! A kill, and whether what was found afterwards is as it must be.
 
 use super::super::success::Comparison;
-use super::super::{Observations, Source, Trial};
-use super::CONNECTIONS;
+use super::super::{Observations, Source, Trial, CONNECTIONS};
 use crate::audit::Verdict;
 use std::time::Duration;
 

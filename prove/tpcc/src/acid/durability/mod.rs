@@ -67,8 +67,6 @@ pub struct Durability {
     pub trial: Trial,
 }
 
-/// Connections of the load: more than processors, so that commits are under way at each moment.
-pub(super) const CONNECTIONS: u32 = 8;
 /// Every so-manieth kill is in a checkpoint.
 const CHECKPOINT_EVERY: u32 = 4;
 /// The longest load before a kill.

@@ -1,7 +1,9 @@
 //! Tests 5 and 6: a Payment of a customer to whom a Delivery delivers.
 
-use super::rows::{self, Cents};
-use super::{end, is_refused, outcome, trial, Ending, Fate, Observations, Source, Stage, Trial};
+use super::stage::{end, is_refused, outcome, trial, Ending, Stage};
+use crate::acid::players::Fate;
+use crate::acid::rows::{self, Cents};
+use crate::acid::{Observations, Source, Trial};
 use crate::error::TpccError;
 use crate::work::{Customer, Delivery, Payment};
 

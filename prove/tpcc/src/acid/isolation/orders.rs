@@ -1,6 +1,8 @@
 //! Tests 3 and 4: two New-Orders of one district.
 
-use super::{end, is_refused, items, outcome, trial, Ending, Fate, Observations, Source, Stage, Trial};
+use super::stage::{end, is_refused, items, outcome, trial, Ending, Stage};
+use crate::acid::players::Fate;
+use crate::acid::{Observations, Source, Trial};
 use crate::error::TpccError;
 
 pub(super) fn committed(stage: &mut Stage) -> Result<Trial, TpccError> {

@@ -1,7 +1,9 @@
 //! Tests 8 and 9: rows that come to be where a transaction has looked.
 
-use super::rows::{self, Place};
-use super::{end, trial, Ending, Fate, Observations, Source, Stage, Trial};
+use super::stage::{end, trial, Ending, Stage};
+use crate::acid::players::{Fate, Player};
+use crate::acid::rows::{self, Place};
+use crate::acid::{Observations, Source, Trial};
 use crate::error::TpccError;
 use crate::work::{Customer, Delivery, OrderStatus};
 use hardmeter_session::{Session, Stop};
@@ -55,7 +57,7 @@ fn play_delivery(stage: &mut Stage, at: Place, taken: u64) -> Result<(String, Ob
 }
 
 /// T1 looks again, as it looked first.
-fn must_find_none(deliverer: &super::Player, seen: &mut Observations, at: Place) -> Result<(), TpccError> {
+fn must_find_none(deliverer: &Player, seen: &mut Observations, at: Place) -> Result<(), TpccError> {
     let sql = format!(
         "SELECT count(*) FROM new_order WHERE no_w_id = {} AND no_d_id = {}",
         at.warehouse, at.district

@@ -5,10 +5,10 @@
 //! the two x, STOCK of y), and before its end. Wherever it stood, the prices of its lines must be of one moment, and when it had done
 //! everything, of before.
 
-use super::rows::{Cents, Place, Row};
-use super::{
-    end, is_refused, new_order, outcome, trial, Act, Ending, Fate, Observations, Player, Source, Stage, Trial,
-};
+use super::stage::{end, is_refused, new_order, outcome, trial, Ending, Stage};
+use crate::acid::players::{Act, Fate, Player};
+use crate::acid::rows::{Cents, Place, Row};
+use crate::acid::{Observations, Source, Trial};
 use crate::error::TpccError;
 use crate::population::ITEMS;
 use crate::work::NewOrder;

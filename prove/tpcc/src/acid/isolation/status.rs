@@ -1,6 +1,8 @@
 //! Tests 1 and 2: what Order-Status shows of a customer whose New-Order is not committed yet.
 
-use super::{end, trial, Ending, Fate, Observations, Source, Stage, Trial};
+use super::stage::{end, trial, Ending, Stage};
+use crate::acid::players::Fate;
+use crate::acid::{Observations, Source, Trial};
 use crate::error::TpccError;
 
 pub(super) fn committed(stage: &mut Stage) -> Result<Trial, TpccError> {

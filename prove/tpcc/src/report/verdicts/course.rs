@@ -1,7 +1,8 @@
 //! How the run went: its ending, its errors, what the database was like afterwards; scale, interval, steady state,
 //! checkpoints (clauses 3.3.2, 4.2, 5.5).
 
-use super::{time_factor, without_terminals, Group, Outcome, Verdict};
+use super::pace::{time_factor, without_terminals};
+use super::{Group, Outcome, Verdict};
 use crate::measure::{Ending, RunResult};
 use crate::report::batches::{self, Batches};
 use crate::report::{chance, number};

@@ -1,5 +1,6 @@
 use super::*;
 use crate::measure::{Checkpoint, Ending, Times};
+use crate::order::Mode;
 use crate::report::testing;
 use crate::time::Micros;
 use crate::work::Kind;

@@ -1,6 +1,7 @@
 //! Clauses 5.2.5 and 2.7: response, keying and think times, deferred deliveries, and the driver's own lag.
 
-use super::{time_factor, without_terminals, Group, Outcome, Verdict};
+use super::pace::{time_factor, without_terminals};
+use super::{Group, Outcome, Verdict};
 use crate::measure::{KindResult, RunResult, Times};
 use crate::report::chance;
 use crate::time::Micros;

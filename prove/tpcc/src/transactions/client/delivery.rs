@@ -1,6 +1,6 @@
 //! Delivery: the oldest orders in the first round trip, all else in the last; one more between them if a district has none.
 
-use super::Statement;
+use super::statement::Statement;
 use crate::wire::{Replies, Requests, Step, Unexpected};
 use crate::work::{Delivery, Outcome};
 

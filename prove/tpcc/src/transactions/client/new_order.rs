@@ -1,6 +1,6 @@
 //! New-Order: all that locks in the first round trip, what follows from it and the end in the second.
 
-use super::Statement;
+use super::statement::Statement;
 use crate::transactions::lines::{Line, Lines};
 use crate::wire::{Replies, Requests, Step, Unexpected};
 use crate::work::{NewOrder, Outcome, MAX_LINES};

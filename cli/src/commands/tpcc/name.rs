@@ -1,0 +1,5 @@
+//! Whose commands these are.
+
+use crate::commands::place::Workload;
+
+pub(super) const TPCC: Workload = Workload { name: "tpcc", title: "TPC-C" };

@@ -1,0 +1,46 @@
+//! A way to decide, and what all of them say in the same words.
+
+use super::cores;
+use crate::model::{Actuation, CpuSet, KindProfile, Machine, Placement, Plan, Workload};
+
+/// A way to decide.
+pub trait Policy: Send + Sync {
+    /// As `--policy` names it.
+    fn name(&self) -> &'static str;
+
+    /// Where each kind shall run. `before`: what was decided last, for whoever wants to move little.
+    fn decide(&self, machine: &Machine, workload: &Workload, before: &Plan) -> Plan;
+}
+
+/// A kind that runs anywhere.
+pub(super) fn anywhere(kind: &KindProfile, reason: String) -> Placement {
+    Placement {
+        kind: kind.kind,
+        class: kind.class,
+        cpus: CpuSet::default(),
+        actuation: Actuation::None,
+        queue: 0,
+        reason,
+    }
+}
+
+/// All kinds anywhere, with what is known of each.
+pub(super) fn nowhere(policy: &str, workload: &Workload, remark: Option<&str>) -> Plan {
+    Plan {
+        policy: policy.into(),
+        placements: workload.kinds.iter().map(|kind| anywhere(kind, kind.reason.clone())).collect(),
+        remarks: remark.iter().map(|remark| (*remark).to_string()).collect(),
+    }
+}
+
+/// Why nothing can be placed on such a machine, if so.
+pub(super) fn cannot_place(machine: &Machine) -> Option<&'static str> {
+    match cores::units(machine).len() {
+        0 => Some("no processors are known: nothing to place"),
+        _ if machine.cpus.len() == 1 => Some("one core: nothing to place"),
+        1 => Some(
+            "one L2 cache for all cores: wherever a section runs, it meets the same cache; nothing to place",
+        ),
+        _ => None,
+    }
+}
