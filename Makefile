@@ -32,7 +32,7 @@ help: ## show this list
 	@printf '\nVariables: PREFIX=%s DESTDIR=%s JOBS=%s\n' '$(PREFIX)' '$(DESTDIR)' '$(JOBS)'
 
 .PHONY: setup
-setup: ## install what building, testing and checking need (Debian 12)
+setup: ## install what building, testing and checking need (Debian 12 or 13)
 	$(call say,setting up)
 	@scripts/setup --checks
 
@@ -131,6 +131,11 @@ THREADED := --tests-regex '^test_(threads|scope|pin|evict|prefetch|read_many|com
 .PHONY: test-place-sanitized
 test-place-sanitized: #: SPLiT under sanitizers
 	@$(call test_sanitized,place,SPLiT)
+
+# SHORT=--short: setup, build, the servers' modules and packages only, as CI has time for.
+.PHONY: test-platform
+test-platform: ## as a new user on PLATFORM=bookworm or trixie: setup, build, packages, demo, test, in a root of its own
+	@scripts/test-platform $(SHORT) $(PLATFORM)
 
 .PHONY: lint
 lint: ## check formatting, clippy, C and shell style; what a machine lacks is skipped, and said
