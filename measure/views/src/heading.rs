@@ -1,45 +1,19 @@
-//! How a capture came to be: shown above every view, because a number without its conditions misleads.
+//! The heading of a view in words: how its capture came to be.
 
 use crate::layout::{printable, wrap, Style, Tone};
 use crate::number::{counted, duration, grouped, percent, rounded};
-use hardmeter_answers::{count_interval, AddressCheck, EventTotals, Totals};
-use hardmeter_samples::model::{Cycles, EventDescription, EventIndex, EventSource};
-use serde::Serialize;
+use hardmeter_answers::{count_interval, AddressCheck, EventHeading, EventTotals, Heading};
+use hardmeter_samples::model::EventSource;
 use std::fmt::Write;
 
-/// What was recorded of one event.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EventHeading {
-    /// The event as the capture names it.
-    pub name: String,
-    /// The fixed period, if it was fixed.
-    pub period: Option<u64>,
-    /// The frequency in Hz, if the kernel adapted the period.
-    pub frequency: Option<u64>,
-    /// The precision asked for (`precise_ip`).
-    pub precise_ip: u8,
-    /// How often the event happened in all, sampled or not, where the recorder counted.
-    pub counted: Option<u64>,
-    /// What was seen.
-    #[serde(flatten)]
-    pub totals: EventTotals,
+/// An event in words.
+pub(crate) trait EventText {
+    /// `n = 89,709 samples, one of every 10,000 events: about 897 M events (95 %: 891 M..903 M)`.
+    fn describe(&self) -> String;
 }
 
-impl EventHeading {
-    /// The heading of an event.
-    pub fn new(event: &EventDescription, totals: EventTotals) -> Self {
-        EventHeading {
-            name: event.name.clone(),
-            period: event.period.map(|period| period.0),
-            frequency: event.frequency,
-            precise_ip: event.precise_ip,
-            counted: None,
-            totals,
-        }
-    }
-
-    /// `n = 89,709 samples, one of every 10,000 events: about 897 M events (95 %: 891 M..903 M)`.
-    pub fn describe(&self) -> String {
+impl EventText for EventHeading {
+    fn describe(&self) -> String {
         let EventTotals { samples, events, .. } = self.totals;
         let mut text = format!("n = {}", counted(samples, "sample"));
         match (self.period, self.frequency) {
@@ -69,77 +43,20 @@ impl EventHeading {
     }
 }
 
-/// How a capture came to be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Heading {
-    /// The file.
-    pub file: String,
-    /// Where its samples came from.
-    pub source: EventSource,
-    /// The program that recorded it.
-    pub recorder: Option<String>,
-    /// The machine: host, processor.
-    pub machine: Option<String>,
-    /// The memory hierarchy: of the machine, or of the simulated one.
-    pub geometry: Option<String>,
-    /// The command line that recorded it.
-    pub command: Option<String>,
-    /// Nanoseconds from the first sample to the last; simulated time in simulated captures.
-    pub duration_ns: Option<u64>,
-    /// Instructions executed while recording, where the recorder counted them.
-    pub instructions: Option<u64>,
-    /// Cycles that they took on the simulated machine, over all cores.
-    pub simulated_cycles: Option<Cycles>,
-    /// Processes sampled.
-    pub processes: u64,
-    /// Threads sampled.
-    pub threads: u64,
-    /// Samples in user mode.
-    pub user_samples: u64,
-    /// Samples in the kernel.
-    pub kernel_samples: u64,
-    /// Samples lost.
-    pub lost_samples: u64,
-    /// Records lost, samples perhaps among them.
-    pub lost_records: u64,
-    /// Times an event was throttled.
-    pub throttled: u64,
-    /// Data addresses computed once more from registers and instructions, where samples have them.
-    pub addresses: Option<AddressCheck>,
-    /// The events.
-    pub events: Vec<EventHeading>,
-    /// What the source cannot see, in words.
-    pub limits: Vec<String>,
-}
-
-impl Heading {
-    /// Takes over what a pass counted.
-    pub fn set_totals(&mut self, events: &[EventDescription], totals: &Totals) {
-        self.duration_ns = totals.duration_ns();
-        self.processes = totals.processes();
-        self.threads = totals.threads();
-        self.user_samples = totals.user_samples;
-        self.kernel_samples = totals.kernel_samples;
-        self.lost_samples = totals.lost_samples;
-        self.lost_records = totals.lost_records;
-        self.throttled = totals.throttled;
-        self.events = events
-            .iter()
-            .enumerate()
-            .map(|(index, event)| EventHeading::new(event, totals.event(EventIndex(index))))
-            .collect();
-    }
-
-    /// Samples of all events.
-    pub fn samples(&self) -> u64 {
-        self.events.iter().map(|event| event.totals.samples).sum()
-    }
-
+/// A heading in words.
+pub(crate) trait HeadingText {
     /// The heading as text, one fact a line, with `more` lines of the view's own: title and value.
     ///
     /// Limits are only counted here: they are the same above every view, and an answer should be seen first. The
     /// view ends with them ([`closing_text`](crate::closing_text)).
-    pub fn render(&self, style: Style, more: &[(&str, String)]) -> String {
+    fn render(&self, style: Style, more: &[(&str, String)]) -> String;
+
+    /// The limits as text, one a line.
+    fn render_limits(&self, style: Style) -> String;
+}
+
+impl HeadingText for Heading {
+    fn render(&self, style: Style, more: &[(&str, String)]) -> String {
         let mut text = style.paint(Tone::Title, &printable(&self.file));
         let _ = writeln!(text, ": {}", source_text(self.source));
         let mut line = |title: &str, value: &str| {
@@ -156,8 +73,8 @@ impl Heading {
                 line(title, value);
             }
         }
-        line("samples", &self.samples_text());
-        if let Some(work) = self.work_text() {
+        line("samples", &samples_text(self));
+        if let Some(work) = work_text(self) {
             line("work", &work);
         }
         if let Some(addresses) = &self.addresses {
@@ -183,8 +100,7 @@ impl Heading {
         text
     }
 
-    /// The limits as text, one a line.
-    pub fn render_limits(&self, style: Style) -> String {
+    fn render_limits(&self, style: Style) -> String {
         if self.limits.is_empty() {
             return String::new();
         }
@@ -194,33 +110,33 @@ impl Heading {
         }
         text
     }
+}
 
-    /// `156,805,060 instructions in 402,064,256 simulated cycles: 0.39 per cycle`.
-    fn work_text(&self) -> Option<String> {
-        let (instructions, cycles) = (self.instructions?, self.simulated_cycles?);
-        let each = instructions as f64 / cycles.0.max(1) as f64;
-        Some(format!(
-            "{} in {}: {each:.2} per cycle",
-            counted(instructions, "instruction"),
-            counted(cycles.0, "simulated cycle")
-        ))
-    }
+/// `156,805,060 instructions in 402,064,256 simulated cycles: 0.39 per cycle`.
+fn work_text(heading: &Heading) -> Option<String> {
+    let (instructions, cycles) = (heading.instructions?, heading.simulated_cycles?);
+    let each = instructions as f64 / cycles.0.max(1) as f64;
+    Some(format!(
+        "{} in {}: {each:.2} per cycle",
+        counted(instructions, "instruction"),
+        counted(cycles.0, "simulated cycle")
+    ))
+}
 
-    fn samples_text(&self) -> String {
-        let mut text = format!(
-            "{} of {} and {}",
-            grouped(self.samples()),
-            counted(self.processes, "process"),
-            counted(self.threads, "thread")
-        );
-        if let Some(nanoseconds) = self.duration_ns {
-            let clock = if self.source == EventSource::Simulated { " of simulated time" } else { "" };
-            let _ = write!(text, " in {}{clock}", duration(nanoseconds));
-        }
-        let _ = write!(text, "; {} in user mode", grouped(self.user_samples));
-        let _ = write!(text, ", {} in the kernel", grouped(self.kernel_samples));
-        text
+fn samples_text(heading: &Heading) -> String {
+    let mut text = format!(
+        "{} of {} and {}",
+        grouped(heading.samples()),
+        counted(heading.processes, "process"),
+        counted(heading.threads, "thread")
+    );
+    if let Some(nanoseconds) = heading.duration_ns {
+        let clock = if heading.source == EventSource::Simulated { " of simulated time" } else { "" };
+        let _ = write!(text, " in {}{clock}", duration(nanoseconds));
     }
+    let _ = write!(text, "; {} in user mode", grouped(heading.user_samples));
+    let _ = write!(text, ", {} in the kernel", grouped(heading.kernel_samples));
+    text
 }
 
 /// `99.80 % (n = 1,950) computed again from registers agree; 50 could not be computed; drawn from 44,930`.
