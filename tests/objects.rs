@@ -8,9 +8,8 @@ mod common;
 mod server;
 
 use common::{have, run, stdout, succeeded, wait_until};
-use hardmeter_answers::{Filter, ObjectSource};
+use hardmeter_answers::{AnswersError, Capture, Filter, ObjectSource, WalkOptions};
 use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{Capture, WalkOptions};
 use server::ObservedServer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,7 +46,7 @@ fn pages(capture: &Path) -> (BTreeMap<Page, u64>, u64, u64) {
     let symbols = Some(SymbolizerOptions::default());
     let options = WalkOptions { filter: Filter::default(), symbols, progress: &|_| {} };
     capture
-        .walk_with_objects(options, &mut |pass, sample, _| {
+        .walk_with_objects::<AnswersError>(options, &mut |pass, sample, _| {
             let Some(object) = pass.object(sample) else { return Ok(ControlFlow::Continue(())) };
             let index = pass.objects();
             let class = index.text(object.path.class).to_string();

@@ -1,11 +1,11 @@
 //! What the viewing commands (`report`, `annotate`, `export`) share: which capture, which samples, where names are.
 
 use crate::commands::{CommandError, Globals, Outcome};
-use crate::terminal::warning;
-use hardmeter_answers::{Filter, ModeFilter};
+use crate::terminal::{warning, Progress};
+use hardmeter_answers::{Answers, AnswersError, Capture, Filter, Heading, ModeFilter};
 use hardmeter_samples::model::{Cycles, Pid};
 use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{Capture, Heading, ReportError, WalkOptions};
+use hardmeter_views::{write_file, ReportError};
 use std::path::{Path, PathBuf};
 
 /// Which capture, and which of its samples.
@@ -41,8 +41,23 @@ pub struct ViewArguments {
 }
 
 impl ViewArguments {
-    /// Opens the capture.
-    pub fn open(&self) -> Result<Capture, CommandError> {
+    /// Opens the capture, asks, and shows how far the walk is meanwhile.
+    pub fn ask<A, E>(
+        &self,
+        globals: &Globals,
+        question: impl FnOnce(&Answers) -> Result<A, E>,
+    ) -> Result<A, CommandError>
+    where
+        CommandError: From<E>,
+    {
+        let answers = self.open()?;
+        let progress = Progress::start(globals);
+        let answers = answers.watched_by(move |samples| progress.samples(samples));
+        Ok(question(&answers)?)
+    }
+
+    /// Opens the capture for questions about these samples.
+    fn open(&self) -> Result<Answers, CommandError> {
         if !self.input.exists() {
             if let Some(partial) = partial_of(&self.input) {
                 return Err(CommandError::new(
@@ -61,11 +76,13 @@ impl ViewArguments {
                 ));
             }
         }
-        Ok(Capture::open(&self.input)?)
+        let answers = Answers::open(&self.input)?.with_symbols(self.symbols());
+        let filter = self.filter(answers.capture())?;
+        Ok(answers.of_samples(filter))
     }
 
     /// The filter that the options ask for.
-    pub fn filter(&self, capture: &Capture) -> Result<Filter, CommandError> {
+    fn filter(&self, capture: &Capture) -> Result<Filter, CommandError> {
         let events: Result<Vec<_>, _> = self.events.iter().map(|name| capture.find_event(name)).collect();
         let mode = match (self.user_only, self.kernel_only) {
             (true, _) => ModeFilter::User,
@@ -81,37 +98,8 @@ impl ViewArguments {
         })
     }
 
-    /// How the view walks over the capture: these samples, names from where these options say, watched by `progress`.
-    pub fn walk<'a>(
-        &self,
-        capture: &Capture,
-        progress: &'a dyn Fn(u64),
-    ) -> Result<WalkOptions<'a>, CommandError> {
-        Ok(WalkOptions { filter: self.filter(capture)?, symbols: Some(self.symbols()), progress })
-    }
-
-    /// The filter in words, as shown above a table; events are seen from the tables themselves.
-    pub fn filter_text(&self) -> Option<String> {
-        let mut parts = Vec::new();
-        if self.user_only {
-            parts.push("user mode".to_string());
-        }
-        if self.kernel_only {
-            parts.push("kernel mode".to_string());
-        }
-        if !self.pids.is_empty() {
-            let pids: Vec<String> = self.pids.iter().map(i32::to_string).collect();
-            parts.push(format!("processes {}", pids.join(", ")));
-        }
-        if !self.processes.is_empty() {
-            parts.push(format!("processes named {}", self.processes.join(", ")));
-        }
-        parts.extend(self.min_latency.map(|least| format!("latency of at least {least} cycles")));
-        (!parts.is_empty()).then(|| parts.join("; "))
-    }
-
     /// Where to look for names.
-    pub fn symbols(&self) -> SymbolizerOptions {
+    fn symbols(&self) -> SymbolizerOptions {
         SymbolizerOptions {
             allow_debuginfod: self.debuginfod,
             sysroot: self.sysroot.clone(),
@@ -176,6 +164,36 @@ pub fn outcome(unread: &[String], globals: &Globals) -> Outcome {
         eprintln!("  remedy: copy the capture again from where it was recorded, or record again");
     }
     Outcome::Partial
+}
+
+/// Writes a page beside what is printed, where the user asked for one.
+pub fn write_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), CommandError> {
+    let Some(path) = path else { return Ok(()) };
+    let page = page();
+    write_file(path, |file| file.write_all(page.as_bytes())).map_err(|error| {
+        CommandError::new(
+            format!("cannot write {}: {error}", path.display()),
+            "check the folder, your rights and the free space there",
+        )
+    })
+}
+
+/// As [`require_samples`]; a capture that could not be read whole says so first.
+pub fn require_samples_of(
+    heading: &Heading,
+    passing: u64,
+    unread: &[String],
+    globals: &Globals,
+) -> Result<(), CommandError> {
+    require_samples(heading, passing).inspect_err(|_| {
+        outcome(unread, globals);
+    })
+}
+
+impl From<AnswersError> for CommandError {
+    fn from(error: AnswersError) -> Self {
+        CommandError::new(error, "")
+    }
 }
 
 impl From<ReportError> for CommandError {

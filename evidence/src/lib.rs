@@ -8,6 +8,7 @@
 //! | [`Sample`] | means and their differences and ratios (Student, Welch) |
 //! | [`Sequence`] | a difference that is looked at after every pair (always-valid) |
 //! | [`Trial`] | which contestant is better: random order, several metrics, one verdict |
+//! | [`number`] | counts and durations as people read them |
 //! | [`boundaries`] | the verdicts of signs as a table, for programs that only count |
 //!
 //! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` says why these methods were
@@ -32,6 +33,7 @@ mod coin;
 mod figure;
 mod interval;
 mod median;
+pub mod number;
 mod sequence;
 mod share;
 mod student;

@@ -2,10 +2,11 @@
 
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{style, Progress};
-use crate::view::{outcome, require_samples, ViewArguments};
+use crate::terminal::style;
+use crate::view::{outcome, require_samples_of, ViewArguments};
+use hardmeter_answers::{AnnotateQuestion, RoutineWanted};
 use hardmeter_symbols::SourceOptions;
-use hardmeter_views::{Listing, ListingOptions, RoutineWanted};
+use hardmeter_views::Listing;
 use std::path::PathBuf;
 
 /// Show one routine: its instructions, the source between them, the samples of each event beside them.
@@ -45,12 +46,8 @@ enum Syntax {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let capture = arguments.view.open()?;
-    let progress = Progress::start(globals);
-    let watch = |samples| progress.samples(samples);
-    let options = ListingOptions {
+    let question = AnnotateQuestion {
         wanted: arguments.routine.clone(),
-        walk: arguments.view.walk(&capture, &watch)?,
         syntax: match arguments.syntax {
             Syntax::Att => hardmeter_symbols::Syntax::Att,
             Syntax::Intel => hardmeter_symbols::Syntax::Intel,
@@ -58,10 +55,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         sources: SourceOptions { roots: arguments.source_roots.clone(), prefixes: Vec::new() },
         registers: arguments.registers,
     };
-    let listing = Listing::make(&capture, options)?;
-    drop(progress);
+    let listing = Listing(arguments.view.ask(globals, |answers| answers.annotate(&question))?);
     let passing = listing.annotation.events.iter().map(|event| event.share.total).sum();
-    require_samples(&listing.heading, passing)?;
+    require_samples_of(&listing.heading, passing, &listing.unread, globals)?;
     arguments.output.print(|| listing.render(style(globals), globals.quiet), || listing.json())?;
     Ok(outcome(&listing.unread, globals))
 }

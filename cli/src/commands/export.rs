@@ -1,13 +1,10 @@
 //! `hardmeter export`: write a capture for other programs.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::Progress;
 use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_answers::{Filter, Stacks};
+use hardmeter_answers::{Answers, AnswersError, Stacks, Walk};
 use hardmeter_samples::model::EventIndex;
-use hardmeter_views::{
-    folded, write_file, write_pprof, Capture, FirefoxProfile, ReportError, SampleRows, Walk, WalkOptions,
-};
+use hardmeter_views::{folded, write_file, write_pprof, FirefoxProfile, ReportError, SampleRows};
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -55,27 +52,22 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
             "give a file with -o FILE, or a pipe",
         ));
     }
-    let capture = arguments.view.open()?;
-    let filter = arguments.view.filter(&capture)?;
-    match arguments.to {
-        Form::Folded => export_folded(arguments, globals, &capture, filter),
-        Form::Pprof => export_pprof(arguments, globals, &capture, filter),
-        Form::Firefox => export_firefox(arguments, globals, &capture, filter),
-        Form::Csv => export_csv(arguments, globals, &capture, filter),
-    }
+    let output = arguments.output.as_deref();
+    let unread = arguments.view.ask(globals, |answers| match arguments.to {
+        Form::Folded => export_folded(answers, output),
+        Form::Pprof => export_pprof(answers, output),
+        Form::Firefox => export_firefox(answers, &arguments.view.input, output),
+        Form::Csv => export_csv(answers, output),
+    })?;
+    Ok(outcome(&unread, globals))
 }
 
-fn walk_options<'a>(arguments: &Arguments, filter: Filter, progress: &'a dyn Fn(u64)) -> WalkOptions<'a> {
-    WalkOptions { filter, symbols: Some(arguments.view.symbols()), progress }
-}
+/// What could not be read of the capture.
+type Unread = Vec<String>;
 
-fn export_folded(
-    arguments: &Arguments,
-    globals: &Globals,
-    capture: &Capture,
-    filter: Filter,
-) -> Result<Outcome, CommandError> {
-    let event = match (filter.events.as_slice(), capture.events().len()) {
+fn export_folded(answers: &Answers, output: Option<&Path>) -> Result<Unread, CommandError> {
+    let capture = answers.capture();
+    let event = match (answers.filter().events.as_slice(), capture.events().len()) {
         ([event], _) => *event,
         ([], 0 | 1) => EventIndex(0),
         _ => {
@@ -88,77 +80,54 @@ fn export_folded(
             ))
         }
     };
-    let (stacks, mut walk) = count_stacks(arguments, globals, capture, filter)?;
+    let (stacks, mut walk) = count_stacks(answers)?;
     let text = folded(&stacks, &mut walk.pass, event);
-    put(arguments.output.as_deref(), |writer| Ok(writer.write_all(text.as_bytes())?))?;
-    Ok(outcome(&walk.unread(), globals))
+    put(output, |writer| Ok(writer.write_all(text.as_bytes())?))?;
+    Ok(walk.unread())
 }
 
-fn export_pprof(
-    arguments: &Arguments,
-    globals: &Globals,
-    capture: &Capture,
-    filter: Filter,
-) -> Result<Outcome, CommandError> {
-    let (stacks, mut walk) = count_stacks(arguments, globals, capture, filter)?;
-    let heading = capture.heading(&walk);
-    put(arguments.output.as_deref(), |writer| Ok(write_pprof(&stacks, &mut walk.pass, &heading, writer)?))?;
-    Ok(outcome(&walk.unread(), globals))
+fn export_pprof(answers: &Answers, output: Option<&Path>) -> Result<Unread, CommandError> {
+    let (stacks, mut walk) = count_stacks(answers)?;
+    let heading = answers.capture().heading(&walk);
+    put(output, |writer| Ok(write_pprof(&stacks, &mut walk.pass, &heading, writer)?))?;
+    Ok(walk.unread())
 }
 
-fn count_stacks(
-    arguments: &Arguments,
-    globals: &Globals,
-    capture: &Capture,
-    filter: Filter,
-) -> Result<(Stacks, Walk), CommandError> {
-    let progress = Progress::start(globals);
-    let report = |samples| progress.samples(samples);
+fn count_stacks(answers: &Answers) -> Result<(Stacks, Walk), CommandError> {
     let mut stacks = Stacks::default();
-    let walk = capture.walk(walk_options(arguments, filter, &report), &mut |pass, sample, located| {
+    let walk = answers.each::<AnswersError>(&mut |pass, sample, located| {
         stacks.add(sample, located, pass);
         Ok(ControlFlow::Continue(()))
     })?;
-    require_samples(&capture.heading(&walk), stacks.counts().map(|count| count.samples).sum())?;
+    let samples = stacks.counts().map(|count| count.samples).sum();
+    require_samples(&answers.capture().heading(&walk), samples)?;
     Ok((stacks, walk))
 }
 
-fn export_firefox(
-    arguments: &Arguments,
-    globals: &Globals,
-    capture: &Capture,
-    filter: Filter,
-) -> Result<Outcome, CommandError> {
-    let progress = Progress::start(globals);
-    let report = |samples| progress.samples(samples);
+fn export_firefox(answers: &Answers, input: &Path, output: Option<&Path>) -> Result<Unread, CommandError> {
+    let capture = answers.capture();
     let mut stacks = Stacks::default();
-    let product = format!("hardmeter {}", arguments.view.input.display());
+    let product = format!("hardmeter {}", input.display());
     let started = capture.started().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut profile = FirefoxProfile::new(&product, capture.event_names(), started);
     let mut samples = 0;
-    let walk = capture.walk(walk_options(arguments, filter, &report), &mut |pass, sample, located| {
+    let walk = answers.each::<AnswersError>(&mut |pass, sample, located| {
         let stack = stacks.add(sample, located, pass);
         profile.add(sample, located, stack, &stacks, pass);
         samples += 1;
         Ok(ControlFlow::Continue(()))
     })?;
     require_samples(&capture.heading(&walk), samples)?;
-    put(arguments.output.as_deref(), |writer| Ok(profile.write(writer)?))?;
-    Ok(outcome(&walk.unread(), globals))
+    put(output, |writer| Ok(profile.write(writer)?))?;
+    Ok(walk.unread())
 }
 
-fn export_csv(
-    arguments: &Arguments,
-    globals: &Globals,
-    capture: &Capture,
-    filter: Filter,
-) -> Result<Outcome, CommandError> {
-    let progress = Progress::start(globals);
-    let report = |samples| progress.samples(samples);
-    let walk = put(arguments.output.as_deref(), |writer| {
+fn export_csv(answers: &Answers, output: Option<&Path>) -> Result<Unread, CommandError> {
+    let capture = answers.capture();
+    let walk = put(output, |writer| {
         let mut rows = SampleRows::new(writer, capture.event_names(), capture.line_size())?;
         let mut samples = 0;
-        let walk = capture.walk(walk_options(arguments, filter, &report), &mut |pass, sample, located| {
+        let walk = answers.each::<ReportError>(&mut |pass, sample, located| {
             rows.add(sample, located, pass)?;
             samples += 1;
             Ok(ControlFlow::Continue(()))
@@ -167,7 +136,7 @@ fn export_csv(
         require_samples(&capture.heading(&walk), samples)?;
         Ok(walk)
     })?;
-    Ok(walk.map_or(Outcome::Complete, |walk| outcome(&walk.unread(), globals)))
+    Ok(walk.map_or_else(Vec::new, |walk| walk.unread()))
 }
 
 /// Why a result was not written: writing failed, or there was nothing to write.

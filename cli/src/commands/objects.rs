@@ -1,10 +1,10 @@
 //! `hardmeter objects`: on what data a server misses.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style, Progress};
-use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_answers::{Formula, ObjectLevel};
-use hardmeter_views::{sentences_text, ObjectsOptions, ObjectsReport};
+use crate::terminal::{print, style};
+use crate::view::{outcome, require_samples_of, ViewArguments};
+use hardmeter_answers::{Formula, ObjectLevel, ObjectsQuestion};
+use hardmeter_views::{sentences_text, ObjectsReport};
 
 /// Show on what data the misses are: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]
@@ -68,26 +68,17 @@ fn parse_level(name: &str) -> Result<ObjectLevel, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let capture = arguments.view.open()?;
-    let progress = Progress::start(globals);
-    let watch = |samples| progress.samples(samples);
-    let options = ObjectsOptions {
-        walk: arguments.view.walk(&capture, &watch)?,
-        filter_text: arguments.view.filter_text(),
+    let question = ObjectsQuestion {
         levels: ObjectLevel::complete(&arguments.by),
         formulas: arguments.define.clone(),
         limit: (!arguments.all).then_some(arguments.top),
     };
-    let report = ObjectsReport::make(&capture, options)?;
-    drop(progress);
+    let report = ObjectsReport(arguments.view.ask(globals, |answers| answers.objects(&question))?);
     let passing = report.coverage.with_address + report.coverage.without_address;
-    if let Err(empty) = require_samples(&report.heading, passing) {
-        outcome(&report.unread, globals);
-        return Err(empty);
-    }
+    require_samples_of(&report.heading, passing, &report.unread, globals)?;
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
-        Format::Sentences => print(&sentences_text(&report.sentences, style(globals)))?,
+        Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }

@@ -1,8 +1,9 @@
 //! `hardmeter pages`: all misses on a relation, folded onto one page.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style, Progress};
-use crate::view::{outcome, require_samples, ViewArguments};
+use crate::terminal::{print, style};
+use crate::view::{outcome, require_samples_of, ViewArguments};
+use hardmeter_answers::PagesQuestion;
 use hardmeter_views::PageReport;
 
 /// Show where on the pages of a table or index the misses are, on one drawn page.
@@ -36,16 +37,9 @@ enum Format {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let capture = arguments.view.open()?;
-    let progress = Progress::start(globals);
-    let watch = |samples| progress.samples(samples);
-    let walk = arguments.view.walk(&capture, &watch)?;
-    let report = PageReport::make(&capture, &arguments.relation, walk, arguments.view.filter_text())?;
-    drop(progress);
-    if let Err(empty) = require_samples(&report.heading, report.heading.samples()) {
-        outcome(&report.unread, globals);
-        return Err(empty);
-    }
+    let question = PagesQuestion { relation: arguments.relation.clone() };
+    let report = PageReport(arguments.view.ask(globals, |answers| answers.pages(&question))?);
+    require_samples_of(&report.heading, report.heading.samples(), &report.unread, globals)?;
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,

@@ -1,10 +1,10 @@
 //! `hardmeter queries`: for whom a server misses.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style, Progress};
-use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_answers::QueryColumn;
-use hardmeter_views::{sentences_text, QueriesOptions, QueriesReport};
+use crate::terminal::{print, style};
+use crate::view::{outcome, require_samples_of, ViewArguments};
+use hardmeter_answers::{QueriesQuestion, QueryColumn};
+use hardmeter_views::{sentences_text, QueriesReport};
 
 /// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]
@@ -60,30 +60,13 @@ enum Format {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let capture = arguments.view.open()?;
-    let progress = Progress::start(globals);
-    let watch = |samples| progress.samples(samples);
-    let mut columns = arguments.by.clone();
-    let mut seen = Vec::new();
-    columns.retain(|column| {
-        !seen.contains(column) && {
-            seen.push(*column);
-            true
-        }
-    });
-    let options = QueriesOptions {
-        walk: arguments.view.walk(&capture, &watch)?,
-        filter_text: arguments.view.filter_text(),
-        columns,
+    let question = QueriesQuestion {
+        columns: arguments.by.clone(),
         limit: (!arguments.all).then_some(arguments.top),
         side_by_side: arguments.side_by_side,
     };
-    let report = QueriesReport::make(&capture, options)?;
-    drop(progress);
-    if let Err(empty) = require_samples(&report.heading, report.coverage.samples) {
-        outcome(&report.unread, globals);
-        return Err(empty);
-    }
+    let report = QueriesReport(arguments.view.ask(globals, |answers| answers.queries(&question))?);
+    require_samples_of(&report.heading, report.coverage.samples, &report.unread, globals)?;
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
         Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,

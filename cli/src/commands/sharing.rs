@@ -1,9 +1,10 @@
 //! `hardmeter sharing`: show the cache lines that cores fight for.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style, Progress};
-use crate::view::{outcome, require_samples, ViewArguments};
-use hardmeter_views::{sentences_text, write_file, SharingDetail, SharingOptions, SharingReport};
+use crate::terminal::{print, style};
+use crate::view::{outcome, require_samples_of, write_page, ViewArguments};
+use hardmeter_answers::SharingQuestion;
+use hardmeter_views::{sentences_text, SharingDetail, SharingReport};
 use std::path::PathBuf;
 
 /// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
@@ -64,28 +65,14 @@ enum Format {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let capture = arguments.view.open()?;
-    let progress = Progress::start(globals);
-    let watch = |samples| progress.samples(samples);
-    let options = SharingOptions {
-        walk: arguments.view.walk(&capture, &watch)?,
+    let question = SharingQuestion {
         lines: (!arguments.all).then_some(arguments.top),
         judge_by_samples: arguments.inferred,
     };
-    let mut report = SharingReport::make(&capture, options)?;
-    drop(progress);
-    report.filter = arguments.view.filter_text();
-    require_samples(&report.heading, report.samples)?;
+    let report = SharingReport(arguments.view.ask(globals, |answers| answers.sharing(&question))?);
+    require_samples_of(&report.heading, report.samples, &report.unread, globals)?;
     let detail = SharingDetail { lines: arguments.lines, rows: arguments.rows };
-    if let Some(path) = &arguments.html {
-        let page = report.html(detail);
-        write_file(path, |file| file.write_all(page.as_bytes())).map_err(|error| {
-            CommandError::new(
-                format!("cannot write {}: {error}", path.display()),
-                "check your rights and the free space there",
-            )
-        })?;
-    }
+    write_page(arguments.html.as_deref(), || report.html(detail))?;
     match arguments.format {
         Format::Text => print(&report.render(style(globals), detail, globals.quiet))?,
         Format::Sentences => print(&sentences_text(&report.sentences_or_reason(), style(globals)))?,

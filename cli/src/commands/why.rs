@@ -1,10 +1,11 @@
 //! `hardmeter why`: why misses happen, with the evidence.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style, Progress};
-use crate::view::{outcome, require_samples, ViewArguments};
+use crate::terminal::{print, style};
+use crate::view::{outcome, require_samples_of, write_page, ViewArguments};
+use hardmeter_answers::WhyQuestion;
 use hardmeter_record::softpmu::find_machine;
-use hardmeter_views::{sentences_text, write_file, WhyReport, WhyReportOptions};
+use hardmeter_views::{sentences_text, WhyReport};
 use std::path::PathBuf;
 
 /// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.
@@ -55,31 +56,10 @@ enum Format {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let machine = arguments.machine.as_deref().map(find_machine).transpose();
     let machine = machine.map_err(|error| CommandError::new(error, ""))?;
-    let capture = arguments.view.open()?;
-    let progress = Progress::start(globals);
-    let watch = |samples| progress.samples(samples);
-    let options = WhyReportOptions {
-        walk: arguments.view.walk(&capture, &watch)?,
-        filter_text: arguments.view.filter_text(),
-        machine,
-        infer: arguments.score,
-        limit: arguments.top,
-    };
-    let report = WhyReport::make(&capture, options)?;
-    drop(progress);
-    if let Err(empty) = require_samples(&report.heading, report.passing) {
-        outcome(&report.unread, globals);
-        return Err(empty);
-    }
-    if let Some(path) = &arguments.html {
-        let page = report.html();
-        write_file(path, |file| file.write_all(page.as_bytes())).map_err(|error| {
-            CommandError::new(
-                format!("cannot write {}: {error}", path.display()),
-                "check the folder, your rights and the free space there",
-            )
-        })?;
-    }
+    let question = WhyQuestion { machine, infer: arguments.score, limit: arguments.top };
+    let report = WhyReport(arguments.view.ask(globals, |answers| answers.why(&question))?);
+    require_samples_of(&report.heading, report.passing, &report.unread, globals)?;
+    write_page(arguments.html.as_deref(), || report.html())?;
     match arguments.format {
         Format::Text => print(&report.render(style(globals), globals.quiet))?,
         Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,

@@ -168,6 +168,31 @@ impl Measure {
     }
 }
 
+/// A column shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A grouping column.
+    Dimension(Dimension),
+    /// A figure.
+    Measure(Measure),
+}
+
+impl Shown {
+    /// The name on the command line and in the table's head.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shown::Dimension(dimension) => dimension.name(),
+            Shown::Measure(measure) => measure.name(),
+        }
+    }
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// What rows are ordered by, largest first; ties by address, so that the order never changes between runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {

@@ -42,6 +42,25 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The filter in words; `None` where all samples pass. Events are seen from the tables themselves.
+    pub fn text(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        match self.mode {
+            ModeFilter::Any => {}
+            ModeFilter::User => parts.push("user mode".to_string()),
+            ModeFilter::Kernel => parts.push("kernel mode".to_string()),
+        }
+        if !self.pids.is_empty() {
+            let pids: Vec<String> = self.pids.iter().map(|pid| pid.0.to_string()).collect();
+            parts.push(format!("processes {}", pids.join(", ")));
+        }
+        if !self.processes.is_empty() {
+            parts.push(format!("processes named {}", self.processes.join(", ")));
+        }
+        parts.extend(self.min_latency.map(|least| format!("latency of at least {} cycles", least.0)));
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
     /// Whether a sample passes everything but the process names, which [`crate::Pass`] knows.
     pub(crate) fn admits(&self, sample: &Sample<'_>) -> bool {
         (self.events.is_empty() || self.events.contains(&sample.event))

@@ -1,16 +1,20 @@
-//! From samples to answers: counting, ranking, estimating. Plain data in, plain data out.
+//! Questions about a capture, and their answers. Plain data out, which any program can use or serialize.
 //!
 //! ```text
-//!  records ──> Pass ──┬──> Top ─────> tables: count, share, latency, by any columns
-//!   (of a capture)    ├──> Stacks ──> folded stacks, call trees
-//!                     └──> Totals ──> what was recorded, what was lost, what has a name
+//!  Answers ── opens ──> Capture (a file, its header, its side files)
+//!     └─ walk ── records ──> Pass ──┬──> Top ─────> tables: count, share, latency, by any columns
+//!                                   ├──> Why, ObjectCount, QueryCount, LineStudy, PageFold, PlaceCounts, Quality
+//!                                   ├──> Stacks ──> folded stacks, call trees
+//!                                   └──> Totals ──> what was recorded, what was lost, what has a name
 //! ```
 //!
-//! A [`Pass`] receives every record once, in order of time. It keeps the processes' names, drops what the
-//! [`Filter`] excludes and locates each sample; the accumulators behind it count.
+//! [`Answers`] is the entrance: it opens a capture, finds names and drives the walk; several questions share one. Behind
+//! it, a [`Pass`] sees every record once, in order of time. It keeps the processes' names, drops what the [`Filter`]
+//! excludes and says where each sample lies; the accumulators count. These are generic over the [`CodeMap`], so that
+//! they are tested without files; [`SymbolNames`] is the map of real captures.
 //!
-//! Out of scope: opening files (`ground/samples`), reading symbol tables (`measure/symbols`, behind the [`CodeMap`]
-//! trait), printing (`measure/views`).
+//! What this crate is *not* for: it parses no file format (`ground/samples`), reads no symbol table
+//! (`measure/symbols`) and prints nothing (`measure/views`).
 //!
 //! # Design constraints
 //!
@@ -18,21 +22,21 @@
 //!   (image, address) pair, so that memory grows with the distinct places and a name is looked up once for each.
 //! * *A percentage has its n.* Every share is built from a [`Share`], which carries both counts and its interval.
 //! * *Deterministic.* The same capture gives the same rows in the same order: by count, then by address.
-//!
-//! ```
-//! use hardmeter_answers::Share;
-//!
-//! let share = Share { count: 5, total: 10 };
-//! let interval = share.interval().expect("there are samples");
-//! assert_eq!(share.fraction(), 0.5);
-//! assert!((interval.low - 0.2366).abs() < 1e-4 && (interval.high - 0.7634).abs() < 1e-4);
-//! ```
+//! * *No figure from a sentence.* Numbers come from typed fields of a capture and its side files; their notes, limits
+//!   and remarks are handed through as text.
 
 mod annotate;
+mod ask;
+mod capture;
 mod code;
 mod column;
+mod data_names;
+mod error;
 mod estimate;
 mod filter;
+mod grading;
+mod heading;
+mod instructions;
 mod key_table;
 mod latency;
 mod objects;
@@ -40,15 +44,20 @@ mod pages;
 mod pass;
 mod quality;
 mod queries;
+mod registers;
 mod remark;
+mod routine_code;
+mod routine_search;
 mod sharing;
 mod stacks;
 mod statement_spans;
 mod statements;
+mod symbols;
 mod tally;
 mod top;
 mod totals;
 pub mod why;
+mod workload;
 
 #[cfg(test)]
 mod testing;
@@ -57,10 +66,19 @@ pub use annotate::{
     annotate, AnnotatedInstruction, Annotation, EventShare, InstructionText, PlaceCount, PlaceCounts,
     RoutineBody,
 };
+pub use ask::{
+    AccessReport, AnnotateAnswer, AnnotateQuestion, Answer, Answers, CodeName, FightReport, GroupReport,
+    LineReport, ObjectsAnswer, ObjectsQuestion, PagesAnswer, PagesQuestion, QualityAnswer, QueriesAnswer,
+    QueriesQuestion, Question, SharingAnswer, SharingQuestion, TopAnswer, TopQuestion, WhyAnswer,
+    WhyQuestion,
+};
+pub use capture::{Capture, Visitor, Walk, WalkOptions};
 pub use code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
-pub use column::{Dimension, Measure, SortBy, UnknownColumn};
+pub use column::{Dimension, Measure, Shown, SortBy, UnknownColumn};
+pub use error::AnswersError;
 pub use estimate::{count_interval, Interval, Share};
 pub use filter::{Filter, ModeFilter};
+pub use heading::{EventHeading, Heading};
 pub use latency::{Latencies, LatencySummary};
 pub use objects::{
     CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
@@ -77,7 +95,9 @@ pub use quality::{
 pub use queries::{
     EventSum, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, SideBySide, SideBySideRow,
 };
+pub use registers::{RegisterRecord, RegisterRecords, REGISTER_ORDER};
 pub use remark::Remark;
+pub use routine_search::RoutineWanted;
 pub use sharing::{
     Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,
     LineCensus, LineCounts, LineDetail, LineId, LineStudy, LineVerdict, OtherSide, Role, Roles, SharingKind,
@@ -85,5 +105,7 @@ pub use sharing::{
 pub use stacks::{StackCount, StackId, Stacks};
 pub use statement_spans::{Executions, Running, StatementSpans};
 pub use statements::Statements;
+pub use symbols::SymbolNames;
 pub use top::{Row, Table, Top, TopOptions, Value};
 pub use totals::{EventTotals, NamedShare, Totals};
+pub use workload::{singular, Workload};

@@ -1,52 +1,23 @@
-//! How a capture came to be: shown above every view, because a number without its conditions misleads.
+//! The heading of a view in words: how its capture came to be.
 
 use crate::layout::{printable, wrap, Style, Tone};
 use crate::number::{counted, duration, grouped, percent, percent_interval, rounded};
 use crate::workload::amount;
-use hardmeter_answers::{count_interval, AddressCheck, EventTotals, Share, Totals};
-use hardmeter_samples::model::{
-    Cycles, EventDescription, EventIndex, EventSource, ProcessTime, StallNotes, OTHER_CPU_EVENT, STALL_EVENT,
-};
-use serde::Serialize;
+use hardmeter_answers::{count_interval, AddressCheck, EventHeading, EventTotals, Heading, Share};
+use hardmeter_samples::model::{EventSource, ProcessTime, StallNotes};
 use std::fmt::Write;
 
-/// What was recorded of one event.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EventHeading {
-    /// The event as the capture names it.
-    pub name: String,
-    /// The fixed period, if it was fixed.
-    pub period: Option<u64>,
-    /// The frequency in Hz, if the kernel adapted the period.
-    pub frequency: Option<u64>,
-    /// The precision asked for (`precise_ip`).
-    pub precise_ip: u8,
-    /// How often the event happened in all, sampled or not, where the recorder counted.
-    pub counted: Option<u64>,
-    /// Of a live recording: its samples, of all samples of CPU time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_time: Option<Share>,
-    /// What was seen.
-    #[serde(flatten)]
-    pub totals: EventTotals,
+/// An event in words.
+pub(crate) trait EventText {
+    /// `n = 89,709 samples, one of every 10,000 events: about 897 M events (95 %: 891 M..903 M)`.
+    fn describe(&self) -> String;
+
+    /// The cost of one of `units` units of work: events, or CPU time where samples are of time.
+    fn each(&self, events: u64, units: f64) -> String;
 }
 
-impl EventHeading {
-    /// The heading of an event.
-    pub fn new(event: &EventDescription, totals: EventTotals) -> Self {
-        EventHeading {
-            name: event.name.clone(),
-            period: event.period.map(|period| period.0),
-            frequency: event.frequency,
-            precise_ip: event.precise_ip,
-            counted: None,
-            cpu_time: None,
-            totals,
-        }
-    }
-
-    /// `n = 89,709 samples, one of every 10,000 events: about 897 M events (95 %: 891 M..903 M)`.
-    pub fn describe(&self) -> String {
+impl EventText for EventHeading {
+    fn describe(&self) -> String {
         let EventTotals { samples, events, .. } = self.totals;
         let mut text = format!("n = {}", counted(samples, "sample"));
         if let (Some(share), Some(period)) = (self.cpu_time, self.period) {
@@ -85,11 +56,8 @@ impl EventHeading {
         }
         text
     }
-}
 
-impl EventHeading {
-    /// What each of so many units of work costs: events, or CPU time where samples are of time.
-    pub(crate) fn each(&self, events: u64, units: f64) -> String {
+    fn each(&self, events: u64, units: f64) -> String {
         let each = events as f64 / units;
         match self.cpu_time {
             Some(_) => format!("{} us", amount(each / 1e3)),
@@ -98,100 +66,20 @@ impl EventHeading {
     }
 }
 
-/// How a capture came to be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Heading {
-    /// The file.
-    pub file: String,
-    /// Where its samples came from.
-    pub source: EventSource,
-    /// The program that recorded it.
-    pub recorder: Option<String>,
-    /// The machine: host, processor.
-    pub machine: Option<String>,
-    /// The memory hierarchy: of the machine, or of the simulated one.
-    pub geometry: Option<String>,
-    /// The command line that recorded it.
-    pub command: Option<String>,
-    /// Nanoseconds from the first sample to the last; simulated time in simulated captures.
-    pub duration_ns: Option<u64>,
-    /// Instructions executed while recording, where the recorder counted them.
-    pub instructions: Option<u64>,
-    /// Cycles that they took on the simulated machine, over all cores.
-    pub simulated_cycles: Option<Cycles>,
-    /// Processes sampled.
-    pub processes: u64,
-    /// Threads sampled.
-    pub threads: u64,
-    /// Samples in user mode.
-    pub user_samples: u64,
-    /// Samples in the kernel.
-    pub kernel_samples: u64,
-    /// Samples lost.
-    pub lost_samples: u64,
-    /// Records lost, samples perhaps among them.
-    pub lost_records: u64,
-    /// Times an event was throttled.
-    pub throttled: u64,
-    /// Data addresses computed once more from registers and instructions, where samples have them.
-    pub addresses: Option<AddressCheck>,
-    /// How loads were found behind samples of time, in a live recording.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stall: Option<StallNotes>,
-    /// What the processes did with their time, where that was watched.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub times: Vec<ProcessTime>,
-    /// The events.
-    pub events: Vec<EventHeading>,
-    /// Traces in the file that are not decoded, with their sizes, in words.
-    pub undecoded_traces: Vec<String>,
-    /// What the source cannot see, in words.
-    pub limits: Vec<String>,
-}
-
-impl Heading {
-    /// Takes over what a pass counted.
-    pub fn set_totals(&mut self, events: &[EventDescription], totals: &Totals) {
-        self.duration_ns = totals.duration_ns();
-        self.processes = totals.processes();
-        self.threads = totals.threads();
-        self.user_samples = totals.user_samples;
-        self.kernel_samples = totals.kernel_samples;
-        self.lost_samples = totals.lost_samples;
-        self.lost_records = totals.lost_records;
-        self.throttled = totals.throttled;
-        self.events = events
-            .iter()
-            .enumerate()
-            .map(|(index, event)| EventHeading::new(event, totals.event(EventIndex(index))))
-            .collect();
-        self.set_cpu_time();
-    }
-
-    /// Shares of CPU time, where samples are of time.
-    fn set_cpu_time(&mut self) {
-        let is_time = |event: &EventHeading| {
-            let base = event.name.split(':').next();
-            base == Some(STALL_EVENT) || base == Some(OTHER_CPU_EVENT)
-        };
-        let live = self.source == EventSource::Live;
-        let all = self.events.iter().filter(|event| live && is_time(event));
-        let total = all.map(|event| event.totals.samples).sum();
-        for event in self.events.iter_mut().filter(|event| live && is_time(event)) {
-            event.cpu_time = Some(Share { count: event.totals.samples, total });
-        }
-    }
-
-    /// Samples of all events.
-    pub fn samples(&self) -> u64 {
-        self.events.iter().map(|event| event.totals.samples).sum()
-    }
-
+/// A heading in words.
+pub(crate) trait HeadingText {
     /// The heading as text, one fact a line, with `more` lines of the view's own: title and value.
     ///
     /// Limits are only counted here: they are the same above every view, and an answer should be seen first. The
     /// view ends with them ([`closing_text`](crate::closing_text)).
-    pub fn render(&self, style: Style, more: &[(&str, String)]) -> String {
+    fn render(&self, style: Style, more: &[(&str, String)]) -> String;
+
+    /// The limits as text, one a line.
+    fn render_limits(&self, style: Style) -> String;
+}
+
+impl HeadingText for Heading {
+    fn render(&self, style: Style, more: &[(&str, String)]) -> String {
         let mut text = style.paint(Tone::Title, &printable(&self.file));
         let _ = writeln!(text, ": {}", source_text(self.source));
         let mut line = |title: &str, value: &str| {
@@ -208,14 +96,14 @@ impl Heading {
                 line(title, value);
             }
         }
-        line("samples", &self.samples_text());
+        line("samples", &samples_text(self));
         if let Some(stall) = &self.stall {
             line("loads", &stall_text(stall));
         }
         if let Some(times) = times_text(&self.times) {
             line("time", &times);
         }
-        if let Some(work) = self.work_text() {
+        if let Some(work) = work_text(self) {
             line("work", &work);
         }
         if let Some(addresses) = &self.addresses {
@@ -244,8 +132,7 @@ impl Heading {
         text
     }
 
-    /// The limits as text, one a line.
-    pub fn render_limits(&self, style: Style) -> String {
+    fn render_limits(&self, style: Style) -> String {
         if self.limits.is_empty() {
             return String::new();
         }
@@ -255,33 +142,33 @@ impl Heading {
         }
         text
     }
+}
 
-    /// `156,805,060 instructions in 402,064,256 simulated cycles: 0.39 per cycle`.
-    fn work_text(&self) -> Option<String> {
-        let (instructions, cycles) = (self.instructions?, self.simulated_cycles?);
-        let each = instructions as f64 / cycles.0.max(1) as f64;
-        Some(format!(
-            "{} in {}: {each:.2} per cycle",
-            counted(instructions, "instruction"),
-            counted(cycles.0, "simulated cycle")
-        ))
-    }
+/// `156,805,060 instructions in 402,064,256 simulated cycles: 0.39 per cycle`.
+fn work_text(heading: &Heading) -> Option<String> {
+    let (instructions, cycles) = (heading.instructions?, heading.simulated_cycles?);
+    let each = instructions as f64 / cycles.0.max(1) as f64;
+    Some(format!(
+        "{} in {}: {each:.2} per cycle",
+        counted(instructions, "instruction"),
+        counted(cycles.0, "simulated cycle")
+    ))
+}
 
-    fn samples_text(&self) -> String {
-        let mut text = format!(
-            "{} of {} and {}",
-            grouped(self.samples()),
-            counted(self.processes, "process"),
-            counted(self.threads, "thread")
-        );
-        if let Some(nanoseconds) = self.duration_ns {
-            let clock = if self.source == EventSource::Simulated { " of simulated time" } else { "" };
-            let _ = write!(text, " in {}{clock}", duration(nanoseconds));
-        }
-        let _ = write!(text, "; {} in user mode", grouped(self.user_samples));
-        let _ = write!(text, ", {} in the kernel", grouped(self.kernel_samples));
-        text
+fn samples_text(heading: &Heading) -> String {
+    let mut text = format!(
+        "{} of {} and {}",
+        grouped(heading.samples()),
+        counted(heading.processes, "process"),
+        counted(heading.threads, "thread")
+    );
+    if let Some(nanoseconds) = heading.duration_ns {
+        let clock = if heading.source == EventSource::Simulated { " of simulated time" } else { "" };
+        let _ = write!(text, " in {}{clock}", duration(nanoseconds));
     }
+    let _ = write!(text, "; {} in user mode", grouped(heading.user_samples));
+    let _ = write!(text, ", {} in the kernel", grouped(heading.kernel_samples));
+    text
 }
 
 /// `99.80 % (n = 1,950) computed again from registers agree; 50 could not be computed; drawn from 44,930`.

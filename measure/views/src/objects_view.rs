@@ -1,104 +1,35 @@
 //! `hardmeter objects`: on what data a program misses.
 
-use crate::capture::{Capture, Walk, WalkOptions};
-use crate::heading::Heading;
+use crate::drawn::view_of;
+use crate::heading::{EventText, HeadingText};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::top_view::{closing_text, remark_json, sentences_text};
 use crate::ReportError;
 use hardmeter_answers::{
-    Filter, Formula, ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, Remark,
-    Share,
+    ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer, Share,
 };
-use hardmeter_samples::model::{EventIndex, EventSource, MissCause};
+use hardmeter_samples::model::{EventSource, MissCause};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
-use std::ops::ControlFlow;
-use std::sync::Arc;
 
-/// What to show.
-pub struct ObjectsOptions<'a> {
-    /// Which samples, where names are looked for, how it is watched.
-    pub walk: WalkOptions<'a>,
-    /// The filter in words.
-    pub filter_text: Option<String>,
-    /// The columns.
-    pub levels: Vec<ObjectLevel>,
-    /// Formulas of the user: further columns.
-    pub formulas: Vec<Formula>,
-    /// Rows per table; `None` for all.
-    pub limit: Option<usize>,
-}
-
-/// Samples by the object of their data address.
-#[derive(Clone, Debug)]
-pub struct ObjectsReport {
-    /// How the capture came to be.
-    pub heading: Heading,
-    /// The filter in words, if samples were filtered.
-    pub filter: Option<String>,
-    /// What was looked into while recording, if there are notes.
-    pub server: Option<String>,
-    /// The names of the user's formulas.
-    pub defined: Vec<String>,
-    /// One table per event with samples.
-    pub tables: Vec<ObjectTable>,
-    /// Sentences on the objects with most samples, event by event.
-    pub sentences: Vec<String>,
-    /// How well samples could be named, over all events.
-    pub coverage: ObjectCoverage,
-    /// What a reader must know besides.
-    pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
-    pub unread: Vec<String>,
+view_of! {
+    /// Samples by the object of their data address.
+    ObjectsReport(ObjectsAnswer)
 }
 
 impl ObjectsReport {
-    /// Walks over the capture and counts.
-    ///
-    /// # Errors
-    ///
-    /// [`ReportError`] if the capture cannot be read.
-    pub fn make(capture: &Capture, options: ObjectsOptions<'_>) -> Result<ObjectsReport, ReportError> {
-        let filter = options.walk.filter.clone();
-        let defined = options.formulas.iter().map(|formula| formula.name().to_string()).collect();
-        let mut count = ObjectCount::new(options.formulas, capture.line_size());
-        let mut walk = capture.walk_with_objects(options.walk, &mut |pass, sample, _| {
-            let object = pass.object(sample);
-            let statement = pass.statements().of_sample(sample);
-            count.add(sample, object, statement, pass.objects());
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let events = events_shown(capture, &filter, &walk);
-        let index = walk.pass.objects();
-        let tables: Vec<ObjectTable> = events
-            .iter()
-            .map(|event| count.table(*event, &options.levels, options.limit, index))
-            .filter(|table| table.coverage.with_address > 0 || table.coverage.without_address > 0)
-            .collect();
-        let heading = capture.heading(&walk);
+    /// Sentences on the objects with most samples, event by event.
+    pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
-        for table in &tables {
-            let event = &capture.events()[table.event.0].name;
-            let text = |hash| walk.pass.statements().text(hash);
+        for table in &self.tables {
+            let event = &self.heading.events[table.event.0].name;
             sentences.extend(table.findings.iter().map(|finding| {
-                sentence(event, finding, capture.source(), finding.statement.map(|(hash, _)| text(hash)))
+                let statement = finding.statement.and_then(|(hash, _)| self.statements.get(&hash));
+                sentence(event, finding, self.heading.source, statement.map(|text| &**text))
             }));
         }
-        let coverage = count.coverage();
-        let mut remarks = remarks(capture, coverage);
-        remarks.extend(walk.remarks(None));
-        Ok(ObjectsReport {
-            heading,
-            filter: options.filter_text,
-            server: capture.object_notes().map(|notes| notes.server.clone()),
-            defined,
-            tables,
-            sentences,
-            coverage,
-            remarks,
-            unread: walk.unread(),
-        })
+        sentences
     }
 
     /// The report as text; `tables_only` leaves out the heading and the remarks.
@@ -112,10 +43,11 @@ impl ObjectsReport {
                 more.push(("named", coverage_text(self.coverage)));
             }
             text = self.heading.render(style, &more);
-            if !self.sentences.is_empty() {
+            let sentences = self.sentences();
+            if !sentences.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&sentences_text(&self.sentences, style));
+            text.push_str(&sentences_text(&sentences, style));
         }
         for table in self.tables.iter().filter(|table| !table.rows.is_empty()) {
             if !text.is_empty() {
@@ -198,7 +130,7 @@ impl ObjectsReport {
             "server": self.server,
             "filter": self.filter,
             "coverage": coverage_json(self.coverage),
-            "sentences": self.sentences,
+            "sentences": self.sentences(),
             "tables": tables,
             "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
         })
@@ -239,10 +171,6 @@ impl ObjectsReport {
     }
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
-    ///
-    /// # Errors
-    ///
-    /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };
@@ -278,48 +206,6 @@ impl ObjectsReport {
     }
 }
 
-/// The events that a view by data shows: those that pass the filter, and had samples or were meant to.
-pub(crate) fn events_shown(capture: &Capture, filter: &Filter, walk: &Walk) -> Vec<EventIndex> {
-    let wanted = |event: &EventIndex| filter.events.is_empty() || filter.events.contains(event);
-    let sampled =
-        |event: &EventIndex| walk.pass.totals().event(*event).samples > 0 || !capture.is_carrier(*event);
-    (0..capture.events().len()).map(EventIndex).filter(wanted).filter(sampled).collect()
-}
-
-/// What a reader of a view by object must know of how the names came to be.
-fn remarks(capture: &Capture, coverage: ObjectCoverage) -> Vec<Remark> {
-    let mut remarks = Vec::new();
-    if coverage.with_address == 0 {
-        remarks.push(no_addresses());
-    } else {
-        remarks.extend(no_notes(capture));
-    }
-    remarks.extend(remarks_of_notes(capture));
-    remarks
-}
-
-/// What the notes on objects say of themselves, unless the heading says it already.
-pub(crate) fn remarks_of_notes(capture: &Capture) -> Vec<Remark> {
-    let told = capture.sidecar().map(|notes| notes.notes.as_slice()).unwrap_or_default();
-    let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();
-    let untold = notes.iter().filter(|text| !told.contains(text));
-    untold.map(|text| Remark::Limit { text: text.clone() }).collect()
-}
-
-/// No sample has a data address: no view by data can say anything.
-pub(crate) fn no_addresses() -> Remark {
-    let text = "no sample carries a data address, so nothing can be said of data; record a memory event \
-                (hardmeter events), for example with hardmeter record -e l1d-miss,l2-miss";
-    Remark::Limit { text: text.into() }
-}
-
-/// What is missing without notes on the server's objects.
-pub(crate) fn no_notes(capture: &Capture) -> Option<Remark> {
-    let text = "no notes on a server's objects lie beside this capture, so names come from symbols and mappings \
-                alone; hardmeter record writes them when it records a PostgreSQL server (--server DIR or -p PID)";
-    capture.object_notes().is_none().then(|| Remark::Limit { text: text.into() })
-}
-
 fn coverage_text(coverage: ObjectCoverage) -> String {
     let specific = coverage.specific_share();
     let mut text = format!(
@@ -347,12 +233,7 @@ pub(crate) fn coverage_json(coverage: ObjectCoverage) -> Json {
 }
 
 /// `31.00 % (n = 3,412 of 11,006) of l2-miss: index public.t_pkey; most in line pointers (62.10 %); ...`
-fn sentence(
-    event: &str,
-    finding: &ObjectFinding,
-    source: EventSource,
-    statement: Option<Arc<str>>,
-) -> String {
+fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement: Option<&str>) -> String {
     let name = match &*finding.name {
         "" => finding.class.to_string(),
         name => format!("{} {name}", finding.class),
@@ -371,7 +252,7 @@ fn sentence(
         let _ = write!(text, "; most {} misses ({}{basis})", cause_text(cause), percent(share));
     }
     if let (Some(statement), Some((_, share))) = (statement, finding.statement) {
-        let _ = write!(text, "; most in {} ({})", shortened(&statement), percent(share));
+        let _ = write!(text, "; most in {} ({})", shortened(statement), percent(share));
     }
     text
 }

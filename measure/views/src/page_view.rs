@@ -7,98 +7,26 @@
 //!            `- the part with most samples of that line: its letter is in the list below
 //! ```
 
-use crate::capture::{Capture, WalkOptions};
-use crate::heading::Heading;
+use crate::drawn::view_of;
+use crate::heading::HeadingText;
 use crate::html::{page, Section};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
-use crate::objects_view::{events_shown, no_notes, remarks_of_notes};
 use crate::top_view::{closing_text, remark_json};
-use crate::ReportError;
-use hardmeter_answers::{
-    find_relation, relations, FoldedPage, PageFold, PageLine, Relation, RelationError, Remark,
-};
+use hardmeter_answers::{FoldedPage, PageLine, PagesAnswer};
 use maud::{html, Markup};
 use serde_json::{json, Value as Json};
 use std::fmt::Write;
-use std::ops::ControlFlow;
 
 /// Lines of the page that stand in one row of the drawing.
 const LINES_IN_ROW: usize = 8;
 
-/// The pages of a relation, folded, event by event.
-#[derive(Clone, Debug)]
-pub struct PageReport {
-    /// How the capture came to be.
-    pub heading: Heading,
-    /// The filter in words, if samples were filtered.
-    pub filter: Option<String>,
-    /// The relation; `None` where no notes tell of any.
-    pub relation: Option<Relation>,
-    /// One page per event with samples on it.
-    pub pages: Vec<FoldedPage>,
-    /// What a reader must know besides.
-    pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
-    pub unread: Vec<String>,
+view_of! {
+    /// The pages of a relation, folded, event by event.
+    PageReport(PagesAnswer)
 }
 
 impl PageReport {
-    /// Walks over the capture and folds the samples on the pages of `wanted`, a relation by its name with or without
-    /// schema. `filter_text` is the filter in words.
-    ///
-    /// # Errors
-    ///
-    /// [`ReportError`] if the capture cannot be read, or `wanted` is not the name of one relation.
-    pub fn make(
-        capture: &Capture,
-        wanted: &str,
-        walk: WalkOptions<'_>,
-        filter_text: Option<String>,
-    ) -> Result<PageReport, ReportError> {
-        let known = capture.object_notes().map(relations).unwrap_or_default();
-        let relation = match find_relation(wanted, &known) {
-            Ok(relation) => relation.clone(),
-            Err(RelationError::None) => return Self::without_relations(capture, walk, filter_text),
-            Err(error) => return Err(error.into()),
-        };
-        let filter = walk.filter.clone();
-        let mut fold = PageFold::new(relation.clone(), capture.line_size());
-        let mut walk = capture.walk_with_objects(walk, &mut |pass, sample, _| {
-            let object = pass.object(sample);
-            fold.add(sample, object, pass.objects());
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let heading = capture.heading(&walk);
-        let events = events_shown(capture, &filter, &walk);
-        let index = walk.pass.objects();
-        let pages = events.iter().map(|event| fold.page(*event, index));
-        let pages: Vec<FoldedPage> = pages.filter(|page| page.share.count > 0).collect();
-        let mut remarks = remarks_of_notes(capture);
-        if pages.is_empty() {
-            let text = format!("no sample that passes the filter lies on a page of {}", relation.name);
-            remarks.insert(0, Remark::Limit { text });
-        }
-        remarks.extend(walk.remarks(None));
-        let (relation, unread) = (Some(relation), walk.unread());
-        Ok(PageReport { heading, filter: filter_text, relation, pages, remarks, unread })
-    }
-
-    /// A capture that tells of no relation has no page to draw; how it came to be is shown, and what is missing.
-    fn without_relations(
-        capture: &Capture,
-        walk: WalkOptions<'_>,
-        filter_text: Option<String>,
-    ) -> Result<PageReport, ReportError> {
-        let walk = capture.walk(walk, &mut |_, _, _| Ok(ControlFlow::Continue(())))?;
-        let mut remarks =
-            vec![Remark::Limit { text: format!("no page can be drawn: {}", RelationError::None) }];
-        remarks.extend(no_notes(capture));
-        remarks.extend(remarks_of_notes(capture));
-        let (heading, unread) = (capture.heading(&walk), walk.unread());
-        Ok(PageReport { heading, filter: filter_text, relation: None, pages: Vec::new(), remarks, unread })
-    }
-
     /// The relation's name and kind, for a title.
     fn title(&self) -> String {
         let relation = self.relation.as_ref();

@@ -4,11 +4,10 @@
 //! stand for (`l1d-miss`), and a third where latencies were recorded (`l1d-miss_latency`, cycles). Choose with
 //! `pprof -sample_index`.
 
-use crate::heading::Heading;
 use crate::protobuf::Message;
 use flate2::write::GzEncoder;
 use flate2::Compression;
-use hardmeter_answers::{CodeMap, ImageId, Pass, Place, Stacks};
+use hardmeter_answers::{CodeMap, Heading, ImageId, Pass, Place, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,107 +1,21 @@
 //! `hardmeter report --quality`: how far the samples of a capture can be trusted.
 
-use crate::capture::{Capture, WalkOptions};
-use crate::grading::Gradable;
-use crate::heading::Heading;
-use crate::instructions::Instructions;
+use crate::drawn::view_of;
+use crate::heading::HeadingText;
 use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
-use crate::routine_code::RoutineCode;
 use crate::top_view::{closing_text, remark_json};
-use crate::ReportError;
-use hardmeter_answers::{
-    AddressGrades, EventQuality, PlaceCounts, Quality, Remark, Shadowing, Share, Skid, Ungraded,
-};
-use hardmeter_samples::model::{EventDescription, EventIndex, MemoryEvent};
+use hardmeter_answers::{AddressGrades, EventQuality, QualityAnswer, Share, Ungraded};
 use serde_json::{json, Value as Json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 
-/// Everything that `hardmeter report --quality` shows.
-#[derive(Clone, Debug)]
-pub struct QualityReport {
-    /// How the capture came to be.
-    pub heading: Heading,
-    /// The filter in words, if samples were filtered.
-    pub filter: Option<String>,
-    /// The events, by name.
-    pub events: Vec<(String, EventQuality)>,
-    /// What a reader must know besides.
-    pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
-    pub unread: Vec<String>,
+view_of! {
+    /// Everything that `hardmeter report --quality` shows.
+    QualityReport(QualityAnswer)
 }
 
 impl QualityReport {
-    /// Walks over the capture, and grades every sample.
-    ///
-    /// # Errors
-    ///
-    /// [`ReportError`] if the capture cannot be read.
-    pub fn make(capture: &Capture, options: WalkOptions<'_>) -> Result<QualityReport, ReportError> {
-        let (mut quality, mut counts) = (Quality::default(), PlaceCounts::default());
-        let mut instructions = Instructions::default();
-        let mut walk = capture.walk(options, &mut |pass, sample, located| {
-            let event = quality.event(sample.event);
-            event.see(sample);
-            counts.add(sample, located);
-            if let Some(gradable) = Gradable::new(sample) {
-                let place = located.place;
-                let instruction = place.and_then(|place| instructions.at(pass.map(), place));
-                let grade = gradable.grade(instruction.as_deref());
-                match gradable.is_fetch() {
-                    true => event.fetches.add(grade),
-                    false => event.addresses.add(grade),
-                }
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let mut code = RoutineCode::default();
-        let names = walk.pass.map();
-        for (index, event) in capture.events().iter().enumerate() {
-            let index = EventIndex(index);
-            let mut skid = Skid::default();
-            for count in counts.iter().filter(|count| count.event == index) {
-                skid.examined += code.examined(names, count.place, count.samples);
-                if let Some(behind) = code.suspect(names, count.place) {
-                    skid.suspects += count.samples;
-                    skid.behind_memory += if behind { count.samples } else { 0 };
-                }
-            }
-            let seen = quality.event(index);
-            let of_data = seen.with_address > 0 && seen.fetches.total() == 0 && is_of_data(event);
-            seen.skid = (of_data && skid.examined > 0).then_some(skid);
-            if let Some(kind) = counted_at_each_execution(event) {
-                let mut shadowing = Shadowing::default();
-                for block in code.blocks(names, kind, index, &counts) {
-                    shadowing.add(block);
-                }
-                seen.shadowing = Some(shadowing);
-            }
-        }
-        let events: Vec<(String, EventQuality)> = capture
-            .events()
-            .iter()
-            .enumerate()
-            .map(|(index, event)| (event.name.clone(), quality.event(EventIndex(index)).clone()))
-            .filter(|(_, quality)| quality.samples > 0)
-            .collect();
-        let remarks = walk.remarks(None);
-        Ok(QualityReport {
-            heading: capture.heading(&walk),
-            filter: None,
-            events,
-            remarks,
-            unread: walk.unread(),
-        })
-    }
-
-    /// Samples that pass the filter.
-    pub fn samples(&self) -> u64 {
-        self.events.iter().map(|(_, event)| event.samples).sum()
-    }
-
     /// The report as text; `tables_only` leaves out the heading and the remarks.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
@@ -302,47 +216,4 @@ fn shadowing_text(event: &EventQuality) -> String {
         );
     }
     text
-}
-
-/// What an event counts at each execution of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Executed {
-    /// Its loads.
-    Loads,
-    /// Its stores.
-    Stores,
-    /// The instruction.
-    Instructions,
-}
-
-/// By our names, and by those of perf and the manufacturers.
-fn counted_at_each_execution(event: &EventDescription) -> Option<Executed> {
-    match event.known {
-        Some(MemoryEvent::Loads) => return Some(Executed::Loads),
-        Some(MemoryEvent::Stores) => return Some(Executed::Stores),
-        Some(MemoryEvent::Instructions) => return Some(Executed::Instructions),
-        Some(_) => return None,
-        None => {}
-    }
-    let name = event.name.to_ascii_lowercase();
-    let plain = name.split([':', '/']).next().unwrap_or_default();
-    match plain {
-        "loads" => Some(Executed::Loads),
-        "stores" => Some(Executed::Stores),
-        "instructions" => Some(Executed::Instructions),
-        _ if name.contains("all_loads") => Some(Executed::Loads),
-        _ if name.contains("all_stores") => Some(Executed::Stores),
-        _ => None,
-    }
-}
-
-/// Whether the event happens to accesses of data alone.
-fn is_of_data(event: &EventDescription) -> bool {
-    const CODE: [MemoryEvent; 4] = [
-        MemoryEvent::L1iMiss,
-        MemoryEvent::ItlbMiss,
-        MemoryEvent::Instructions,
-        MemoryEvent::BranchesMispredicted,
-    ];
-    event.known.is_none_or(|known| !CODE.contains(&known))
 }

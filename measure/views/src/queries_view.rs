@@ -1,99 +1,23 @@
 //! `hardmeter queries`: for whom a server misses.
 
-use crate::capture::{Capture, WalkOptions};
-use crate::heading::Heading;
+use crate::drawn::view_of;
+use crate::heading::{EventText, HeadingText};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::objects_view::{events_shown, no_notes, remarks_of_notes, shortened};
+use crate::objects_view::shortened;
 use crate::top_view::{closing_text, remark_json, sentences_text};
-use crate::workload::Workload;
+use crate::workload;
 use crate::ReportError;
-use hardmeter_answers::{
-    CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share, SideBySide,
-};
+use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Share};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
-use std::ops::ControlFlow;
 
-/// What to show.
-pub struct QueriesOptions<'a> {
-    /// Which samples, where names are looked for, how it is watched.
-    pub walk: WalkOptions<'a>,
-    /// The filter in words.
-    pub filter_text: Option<String>,
-    /// The columns.
-    pub columns: Vec<QueryColumn>,
-    /// Rows per table; `None` for all.
-    pub limit: Option<usize>,
-    /// Whether the events stand side by side in one table.
-    pub side_by_side: bool,
-}
-
-/// Samples by whom they were for.
-#[derive(Clone, Debug)]
-pub struct QueriesReport {
-    /// How the capture came to be.
-    pub heading: Heading,
-    /// The filter in words, if samples were filtered.
-    pub filter: Option<String>,
-    /// What was looked into while recording, if there are notes.
-    pub server: Option<String>,
-    /// One table per event with samples.
-    pub tables: Vec<QueryTable>,
-    /// The same events in one table, where that was asked for.
-    pub side_by_side: Option<SideBySide>,
-    /// Of how many samples it is known for whom they were.
-    pub coverage: QueryCoverage,
-    /// What the server counted while it was recorded.
-    pub workload: Workload,
-    /// What a reader must know besides.
-    pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
-    pub unread: Vec<String>,
+view_of! {
+    /// Samples by whom they were for.
+    QueriesReport(QueriesAnswer)
 }
 
 impl QueriesReport {
-    /// Walks over the capture and counts.
-    ///
-    /// # Errors
-    ///
-    /// [`ReportError`] if the capture cannot be read.
-    pub fn make(capture: &Capture, options: QueriesOptions<'_>) -> Result<QueriesReport, ReportError> {
-        let filter = options.walk.filter.clone();
-        let mut count = QueryCount::new(CodeMarks::new(capture.object_notes()));
-        let mut walk = capture.walk_with_objects(options.walk, &mut |pass, sample, located| {
-            count.add(sample, located, pass);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let events = events_shown(capture, &filter, &walk);
-        let heading = capture.heading(&walk);
-        let statements = walk.pass.statements().clone();
-        let index = walk.pass.objects();
-        let tables = |limit| -> Vec<QueryTable> {
-            let tables =
-                events.iter().map(|event| count.table(*event, &options.columns, limit, index, &statements));
-            tables.filter(|table| table.total > 0).collect()
-        };
-        let side_by_side = options.side_by_side.then(|| SideBySide::of(&tables(None), options.limit));
-        let tables = tables(options.limit);
-        let coverage = count.coverage(index);
-        let mut remarks = missing(capture, coverage, &options.columns, statements.is_empty());
-        remarks.extend(walk.remarks(None));
-        let workload = Workload::of(capture);
-        remarks.extend(workload.remarks.iter().cloned());
-        Ok(QueriesReport {
-            heading,
-            filter: options.filter_text,
-            server: capture.object_notes().map(|notes| notes.server.clone()),
-            tables,
-            side_by_side,
-            coverage,
-            workload,
-            remarks,
-            unread: walk.unread(),
-        })
-    }
-
     /// The report as text; `tables_only` leaves out the heading and the remarks.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
@@ -149,7 +73,7 @@ impl QueriesReport {
             }
             facts.push(("statements", told));
         }
-        facts.extend(self.workload.text().map(|text| ("workload", text)));
+        facts.extend(workload::text(&self.workload).map(|text| ("workload", text)));
         facts
     }
 
@@ -309,10 +233,6 @@ impl QueriesReport {
     }
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
-    ///
-    /// # Errors
-    ///
-    /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
         if let Some(table) = &self.side_by_side {
             return self.side_by_side_csv(table);
@@ -348,32 +268,4 @@ impl QueriesReport {
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-/// What the capture lacks for the columns asked for, and how to have it.
-fn missing(
-    capture: &Capture,
-    coverage: QueryCoverage,
-    columns: &[QueryColumn],
-    no_statements: bool,
-) -> Vec<Remark> {
-    let mut remarks: Vec<Remark> = Vec::new();
-    let mut say = |text: &str| remarks.push(Remark::Limit { text: text.to_string() });
-    let by = |column| columns.contains(&column);
-    if by(QueryColumn::Statement) && no_statements {
-        say("the capture tells of no statement; record a PostgreSQL server (hardmeter record --server DIR or -p PID) \
-             with the software PMU, or as root with --statements");
-    }
-    let by_chain = by(QueryColumn::Operator) || by(QueryColumn::Phase);
-    if by_chain && coverage.samples > 0 && coverage.with_callchain == 0 {
-        say("no sample has a call chain, by which operators and phases are told; record with --call-graph");
-    }
-    let marks = capture.object_notes().is_some_and(|notes| !notes.marks.is_empty());
-    if by_chain && capture.object_notes().is_some() && !marks {
-        say("the notes on objects do not tell which code is an operator or a phase");
-    }
-    let by_notes = by_chain || by(QueryColumn::Role) || by(QueryColumn::Object);
-    remarks.extend(no_notes(capture).filter(|_| by_notes));
-    remarks.extend(remarks_of_notes(capture));
-    remarks
 }

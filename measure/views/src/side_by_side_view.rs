@@ -1,5 +1,6 @@
 //! `hardmeter queries --side-by-side`: all events of a recording in one table.
 
+use crate::heading::EventText;
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped};
 use crate::objects_view::shortened;

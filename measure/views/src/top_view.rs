@@ -1,46 +1,17 @@
 //! The tables of `hardmeter report`: the paper's tables 5 and 6, and any other grouping.
 
-use crate::heading::Heading;
+use crate::drawn::view_of;
+use crate::heading::{EventText, HeadingText};
 use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval, rounded};
 use crate::ReportError;
-use hardmeter_answers::{Dimension, Measure, NamedShare, Remark, Row, Share, Table, Value};
+use hardmeter_answers::{Dimension, Heading, Measure, Remark, Row, Share, Shown, Table, TopAnswer, Value};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
-/// A column shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// A grouping column.
-    Dimension(Dimension),
-    /// A figure.
-    Measure(Measure),
-}
-
-impl Shown {
-    fn name(self) -> &'static str {
-        match self {
-            Shown::Dimension(dimension) => dimension.name(),
-            Shown::Measure(measure) => measure.name(),
-        }
-    }
-}
-
-/// Everything that `hardmeter report` shows.
-#[derive(Clone, Debug)]
-pub struct TopReport {
-    /// How the capture came to be.
-    pub heading: Heading,
-    /// The filter in words, if samples were filtered.
-    pub filter: Option<String>,
-    /// The columns shown, in order.
-    pub shown: Vec<Shown>,
-    /// The tables.
-    pub tables: Vec<Table>,
-    /// How well user code could be named, when it was to be named.
-    pub names: Option<NamedShare>,
-    /// What a reader must know besides.
-    pub remarks: Vec<Remark>,
+view_of! {
+    /// Everything that `hardmeter report` shows.
+    TopReport(TopAnswer)
 }
 
 impl TopReport {

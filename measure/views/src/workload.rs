@@ -1,131 +1,40 @@
-//! What a server counted while it was recorded, and what figures follow for each transaction and each row.
+//! What a server counted while it was recorded, in words.
 
-use crate::capture::Capture;
 use crate::number::grouped;
-use hardmeter_answers::Remark;
-use std::collections::BTreeMap;
+use hardmeter_answers::{singular, Workload};
 
-/// What was counted, of what, and how far that can be trusted.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Workload {
-    /// Transactions and rows by name: "transactions", "rows returned".
-    pub figures: BTreeMap<String, f64>,
-    /// The databases that were counted, where it was not the whole server.
-    pub databases: Vec<String>,
-    /// Why there are no figures, or how exact they are.
-    pub remarks: Vec<Remark>,
-}
-
-/// All that the server did, for which there are figures; in the order in which they are shown.
-const ROWS: [&str; 3] = ["rows returned", "rows fetched", "rows written"];
-
-impl Workload {
-    /// What the notes beside a capture say.
-    pub fn of(capture: &Capture) -> Workload {
-        let Some(notes) = capture.sidecar() else { return Workload::new(BTreeMap::new()) };
-        let figures = notes.workload.iter().map(|(name, number)| (name.clone(), *number));
-        let mut workload = Workload::new(figures.collect());
-        workload.databases = notes.workload_databases.clone();
-        let limit = |text: &String| Remark::Limit { text: text.clone() };
-        workload.remarks.extend(notes.workload_limits.iter().map(limit));
-        workload
-    }
-
-    /// Of what was counted; not of how fast it was ("tps").
-    fn new(mut figures: BTreeMap<String, f64>) -> Workload {
-        figures.retain(|name, number| (is_of_transactions(name) || is_of_rows(name)) && number.is_finite());
-        let mut workload = Workload { figures, ..Workload::default() };
-        workload.remarks.extend(workload.missing().map(|text| Remark::Limit { text: text.into() }));
-        workload
-    }
-
-    fn missing(&self) -> Option<&'static str> {
-        match self.figures.contains_key("transactions") {
-            true => None,
-            false if self.divisors().is_empty() => Some(
-                "no figures per transaction and row: what the server counted is not in this capture; it is where a \
-                 PostgreSQL server is recorded (--server DIR or -p PID) without --delay and --no-objects",
-            ),
-            false => Some(
-                "figures per transaction are of transactions that wrote: how many there were in all, and how many \
-                 rows, is not in this capture (an older hardmeter's, or the server's statistics were not read)",
-            ),
+/// All of it in words; `None` if nothing was counted.
+pub(crate) fn text(workload: &Workload) -> Option<String> {
+    let number = |name: &str| workload.figures.get(name).map(|number| grouped(number.round() as u64));
+    let mut parts = Vec::new();
+    for name in workload.figures.keys().filter(|name| name.ends_with("transactions")) {
+        // Those that wrote are among all of them, and are of all databases.
+        if name == "transactions" || number("transactions").is_none() {
+            let count = workload.figures[name].round() as u64;
+            let noun = if count == 1 { singular(name) } else { name.clone() };
+            let mut text = format!("{} {noun}", grouped(count));
+            let back =
+                number("transactions rolled back").filter(|back| name == "transactions" && back != "0");
+            text.extend(back.map(|back| format!(" ({back} rolled back)")));
+            parts.push(text);
         }
     }
-
-    /// What there are figures for, one of each, and how many there were.
-    pub fn divisors(&self) -> Vec<(String, f64)> {
-        let all = self.figures.contains_key("transactions");
-        let transactions = self.figures.keys().filter(|name| match all {
-            true => *name == "transactions",
-            false => name.ends_with(" transactions"),
-        });
-        // Names of others' counters: "rows", "rows_read".
-        let other = self.figures.keys().filter(|name| *name == "rows" || name.starts_with("rows_"));
-        let names = transactions.map(String::as_str).chain(ROWS).chain(other.map(String::as_str));
-        // Below one, a figure per transaction would be of a transaction that never ended.
-        let counted = names.filter_map(|name| Some((name, *self.figures.get(name)?)));
-        counted.filter(|(_, number)| *number >= 1.0).map(|(name, number)| (singular(name), number)).collect()
-    }
-
-    /// Those of [`divisors`](Self::divisors) that have a column of a table for people. Rows that an index led to are
-    /// among those returned, by its entries; machines are told of both.
-    pub fn columns(&self) -> Vec<(String, f64)> {
-        let mut divisors = self.divisors();
-        if divisors.iter().any(|(name, _)| name == "row returned") {
-            divisors.retain(|(name, _)| name != "row fetched");
-        }
-        divisors
-    }
-
-    /// All of it in words; `None` if nothing was counted.
-    pub fn text(&self) -> Option<String> {
-        let number = |name: &str| self.figures.get(name).map(|number| grouped(number.round() as u64));
-        let mut parts = Vec::new();
-        for name in self.figures.keys().filter(|name| name.ends_with("transactions")) {
-            // Those that wrote are among all of them, and are of all databases.
-            if name == "transactions" || number("transactions").is_none() {
-                let count = self.figures[name].round() as u64;
-                let noun = if count == 1 { singular(name) } else { name.clone() };
-                let mut text = format!("{} {noun}", grouped(count));
-                let back =
-                    number("transactions rolled back").filter(|back| name == "transactions" && back != "0");
-                text.extend(back.map(|back| format!(" ({back} rolled back)")));
-                parts.push(text);
-            }
-        }
-        parts.extend(number("rows returned").map(|count| format!("{count} rows returned")));
-        parts.extend(number("rows fetched").map(|count| format!("{count} rows fetched by an index")));
-        parts.extend(number("rows written").map(|count| {
-            let of = ["inserted", "updated", "deleted"]
-                .map(|kind| number(&format!("rows {kind}")).map(|count| format!("{count} {kind}")));
-            let of = of.into_iter().collect::<Option<Vec<String>>>().filter(|_| count != "0");
-            format!("{count} rows written{}", of.map_or(String::new(), |of| format!(" ({})", of.join(", "))))
-        }));
-        let other = self.figures.keys().filter(|name| *name == "rows" || name.starts_with("rows_"));
-        parts.extend(other.filter_map(|name| Some(format!("{} {name}", number(name)?))));
-        let of = match self.databases.as_slice() {
-            [] => String::new(),
-            [one] => format!(", in database {one}"),
-            several => format!(", in databases {}", several.join(", ")),
-        };
-        (!parts.is_empty()).then(|| parts.join(", ") + &of)
-    }
-}
-
-fn is_of_transactions(name: &str) -> bool {
-    name.starts_with("transactions") || name.ends_with(" transactions")
-}
-
-fn is_of_rows(name: &str) -> bool {
-    name == "rows" || name.starts_with("rows ") || name.starts_with("rows_")
-}
-
-fn singular(unit: &str) -> String {
-    match unit.strip_prefix("rows") {
-        Some(rest) => format!("row{}", rest.replace('_', " ")),
-        None => unit.strip_suffix('s').unwrap_or(unit).to_string(),
-    }
+    parts.extend(number("rows returned").map(|count| format!("{count} rows returned")));
+    parts.extend(number("rows fetched").map(|count| format!("{count} rows fetched by an index")));
+    parts.extend(number("rows written").map(|count| {
+        let of = ["inserted", "updated", "deleted"]
+            .map(|kind| number(&format!("rows {kind}")).map(|count| format!("{count} {kind}")));
+        let of = of.into_iter().collect::<Option<Vec<String>>>().filter(|_| count != "0");
+        format!("{count} rows written{}", of.map_or(String::new(), |of| format!(" ({})", of.join(", "))))
+    }));
+    let other = workload.figures.keys().filter(|name| *name == "rows" || name.starts_with("rows_"));
+    parts.extend(other.filter_map(|name| Some(format!("{} {name}", number(name)?))));
+    let of = match workload.databases.as_slice() {
+        [] => String::new(),
+        [one] => format!(", in database {one}"),
+        several => format!(", in databases {}", several.join(", ")),
+    };
+    (!parts.is_empty()).then(|| parts.join(", ") + &of)
 }
 
 /// A figure per transaction or row: three digits that count.
@@ -142,17 +51,16 @@ pub(crate) fn amount(number: f64) -> String {
 mod tests {
     use super::*;
 
-    fn workload(list: &[(&str, f64)]) -> Workload {
-        Workload::new(list.iter().map(|(name, number)| (name.to_string(), *number)).collect())
-    }
-
-    fn names(list: Vec<(String, f64)>) -> Vec<String> {
-        list.into_iter().map(|(name, _)| name).collect()
+    fn words(list: &[(&str, f64)], databases: &[&str]) -> Option<String> {
+        let mut workload =
+            Workload::new(list.iter().map(|(name, number)| (name.to_string(), *number)).collect());
+        workload.databases = databases.iter().map(|name| name.to_string()).collect();
+        text(&workload)
     }
 
     #[test]
-    fn transactions_and_rows_of_a_server() {
-        let mut all = workload(&[
+    fn transactions_and_rows_in_words() {
+        let all = [
             ("rows deleted", 0.0),
             ("rows fetched", 1281.0),
             ("rows inserted", 200.0),
@@ -162,48 +70,24 @@ mod tests {
             ("transactions", 207.0),
             ("transactions rolled back", 3.0),
             ("writing transactions", 200.0),
-            ("tps", 12.0),
-        ]);
-        all.databases = vec!["bank".into()];
-        assert_eq!(names(all.divisors()), ["transaction", "row returned", "row fetched", "row written"]);
-        assert_eq!(names(all.columns()), ["transaction", "row returned", "row written"]);
+        ];
         assert_eq!(
-            all.text().as_deref(),
+            words(&all, &["bank"]).as_deref(),
             Some(
                 "207 transactions (3 rolled back), 3,687 rows returned, 1,281 rows fetched by an index, 800 rows \
                  written (200 inserted, 600 updated, 0 deleted), in database bank"
             )
         );
-        assert_eq!((all.remarks.len(), all.figures.contains_key("tps")), (0, false));
-        // Nothing was written: nothing is to be told of a row written.
-        let reading = workload(&[("transactions", 207.0), ("rows returned", 9.0), ("rows written", 0.0)]);
-        assert_eq!(names(reading.columns()), ["transaction", "row returned"]);
-        let told = "207 transactions, 9 rows returned, 0 rows written";
-        assert_eq!(reading.text().as_deref(), Some(told));
-    }
-
-    #[test]
-    fn what_is_missing_is_told() {
-        let told = |workload: &Workload| match workload.remarks.as_slice() {
-            [Remark::Limit { text }] => text.clone(),
-            other => panic!("{other:?}"),
-        };
-        let old = workload(&[("writing transactions", 200.0), ("writing transactions finished", 199.0)]);
-        assert_eq!(names(old.columns()), ["writing transaction"]);
-        assert_eq!(old.text().as_deref(), Some("200 writing transactions"));
-        assert!(told(&old).contains("are of transactions that wrote"));
-        let none = workload(&[]);
-        assert_eq!((none.columns(), none.text()), (Vec::new(), None));
-        assert!(told(&none).contains("without --delay and --no-objects"));
-        // Damaged notes are not believed.
-        assert_eq!(workload(&[("transactions", f64::INFINITY)]).divisors(), []);
+        let reading = [("transactions", 207.0), ("rows returned", 9.0), ("rows written", 0.0)];
+        let expected = "207 transactions, 9 rows returned, 0 rows written";
+        assert_eq!(words(&reading, &[]).as_deref(), Some(expected));
+        let old = [("writing transactions", 200.0), ("writing transactions finished", 199.0)];
+        assert_eq!(words(&old, &[]).as_deref(), Some("200 writing transactions"));
+        assert_eq!(words(&[], &[]), None);
     }
 
     #[test]
     fn figures_read_well() {
         assert_eq!([1234.4, 12.34, 1.234, 0.1234].map(amount), ["1,234", "12.3", "1.23", "0.123"]);
-        assert_eq!(singular("transactions"), "transaction");
-        assert_eq!(singular("rows_returned"), "row returned");
-        assert_eq!(singular("writing transactions"), "writing transaction");
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! The golden texts below are what a user sees; what differs by machine (remarks on names of code) is cut off.
 
-use hardmeter_answers::{Filter, ObjectLevel, QueryColumn};
+use hardmeter_answers::{Answers, ObjectLevel, ObjectsQuestion, PagesQuestion, QueriesQuestion, QueryColumn};
 use hardmeter_samples::model::{
     ByteCount, Comm, EventSource, Pid, StatementId, Tid, Timestamp, VirtualAddress,
 };
@@ -16,10 +16,7 @@ use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes, ObjectPath, PageK
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, EventAttributes, RecordBuilder};
 use hardmeter_samples::sidecar::{Sidecar, Statement};
-use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{
-    Capture, ObjectsOptions, ObjectsReport, PageReport, QueriesOptions, QueriesReport, Style, WalkOptions,
-};
+use hardmeter_views::{ObjectsReport, PageReport, QueriesReport, Style};
 use std::path::{Path, PathBuf};
 
 const BASE: u64 = 0x7f00_0000_0000;
@@ -132,11 +129,6 @@ fn objects() -> ObjectNotes {
     notes
 }
 
-fn walk() -> WalkOptions<'static> {
-    let symbols = Some(SymbolizerOptions::default());
-    WalkOptions { filter: Filter::default(), symbols, progress: &|_| {} }
-}
-
 /// The text between the heading, which ends with the line that begins with `after`, and the remarks.
 fn body(text: &str, after: &str) -> String {
     let start = text.find(after).expect(after);
@@ -148,22 +140,20 @@ fn body(text: &str, after: &str) -> String {
 #[test]
 fn objects_are_told_in_sentences_and_a_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let capture = Capture::open(&write(folder.path())).expect("opened");
-    let options = ObjectsOptions {
-        walk: walk(),
-        filter_text: None,
+    let answers = Answers::open(write(folder.path())).expect("opened");
+    let question = ObjectsQuestion {
         levels: ObjectLevel::complete(&[ObjectLevel::Part]),
         formulas: vec!["slot=addr / 64 % 4".parse().expect("a formula")],
         limit: Some(4),
     };
-    let report = ObjectsReport::make(&capture, options).expect("made");
+    let report = ObjectsReport(answers.objects(&question).expect("answered"));
     let text = report.render(Style::default(), false);
     let named =
         "  named      75.00 % of 8 data samples in user mode more specifically than \"shared memory\"";
     assert!(text.contains(named), "{text}");
     assert_eq!(report.coverage.stable_share().count, 6, "of the seven that the notes named");
     assert_eq!(
-        report.sentences[0],
+        report.sentences()[0],
         "75.00 % (n = 6 of 8) of l2-miss: index public.i; most in keys (83.33 %); most conflict misses (50.00 %, \
          exact (simulated)); most in SELECT a FROM t WHERE k = $1 (66.67 %)"
     );
@@ -187,11 +177,10 @@ l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
 #[test]
 fn statements_add_up_and_have_figures_per_transaction() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let capture = Capture::open(&write(folder.path())).expect("opened");
+    let answers = Answers::open(write(folder.path())).expect("opened");
     let columns = vec![QueryColumn::Statement, QueryColumn::Role];
-    let options =
-        QueriesOptions { walk: walk(), filter_text: None, columns, limit: None, side_by_side: false };
-    let report = QueriesReport::make(&capture, options).expect("made");
+    let question = QueriesQuestion { columns, limit: None, side_by_side: false };
+    let report = QueriesReport(answers.queries(&question).expect("answered"));
     let text = report.render(Style::default(), false);
     assert!(text.contains("  statements 100.00 % of 6 samples in backends carry a statement\n"), "{text}");
     assert!(text.contains("  workload   4 transactions\n"), "what was counted, not how fast: {text}");
@@ -215,20 +204,19 @@ l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
     assert_eq!(rows[0]["statement_id"], "0000000000000007");
     // Operators need a call chain: said, not failed.
     let columns = vec![QueryColumn::Operator];
-    let options =
-        QueriesOptions { walk: walk(), filter_text: None, columns, limit: None, side_by_side: false };
-    let text = QueriesReport::make(&capture, options).expect("made").render(Style::default(), false);
+    let question = QueriesQuestion { columns, limit: None, side_by_side: false };
+    let text = QueriesReport(answers.queries(&question).expect("answered")).render(Style::default(), false);
     assert!(text.contains("record with --call-graph"), "{text}");
 }
 
 #[test]
 fn events_side_by_side_add_up_and_have_figures_per_transaction() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let capture = Capture::open(&write(folder.path())).expect("opened");
+    let answers = Answers::open(write(folder.path())).expect("opened");
     let make = |limit| {
         let columns = vec![QueryColumn::Statement, QueryColumn::Role];
-        let options = QueriesOptions { walk: walk(), filter_text: None, columns, limit, side_by_side: true };
-        QueriesReport::make(&capture, options).expect("made")
+        let question = QueriesQuestion { columns, limit, side_by_side: true };
+        QueriesReport(answers.queries(&question).expect("answered"))
     };
     let report = make(None);
     let table = "\
@@ -265,8 +253,9 @@ per transaction (of 4):
 fn all_blocks_of_an_index_are_drawn_as_one_page() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = write(folder.path());
-    let capture = Capture::open(&path).expect("opened");
-    let report = PageReport::make(&capture, "i", walk(), None).expect("made");
+    let question = |relation: &str| PagesQuestion { relation: relation.into() };
+    let answers = Answers::open(&path).expect("opened");
+    let report = PageReport(answers.pages(&question("i")).expect("answered"));
     let page = "\
 l2-miss on public.i (btree index): 6 samples on 2 blocks, 75.00 % of n = 8 with a data address; 83.33 % surely there; \
 hottest: main block 1 (3), main block 2 (3)
@@ -281,11 +270,11 @@ hottest: main block 1 (3), main block 2 (3)
     assert_eq!(report.json()["pages"][0]["bytes"][1]["offset"], 0x48);
     let html = report.html();
     assert!(html.contains("bytes 64 on: 4 samples (keys)"), "{html}");
-    let error = PageReport::make(&capture, "j", walk(), None).expect_err("there is none").to_string();
+    let error = answers.pages(&question("j")).expect_err("there is none").to_string();
     assert!(error.contains("there are public.i"), "{error}");
     std::fs::remove_file(ObjectNotes::path_for(&path)).expect("removed");
-    let capture = Capture::open(&path).expect("opened");
-    let report = PageReport::make(&capture, "i", walk(), None).expect("says what is missing");
+    let answers = Answers::open(&path).expect("opened");
+    let report = PageReport(answers.pages(&question("i")).expect("says what is missing"));
     let text = report.render(Style::default(), false);
     assert!(text.contains("no notes on a server's objects lie beside this capture"), "{text}");
 }
@@ -295,11 +284,10 @@ fn damaged_notes_are_told_and_the_rest_is_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = write(folder.path());
     std::fs::write(ObjectNotes::path_for(&path), b"{\"version\": 1, \"facts\"").expect("written");
-    let capture = Capture::open(&path).expect("opened");
+    let answers = Answers::open(&path).expect("opened");
     let levels = ObjectLevel::complete(&[ObjectLevel::Class]);
-    let options =
-        ObjectsOptions { walk: walk(), filter_text: None, levels, formulas: Vec::new(), limit: None };
-    let report = ObjectsReport::make(&capture, options).expect("made");
+    let question = ObjectsQuestion { levels, formulas: Vec::new(), limit: None };
+    let report = ObjectsReport(answers.objects(&question).expect("answered"));
     let text = report.render(Style::default(), false);
     assert!(text.contains("hand.data.objects is damaged"), "{text}");
     assert!(text.contains("  100.00 %"), "{text}");

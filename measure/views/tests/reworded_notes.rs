@@ -1,14 +1,13 @@
 //! Limits, notes and remarks of a side file are text for people: no figure of any view may be read from them.
 
-mod common;
+#[path = "../../answers/tests/common/capture.rs"]
+mod example;
 
-use hardmeter_answers::{Filter, ObjectLevel, QueryColumn};
+use hardmeter_answers::{Answer, Answers, Question, WhyQuestion};
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::sidecar::Sidecar;
-use hardmeter_symbols::SymbolizerOptions;
 use hardmeter_views::{
-    Capture, ObjectsOptions, ObjectsReport, QualityReport, QueriesOptions, QueriesReport, SharingOptions,
-    SharingReport, WalkOptions, WhyReport, WhyReportOptions,
+    ObjectsReport, PageReport, QualityReport, QueriesReport, SharingReport, TopReport, WhyReport,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -52,41 +51,29 @@ impl Dice {
     }
 }
 
-fn walk() -> WalkOptions<'static> {
-    let symbols = Some(SymbolizerOptions::default());
-    WalkOptions { filter: Filter::default(), symbols, progress: &|_| {} }
-}
-
-/// The JSON of every view.
+/// The JSON of every view, by one walk.
 fn views(path: &Path) -> Vec<Value> {
-    let capture = Capture::open(path).expect("opens");
-    let why = |infer| {
-        let options = WhyReportOptions { walk: walk(), filter_text: None, machine: None, infer, limit: 5 };
-        WhyReport::make(&capture, options).expect("made").json()
+    let answers = Answers::open(path).expect("opens");
+    let questions = [
+        Question::Why(WhyQuestion::default()),
+        Question::Why(WhyQuestion { infer: true, ..WhyQuestion::default() }),
+        Question::Top(Default::default()),
+        Question::Objects(Default::default()),
+        Question::Queries(Default::default()),
+        Question::Sharing(Default::default()),
+        Question::Quality,
+    ];
+    let json = |answer| match answer {
+        Answer::Top(answer) => TopReport(answer).json(),
+        Answer::Why(answer) => WhyReport(answer).json(),
+        Answer::Objects(answer) => ObjectsReport(answer).json(),
+        Answer::Queries(answer) => QueriesReport(answer).json(),
+        Answer::Sharing(answer) => SharingReport(answer).json(),
+        Answer::Pages(answer) => PageReport(answer).json(),
+        Answer::Quality(answer) => QualityReport(answer).json(),
+        Answer::Annotate(_) => panic!("not asked"),
     };
-    let objects = ObjectsOptions {
-        walk: walk(),
-        filter_text: None,
-        levels: ObjectLevel::complete(&[ObjectLevel::Part]),
-        formulas: Vec::new(),
-        limit: None,
-    };
-    let queries = QueriesOptions {
-        walk: walk(),
-        filter_text: None,
-        columns: vec![QueryColumn::Statement],
-        limit: None,
-        side_by_side: false,
-    };
-    let sharing = SharingOptions { walk: walk(), lines: None, judge_by_samples: false };
-    vec![
-        why(false),
-        why(true),
-        ObjectsReport::make(&capture, objects).expect("made").json(),
-        QueriesReport::make(&capture, queries).expect("made").json(),
-        SharingReport::make(&capture, sharing).expect("made").json(),
-        QualityReport::make(&capture, walk()).expect("made").json(),
-    ]
+    answers.walk(&questions).expect("answered").into_iter().map(json).collect()
 }
 
 /// Every number of a JSON value, in order, with where it stands.
@@ -113,7 +100,7 @@ fn figures(path: &Path) -> Vec<(String, String)> {
 fn rewording_the_texts_of_side_files_changes_no_figure() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("made.data");
-    common::capture(&path);
+    example::capture(&path);
     let mut notes = Sidecar::load(&path).expect("read").expect("notes");
     notes.one_line_in = Some(8);
     notes.notes = vec!["1 cache line in 8 was simulated and counts are scaled".into(), "no kernel".into()];

@@ -1,11 +1,10 @@
 //! The report on sharing, of a capture made by hand: two processes write the two halves of a word pair in turns.
 
-use hardmeter_answers::Filter;
+use hardmeter_answers::{Answers, SharingQuestion};
 use hardmeter_samples::model::{Comm, CpuMode, FileOffset, Mmap, Pid, Tid, Timestamp, VirtualAddress};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, EventAttributes, RecordBuilder};
-use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{Capture, SharingDetail, SharingOptions, SharingReport, Style, WalkOptions};
+use hardmeter_views::{SharingDetail, SharingReport, Style};
 use std::path::Path;
 
 const USER_EXACT: u16 = 2 | 1 << 14;
@@ -101,13 +100,8 @@ fn ping_pong(path: &Path) {
 }
 
 fn report(path: &Path, judge_by_samples: bool) -> SharingReport {
-    let capture = Capture::open(path).expect("opens");
-    let walk = WalkOptions {
-        filter: Filter::default(),
-        symbols: Some(SymbolizerOptions::default()),
-        progress: &|_| (),
-    };
-    SharingReport::make(&capture, SharingOptions { walk, lines: Some(10), judge_by_samples }).expect("made")
+    let question = SharingQuestion { lines: Some(10), judge_by_samples };
+    SharingReport(Answers::open(path).expect("opens").sharing(&question).expect("answered"))
 }
 
 const GOLDEN: &str = "\

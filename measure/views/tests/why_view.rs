@@ -1,22 +1,16 @@
 //! The report on causes.
 
-mod common;
+#[path = "../../answers/tests/common/capture.rs"]
+mod example;
 
-use common::capture;
-use hardmeter_answers::Filter;
-use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{Capture, Style, WalkOptions, WhyReport, WhyReportOptions};
+use example::capture;
+use hardmeter_answers::{Answers, WhyQuestion};
+use hardmeter_views::{Style, WhyReport};
 use std::path::Path;
 
 fn report(path: &Path, infer: bool) -> WhyReport {
-    let capture = Capture::open(path).expect("opens");
-    let walk = WalkOptions {
-        filter: Filter::default(),
-        symbols: Some(SymbolizerOptions::default()),
-        progress: &|_| (),
-    };
-    let options = WhyReportOptions { walk, filter_text: None, machine: None, infer, limit: 5 };
-    WhyReport::make(&capture, options).expect("made")
+    let question = WhyQuestion { machine: None, infer, limit: 5 };
+    WhyReport(Answers::open(path).expect("opens").why(&question).expect("answered"))
 }
 
 /// Made by this test itself: after a change that is meant, copy what it prints.

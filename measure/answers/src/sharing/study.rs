@@ -12,6 +12,7 @@ use hardmeter_samples::model::{
     AccessSize, MemoryOperation, Pid, Sample, SharingVerdict, Tid, VirtualAddress,
 };
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -36,13 +37,14 @@ pub struct OtherSide {
 }
 
 /// What one instruction did to some bytes of a line.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LineAccess {
     /// The bytes.
     pub range: Option<ByteRange>,
     /// Whether the width of the access is known; otherwise the aligned word of four bytes is shown.
     pub size_known: bool,
     /// The instruction.
+    #[serde(skip)]
     pub place: Option<Place>,
     /// The process by name.
     pub process: Option<Arc<str>>,
@@ -61,6 +63,7 @@ pub struct LineAccess {
     /// An address of the first byte in one of them.
     pub example: Option<(Pid, VirtualAddress)>,
     /// Misses and stores by thread.
+    #[serde(skip)]
     threads: BTreeMap<Tid, ThreadCounts>,
 }
 

@@ -4,8 +4,9 @@
 //! Text is escaped by `maud`'s macro, which takes nothing into the page that was not either written here or escaped.
 //! Control characters, which a foreign file may have in its names, are replaced by the caller ([`crate::printable`]).
 
-use crate::heading::Heading;
+use crate::heading::HeadingText;
 use crate::layout::Style;
+use hardmeter_answers::Heading;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 const STYLE: &str = include_str!("page.css");

@@ -1,9 +1,10 @@
 //! The report on sharing for machines.
 
 use super::text::{effect_text, verdict_text};
-use super::{AccessReport, CodeName, LineReport, SharingReport};
+use super::SharingReport;
 use crate::top_view::remark_json;
 use hardmeter_answers::Share;
+use hardmeter_answers::{AccessReport, CodeName, LineReport};
 use serde_json::{json, Value as Json};
 
 impl SharingReport {
@@ -17,8 +18,8 @@ impl SharingReport {
             "total": self.total,
             "contended_lines": self.contended,
             "one_event_in": self.one_in,
-            "sentences": self.sentences,
-            "lines": self.lines.iter().map(|line| self.line_json(line)).collect::<Vec<_>>(),
+            "sentences": self.sentences(),
+            "lines": self.lines().iter().map(|line| self.line_json(line)).collect::<Vec<_>>(),
             "missing": self.missing,
             "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
         })

@@ -1,9 +1,10 @@
 //! The report on sharing as a page that stands alone.
 
 use super::text::{accesses, effect_text, fights, group_text, objects_text, verdict_text};
-use super::{LineReport, SharingDetail, SharingReport};
+use super::{SharingDetail, SharingReport};
 use crate::html::{page, table, Section};
 use crate::layout::{printable, TextTable};
+use hardmeter_answers::LineReport;
 use maud::{html, Markup};
 
 impl SharingReport {
@@ -13,8 +14,8 @@ impl SharingReport {
             id: "lines".into(),
             title: "Contended cache lines".into(),
             body: html! {
-                @if !self.sentences.is_empty() {
-                    ul { @for sentence in &self.sentences { li { (printable(sentence)) } } }
+                @if !self.sentences().is_empty() {
+                    ul { @for sentence in &self.sentences() { li { (printable(sentence)) } } }
                 }
                 p { (self.summary()) }
                 (of_text(&self.table(), 7))
@@ -24,7 +25,7 @@ impl SharingReport {
                 }
             },
         }];
-        for (rank, line) in self.lines.iter().enumerate().take(detail.lines) {
+        for (rank, line) in self.lines().iter().enumerate().take(detail.lines) {
             let title = format!("{}: {}", rank + 1, printable(&objects_text(&line.objects)));
             let body = self.line_markup(line, detail.rows);
             sections.push(Section { id: format!("line-{}", rank + 1), title, body });

@@ -1,7 +1,7 @@
 //! What contended lines have in common, in sentences: the kinds of objects that cores fight for.
 
-use super::{CodeName, LineReport};
 use crate::number::{counted, grouped, percent};
+use hardmeter_answers::{CodeName, LineReport};
 use hardmeter_answers::{Evidence, Share, SharingKind};
 use hardmeter_samples::model::Pid;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,11 @@
 //! The report on sharing as text.
 
-use super::{AccessReport, CodeName, FightReport, GroupReport, LineReport, SharingReport};
+use super::SharingReport;
+use crate::heading::HeadingText;
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::top_view::{closing_text, sentences_text};
+use hardmeter_answers::{AccessReport, CodeName, FightReport, GroupReport, LineReport};
 use hardmeter_answers::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
 
@@ -25,16 +27,16 @@ impl SharingReport {
             text = self.heading.render(style, &only.collect::<Vec<_>>());
             text.push('\n');
         }
-        if !self.sentences.is_empty() {
-            text.push_str(&sentences_text(&self.sentences, style));
+        if !self.sentences().is_empty() {
+            text.push_str(&sentences_text(&self.sentences(), style));
             text.push('\n');
         }
         let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, "contended cache lines"), self.summary());
-        if !self.lines.is_empty() {
+        if !self.lines().is_empty() {
             text.push_str(&self.table().render(style, 2));
         }
-        let shown: u64 = self.lines.iter().map(|line| line.counts.misses).sum();
-        let more = self.contended - self.lines.len() as u64;
+        let shown: u64 = self.lines().iter().map(|line| line.counts.misses).sum();
+        let more = self.contended - self.lines().len() as u64;
         if more > 0 {
             let rest = Share { count: self.total.misses - shown, total: self.total.misses };
             let rest = format!(
@@ -46,7 +48,7 @@ impl SharingReport {
             );
             text.push_str(&style.paint(Tone::Faint, &rest));
         }
-        for (rank, line) in self.lines.iter().enumerate().take(detail.lines) {
+        for (rank, line) in self.lines().iter().enumerate().take(detail.lines) {
             text.push('\n');
             self.render_line(rank + 1, line, style, detail.rows, &mut text);
         }
@@ -86,7 +88,7 @@ impl SharingReport {
             ("object".to_string(), Align::Left, Cut::KeepHead),
         ];
         let mut grid = TextTable::new(columns.to_vec());
-        for (rank, line) in self.lines.iter().enumerate() {
+        for (rank, line) in self.lines().iter().enumerate() {
             let share = Share { count: line.counts.misses, total: self.total.misses };
             let tone = Tone::of_fraction(share.fraction());
             let plain = |text: String| (text, Tone::Plain);

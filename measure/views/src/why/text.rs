@@ -2,6 +2,7 @@
 
 use super::heat::{self, Cell};
 use super::{explain, remedy, sentences, WhyReport};
+use crate::heading::HeadingText;
 use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::top_view::{closing_text, sentences_text};

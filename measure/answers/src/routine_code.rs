@@ -8,14 +8,26 @@
 //!
 //! Routines that jump through registers have entrances that are not seen here: their blocks are left out.
 
-use crate::quality_view::Executed;
+use crate::annotate::PlaceCounts;
+use crate::code::{CodeMap, ImageAddress, Place};
+use crate::quality::BlockCounts;
 use crate::symbols::SymbolNames;
-use hardmeter_answers::{BlockCounts, CodeMap, ImageAddress, Place, PlaceCounts};
 use hardmeter_samples::model::EventIndex;
 use hardmeter_symbols::{Access, Flow, ImageId, Instruction, RoutineId, Syntax};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+
+/// What an event counts at each execution of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Executed {
+    /// Its loads.
+    Loads,
+    /// Its stores.
+    Stores,
+    /// The instruction.
+    Instructions,
+}
 
 /// Larger routines are not decoded as a whole.
 const LARGEST_ROUTINE: u64 = 1 << 20;

@@ -1,7 +1,8 @@
-//! What lies at data addresses, from the attribution room: what the analysis asks through [`DataMap`].
+//! What lies at data addresses, from `measure/symbols`: what answers ask through [`DataMap`].
 
+use crate::code::CodeMap;
+use crate::objects::{DataArea, DataMap, OperandField};
 use crate::symbols::SymbolNames;
-use hardmeter_answers::{CodeMap, DataArea, DataMap, OperandField};
 use hardmeter_samples::model::{AccessSize, CpuMode, Pid, VirtualAddress};
 use hardmeter_symbols::{DataField, DataPlace, FieldOwner, ImageDescription, ImageKind, ResolvedData};
 use std::sync::Arc;

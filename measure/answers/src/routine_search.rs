@@ -1,9 +1,10 @@
 //! Finding the routine that a user means among those that were sampled.
 
-use crate::number::counted;
+use crate::annotate::PlaceCounts;
+use crate::error::AnswersError;
+use crate::remark::Remark;
 use crate::symbols::SymbolNames;
-use crate::ReportError;
-use hardmeter_answers::{PlaceCounts, Remark};
+use hardmeter_evidence::number::counted;
 use hardmeter_symbols::{ImageAddress, ImageId, RoutineId};
 use rustc_hash::FxHashMap;
 use std::convert::Infallible;
@@ -47,7 +48,7 @@ pub(crate) fn find_routine(
     wanted: &RoutineWanted,
     names: &mut SymbolNames,
     counts: &PlaceCounts,
-) -> Result<FoundRoutine, ReportError> {
+) -> Result<FoundRoutine, AnswersError> {
     let mut samples: FxHashMap<RoutineId, u64> = FxHashMap::default();
     for count in counts.iter() {
         if let Some(resolved) = names.resolved(count.place) {
@@ -89,7 +90,7 @@ pub(crate) fn find_routine(
             RoutineWanted::Name(name) => format!("routine \"{name}\""),
             RoutineWanted::Address(address) => format!("the routine at {address}"),
         };
-        return Err(ReportError::NoSuchRoutine {
+        return Err(AnswersError::NoSuchRoutine {
             wanted,
             remedy: match close.is_empty() {
                 true => {
@@ -109,7 +110,7 @@ pub(crate) fn find_routine(
             counted(matching.len() as u64, "routine")
         ),
     });
-    let image = image.ok_or_else(|| ReportError::NoSuchRoutine {
+    let image = image.ok_or_else(|| AnswersError::NoSuchRoutine {
         wanted: format!("code of \"{name}\""),
         remedy: String::new(),
     })?;

@@ -1,9 +1,11 @@
 //! A sample's data address, computed once more from its registers and its instruction, and held against the recorded
 //! one.
 
+use crate::code::Place;
 use crate::instructions::Instructions;
+use crate::pass::Located;
+use crate::quality::{AddressCheck, AddressGrade, AddressGrades, Ungraded};
 use crate::symbols::SymbolNames;
-use hardmeter_answers::{AddressCheck, AddressGrade, AddressGrades, Located, Place, Ungraded};
 use hardmeter_samples::machine::LINE_SIZE;
 use hardmeter_samples::model::{MemoryOperation, Registers, Sample, VirtualAddress};
 use hardmeter_symbols::{Instruction, NotComputable, RegisterMoment};

@@ -1,4 +1,5 @@
-//! A capture made by hand: five lines fight for one set of four ways, ten are touched once.
+// A capture made by hand: five lines fight for one set of four ways, ten are touched once. Tests and the examples of
+// the documentation include this file.
 
 use hardmeter_samples::machine::Machine;
 use hardmeter_samples::model::{
@@ -58,8 +59,8 @@ fn load(event: u64, time: u64, line: u64, cause: u8, source: u64) -> Vec<u8> {
         .finish()
 }
 
-/// Writes the capture, with the notes beside it.
-pub fn capture(path: &Path) {
+/// A capture of one process with a shared area, before its samples.
+fn begin(path: &Path) -> CaptureWriter {
     let events = [event("l1d-miss", 1), event("dtlb-miss", 2), event("instructions", 3)];
     let mut writer = CaptureWriter::create(path, &events, &CaptureHeader::default()).expect("created");
     let comm =
@@ -80,6 +81,22 @@ pub fn capture(path: &Path) {
         time: Some(Timestamp(2)),
     };
     writer.append_mmap(&mmap).expect("written");
+    writer
+}
+
+/// Writes a capture of this many conflict misses, without a side file.
+#[allow(dead_code)]
+pub fn long_capture(path: &Path, samples: u64) {
+    let mut writer = begin(path);
+    for turn in 0..samples {
+        writer.append(&load(1, 100 + turn, 3 + turn % 5 * 16, CONFLICT, L2_HIT)).expect("written");
+    }
+    writer.finish().expect("finished");
+}
+
+/// Writes the capture, with the notes beside it.
+pub fn capture(path: &Path) {
+    let mut writer = begin(path);
     // Ten first touches, in sets 0 to 9; then a hundred rounds over lines 3, 19, 35, 51 and 67, all of set 3.
     for line in 0..10 {
         let source = if line < 2 { L2_HIT_WALKED } else { L2_HIT };

@@ -1,7 +1,7 @@
 //! The instruction at a sampled place, decoded once: what it does to memory, and where.
 
+use crate::code::Place;
 use crate::symbols::SymbolNames;
-use hardmeter_answers::Place;
 use hardmeter_symbols::{Access, Instruction, MemoryOperand, Syntax};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -1,11 +1,17 @@
-//! A capture opened for a view: what its header, its notes and its records tell, in the terms of the views.
+//! An open capture: what its header, its side files and its records say, in the terms of answers.
 
+use crate::error::AnswersError;
+use crate::filter::Filter;
 use crate::grading::AddressSampler;
 use crate::heading::Heading;
-use crate::number::counted;
+use crate::objects::ObjectIndex;
+use crate::pass::{Located, Pass};
+use crate::quality::AddressCheck;
+use crate::remark::Remark;
+use crate::statements::Statements;
 use crate::symbols::SymbolNames;
-use crate::ReportError;
-use hardmeter_answers::{AddressCheck, Filter, Located, NamedShare, ObjectIndex, Pass, Remark, Statements};
+use crate::totals::NamedShare;
+use hardmeter_evidence::number::counted;
 use hardmeter_samples::machine::{CacheGeometry, Machine, MachineError, LINE_SIZE};
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
 use hardmeter_samples::object_notes::ObjectNotes;
@@ -46,8 +52,8 @@ pub struct WalkOptions<'a> {
 }
 
 /// A sample and its surroundings, handed to a visitor; an error ends the walk.
-pub type Visitor<'v> =
-    dyn FnMut(&mut Pass<SymbolNames>, &Sample<'_>, Located) -> Result<ControlFlow<()>, ReportError> + 'v;
+pub type Visitor<'v, E = AnswersError> =
+    dyn FnMut(&mut Pass<SymbolNames>, &Sample<'_>, Located) -> Result<ControlFlow<()>, E> + 'v;
 
 /// How many samples pass between two looks at the clock.
 const PROGRESS_STEP: u64 = 1 << 16;
@@ -56,9 +62,8 @@ impl Capture {
     /// Opens a capture.
     ///
     /// # Errors
-    ///
-    /// [`ReportError`] if the file is not a capture, or its side file is damaged.
-    pub fn open(path: &Path) -> Result<Capture, ReportError> {
+    /// If it cannot be read, or is no capture.
+    pub fn open(path: &Path) -> Result<Capture, AnswersError> {
         let reader = CaptureReader::open(path)?;
         Ok(Capture { reader, path: path.to_path_buf(), objects: OnceCell::new() })
     }
@@ -96,9 +101,8 @@ impl Capture {
     /// The event of a name. perf's modifiers may be left out: "cycles" finds "cycles:u" if it is the only one.
     ///
     /// # Errors
-    ///
-    /// [`ReportError::NoSuchEvent`], with the names that there are.
-    pub fn find_event(&self, name: &str) -> Result<EventIndex, ReportError> {
+    /// If no event, or more than one, has that name.
+    pub fn find_event(&self, name: &str) -> Result<EventIndex, AnswersError> {
         let events = self.events();
         let position = |wanted: &dyn Fn(&str) -> bool| {
             let mut found = events.iter().enumerate().filter(|(_, event)| wanted(&event.name));
@@ -107,7 +111,7 @@ impl Capture {
         let exact = events.iter().position(|event| event.name == name).map(EventIndex);
         exact
             .or_else(|| position(&|known| known.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))))
-            .ok_or_else(|| ReportError::NoSuchEvent {
+            .ok_or_else(|| AnswersError::NoSuchEvent {
                 name: name.to_string(),
                 known: self.event_names().join(", "),
             })
@@ -194,8 +198,8 @@ impl Capture {
             addresses: walk.addresses.clone(),
             stall: notes.and_then(|notes| notes.stall.clone()),
             times: notes.map(|notes| notes.times.clone()).unwrap_or_default(),
-            events: Vec::new(),
             undecoded_traces: walk.summary.undecoded_traces(),
+            events: Vec::new(),
             limits: notes.map(|notes| notes.notes.clone()).unwrap_or_default(),
         };
         heading.set_totals(self.events(), walk.pass.totals());
@@ -215,8 +219,8 @@ impl Capture {
         }
         if self.source() == EventSource::Live {
             heading.limits.push(
-                "stall is time right behind a load: a miss, or only the latency of a hit; samples of time cannot tell \
-                 the two apart, nor why a line was missing"
+                "stall is time right behind a load: a miss, or only the latency of a hit; samples of time cannot \
+                 distinguish the two, nor the cause of a miss"
                     .to_string(),
             );
         }
@@ -255,34 +259,36 @@ impl Capture {
         (!caches.is_empty()).then(|| caches.join("; "))
     }
 
-    /// Walks over all records in order of time and passes every sample that the filter accepts to `visit`.
+    /// Walks over all records in order of time and hands every sample that passes to `visit`.
     ///
     /// # Errors
-    ///
-    /// [`ReportError`] if the capture cannot be read.
-    pub fn walk(&self, options: WalkOptions<'_>, visit: &mut Visitor<'_>) -> Result<Walk, ReportError> {
+    /// If the file cannot be read, or with the error of `visit`.
+    pub fn walk<E: From<AnswersError>>(
+        &self,
+        options: WalkOptions<'_>,
+        visit: &mut Visitor<'_, E>,
+    ) -> Result<Walk, E> {
         self.walk_by(ObjectIndex::new(None), options, visit)
     }
 
-    /// As [`walk`](Capture::walk); data is also named by the side file of objects ([`Pass::object`]).
+    /// As [`walk`](Capture::walk); data is named by the notes on objects, too ([`Pass::object`]).
     ///
     /// # Errors
-    ///
-    /// [`ReportError`] if the capture cannot be read.
-    pub fn walk_with_objects(
+    /// As [`walk`](Capture::walk).
+    pub fn walk_with_objects<E: From<AnswersError>>(
         &self,
         options: WalkOptions<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<Walk, ReportError> {
+        visit: &mut Visitor<'_, E>,
+    ) -> Result<Walk, E> {
         self.walk_by(ObjectIndex::new(self.object_notes()), options, visit)
     }
 
-    fn walk_by(
+    fn walk_by<E: From<AnswersError>>(
         &self,
         objects: ObjectIndex,
         options: WalkOptions<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<Walk, ReportError> {
+        visit: &mut Visitor<'_, E>,
+    ) -> Result<Walk, E> {
         let with_places = options.symbols.is_some();
         let mut symbolizer = Symbolizer::new(options.symbols.unwrap_or_default());
         let builds = self.reader.header().build_ids.iter();
@@ -310,7 +316,8 @@ impl Capture {
                 failure = Some(error);
                 ControlFlow::Break(())
             })
-        })?;
+        });
+        let summary = summary.map_err(AnswersError::from)?;
         match failure {
             Some(error) => Err(error),
             None => {

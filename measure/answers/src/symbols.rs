@@ -1,6 +1,6 @@
-//! The names of code, from the attribution room: what the analysis asks through [`CodeMap`].
+//! The names of code, from `measure/symbols`: what answers ask through [`CodeMap`].
 
-use hardmeter_answers::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
+use crate::code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 use hardmeter_samples::model::{CpuMode, FileOffset, Pid, Record, VirtualAddress};
 use hardmeter_symbols as attribution;
 use hardmeter_symbols::{ImageKind, Problem, Resolved, RoutineKind, Symbolizer};

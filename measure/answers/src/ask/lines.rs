@@ -1,0 +1,195 @@
+//! A contended cache line with names: what lies on it, who accesses it, who waits for whom.
+
+use crate::code::{CodeMap, ImageAddress, Place, SourceLine};
+use crate::pass::Pass;
+use crate::sharing::{
+    ByteRange, Effect, Fight, LayoutGroup, LineAccess, LineCounts, LineDetail, LineId, LineStudy, LineVerdict,
+};
+use crate::symbols::SymbolNames;
+use hardmeter_samples::model::{Pid, VirtualAddress};
+use hardmeter_samples::object_notes::ObjectPath;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// Code as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct CodeName {
+    /// The routine, or the honest phrase in its place.
+    pub routine: String,
+    /// The source line.
+    pub line: Option<SourceLine>,
+}
+
+/// What one instruction did to some bytes of a line, with names.
+#[derive(Clone, Debug, Serialize)]
+pub struct AccessReport {
+    /// The counts.
+    pub access: LineAccess,
+    /// The code.
+    pub code: Option<CodeName>,
+    /// The instruction, in its image's own numbering.
+    pub instruction: Option<ImageAddress>,
+    /// What lies at these bytes.
+    pub object: String,
+}
+
+/// Who waits for whom, with names.
+#[derive(Clone, Debug, Serialize)]
+pub struct FightReport {
+    /// Who missed.
+    pub waiting: Option<CodeName>,
+    /// Who wrote.
+    pub writing: Option<CodeName>,
+    /// Misses.
+    pub misses: u64,
+    /// Those of them by false sharing.
+    pub false_sharing: u64,
+}
+
+/// A group of the suggested layout, with the names of what is in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupReport {
+    /// The bytes, and who uses them.
+    pub group: LayoutGroup,
+    /// What lies there.
+    pub objects: Vec<String>,
+}
+
+/// A line under study, with names.
+#[derive(Clone, Debug, Serialize)]
+pub struct LineReport {
+    /// Which line.
+    pub line: LineId,
+    /// An address on it, as one of its processes sees it: of the line's first byte.
+    pub address: Option<(Pid, VirtualAddress)>,
+    /// Its counts.
+    pub counts: LineCounts,
+    /// True or false sharing.
+    pub verdict: LineVerdict,
+    /// What lies on it, the commonest first.
+    pub objects: Vec<String>,
+    /// The class and the name of the commonest.
+    pub owner: Option<(String, String)>,
+    /// Its accesses.
+    pub accesses: Vec<AccessReport>,
+    /// Who waits for whom.
+    pub fights: Vec<FightReport>,
+    /// Whether that was recorded; otherwise it is inferred from shares of stores.
+    pub fights_exact: bool,
+    /// Bytes that belong together, where more than one group was found.
+    pub groups: Vec<GroupReport>,
+    /// What a line for each group would bring.
+    pub effect: Option<Effect>,
+}
+
+/// What lies on the bytes of a line: how often each object was seen at an offset.
+pub(crate) type ObjectCounts = FxHashMap<(LineId, u16), FxHashMap<ObjectPath, u64>>;
+
+/// Gives names to what was counted.
+pub(crate) struct Named<'p> {
+    pub(crate) objects: ObjectCounts,
+    pub(crate) line_size: u32,
+    pub(crate) pass: &'p mut Pass<SymbolNames>,
+}
+
+impl Named<'_> {
+    pub(crate) fn line(&mut self, study: &LineStudy, detail: &LineDetail) -> LineReport {
+        let groups = detail.groups();
+        let effect = study.effect(detail, &groups);
+        let rows: Vec<LineAccess> = detail.accesses().into_iter().cloned().collect();
+        let (fights, fights_exact) = detail.fights();
+        let example = rows.iter().find_map(|row| row.example);
+        let mask = !(u64::from(self.line_size) - 1);
+        let whole = ByteRange { start: 0, end: self.line_size as u16 };
+        let groups = groups
+            .into_iter()
+            .map(|group| GroupReport { objects: self.objects_on(detail.line, &group.ranges), group });
+        LineReport {
+            line: detail.line,
+            address: example.map(|(pid, address)| (pid, VirtualAddress(address.0 & mask))),
+            counts: detail.counts,
+            verdict: study.verdict(detail),
+            groups: groups.collect(),
+            effect,
+            objects: self.objects_on(detail.line, &[whole]),
+            owner: self.owner(detail.line, whole),
+            accesses: rows.into_iter().map(|access| self.access(detail.line, access)).collect(),
+            fights: self.fights(&fights),
+            fights_exact,
+        }
+    }
+
+    /// Instructions of one routine and line are one party.
+    fn fights(&mut self, fights: &[Fight]) -> Vec<FightReport> {
+        let mut merged: Vec<FightReport> = Vec::new();
+        for fight in fights {
+            let (waiting, writing) = (self.code(fight.waiting), self.code(fight.writing));
+            match merged.iter_mut().find(|one| (&one.waiting, &one.writing) == (&waiting, &writing)) {
+                Some(one) => {
+                    one.misses += fight.misses;
+                    one.false_sharing += fight.false_sharing;
+                }
+                None => merged.push(FightReport {
+                    waiting,
+                    writing,
+                    misses: fight.misses,
+                    false_sharing: fight.false_sharing,
+                }),
+            }
+        }
+        merged.sort_by(|a, b| {
+            b.misses.cmp(&a.misses).then_with(|| (&a.waiting, &a.writing).cmp(&(&b.waiting, &b.writing)))
+        });
+        merged
+    }
+
+    fn access(&mut self, line: LineId, access: LineAccess) -> AccessReport {
+        let object = access.range.map(|range| self.objects_on(line, &[range])).unwrap_or_default();
+        AccessReport {
+            code: self.code(access.place),
+            instruction: access.place.map(|place| self.pass.map().address(place)),
+            object: object.into_iter().next().unwrap_or_default(),
+            access,
+        }
+    }
+
+    fn code(&mut self, place: Option<Place>) -> Option<CodeName> {
+        let place = place?;
+        let map = self.pass.map();
+        Some(CodeName { routine: map.routine(place).to_string(), line: map.line(place) })
+    }
+
+    /// The class and the name of what was seen most on a line.
+    fn owner(&mut self, line: LineId, whole: ByteRange) -> Option<(String, String)> {
+        let seen = self.counts_on(line, &[whole]);
+        let names = self.pass.objects();
+        let text = |id| names.text(id).to_string();
+        let mut counts: FxHashMap<(String, String), u64> = FxHashMap::default();
+        for (path, count) in seen {
+            *counts.entry((text(path.class), text(path.name))).or_default() += count;
+        }
+        counts.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0))).map(|(owner, _)| owner)
+    }
+
+    fn counts_on(&self, line: LineId, ranges: &[ByteRange]) -> FxHashMap<ObjectPath, u64> {
+        let mut counts: FxHashMap<ObjectPath, u64> = FxHashMap::default();
+        for range in ranges {
+            for offset in range.start..range.end {
+                for (path, count) in self.objects.get(&(line, offset)).into_iter().flatten() {
+                    *counts.entry(*path).or_default() += count;
+                }
+            }
+        }
+        counts
+    }
+
+    /// What lies at accessed bytes of these ranges, the commonest first.
+    fn objects_on(&mut self, line: LineId, ranges: &[ByteRange]) -> Vec<String> {
+        let counts = self.counts_on(line, ranges);
+        let names = self.pass.objects();
+        let mut texts: Vec<(String, u64)> =
+            counts.into_iter().map(|(path, count)| (names.describe(path), count)).collect();
+        texts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        texts.into_iter().map(|(text, _)| text).collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! All misses on a relation, folded onto one page.
+
+use super::inquiry::{no_notes, remarks_of_notes, Inquiry, Needs, Scope};
+use crate::capture::{Capture, Walk};
+use crate::error::AnswersError;
+use crate::heading::Heading;
+use crate::pages::{find_relation, relations, FoldedPage, PageFold, Relation, RelationError};
+use crate::pass::{Located, Pass};
+use crate::remark::Remark;
+use crate::symbols::SymbolNames;
+use hardmeter_samples::model::Sample;
+use serde::Serialize;
+
+/// Whose pages to fold.
+#[derive(Clone, Debug)]
+pub struct PagesQuestion {
+    /// The table or index, with or without its schema.
+    pub relation: String,
+}
+
+/// The pages of a relation, folded, event by event.
+#[derive(Clone, Debug, Serialize)]
+pub struct PagesAnswer {
+    /// How the capture came to be.
+    pub heading: Heading,
+    /// The filter in words, if samples were filtered.
+    pub filter: Option<String>,
+    /// The relation; `None` where the capture knows of none.
+    pub relation: Option<Relation>,
+    /// One page per event with samples on it.
+    pub pages: Vec<FoldedPage>,
+    /// What a reader must know besides.
+    pub remarks: Vec<Remark>,
+    /// What could not be read of the capture.
+    pub unread: Vec<String>,
+}
+
+/// Collects what answers a [`PagesQuestion`]. Without relations there is no page to draw: how the capture came to be
+/// is answered, and what is missing.
+pub(crate) struct PagesInquiry {
+    relation: Option<(Relation, PageFold)>,
+}
+
+impl PagesInquiry {
+    pub(crate) fn new(question: &PagesQuestion, capture: &Capture) -> Result<PagesInquiry, AnswersError> {
+        let known = capture.object_notes().map(relations).unwrap_or_default();
+        let relation = match find_relation(&question.relation, &known) {
+            Ok(relation) => Some((relation.clone(), PageFold::new(relation.clone(), capture.line_size()))),
+            Err(RelationError::None) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(PagesInquiry { relation })
+    }
+}
+
+impl Inquiry for PagesInquiry {
+    type Answer = PagesAnswer;
+
+    fn needs(&self) -> Needs {
+        Needs { places: true, objects: self.relation.is_some() }
+    }
+
+    fn add(&mut self, pass: &mut Pass<SymbolNames>, sample: &Sample<'_>, _: Located) {
+        if let Some((_, fold)) = &mut self.relation {
+            let object = pass.object(sample);
+            fold.add(sample, object, pass.objects());
+        }
+    }
+
+    fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<PagesAnswer, AnswersError> {
+        let (capture, filter) = (scope.capture, scope.filter.text());
+        let (heading, unread) = (capture.heading(walk), walk.unread());
+        let Some((relation, fold)) = self.relation else {
+            let text = format!("no page can be drawn: {}", RelationError::None);
+            let mut remarks = vec![Remark::Limit { text }];
+            remarks.extend(no_notes(capture));
+            remarks.extend(remarks_of_notes(capture));
+            return Ok(PagesAnswer { heading, filter, relation: None, pages: Vec::new(), remarks, unread });
+        };
+        let events = scope.events_shown(walk);
+        let index = walk.pass.objects();
+        let pages = events.iter().map(|event| fold.page(*event, index));
+        let pages: Vec<FoldedPage> = pages.filter(|page| page.share.count > 0).collect();
+        let mut remarks = remarks_of_notes(capture);
+        if pages.is_empty() {
+            let text = format!("no sample that passes the filter lies on a page of {}", relation.name);
+            remarks.insert(0, Remark::Limit { text });
+        }
+        remarks.extend(walk.remarks(None));
+        Ok(PagesAnswer { heading, filter, relation: Some(relation), pages, remarks, unread })
+    }
+}

@@ -1,0 +1,238 @@
+//! The cache lines that cores fight for, the worst ones access by access.
+//!
+//! This question walks over the capture once more than others: all lines are counted first, and the walk that it may
+//! share with other questions looks at the worst of them.
+
+use super::inquiry::{Inquiry, Needs, Scope};
+use super::lines::{LineReport, Named, ObjectCounts};
+use crate::capture::Walk;
+use crate::code::Place;
+use crate::error::AnswersError;
+use crate::heading::Heading;
+use crate::instructions::{operand_of, Instructions};
+use crate::objects::{DataArea, DataMap};
+use crate::pass::{Located, Pass};
+use crate::remark::Remark;
+use crate::sharing::{InstructionAccess, LineCensus, LineCounts, LineId, LineStudy, OtherSide, Roles};
+use crate::symbols::SymbolNames;
+use hardmeter_samples::model::{CpuMode, EventSource, FileOffset, MemoryOperation, Sample};
+use hardmeter_symbols::Access;
+use serde::Serialize;
+use std::ops::ControlFlow;
+
+/// Lines looked at for what they have in common, however few are shown.
+const STUDIED: usize = 300;
+
+/// What to show of a capture's shared lines.
+#[derive(Clone, Debug)]
+pub struct SharingQuestion {
+    /// How many lines to show; `None`: all.
+    pub lines: Option<usize>,
+    /// Whether to infer verdicts from where samples fell, even where the simulator knows.
+    pub judge_by_samples: bool,
+}
+
+impl Default for SharingQuestion {
+    /// The ten lines with most misses.
+    fn default() -> Self {
+        SharingQuestion { lines: Some(10), judge_by_samples: false }
+    }
+}
+
+/// The cache lines that cores fight for.
+#[derive(Clone, Debug, Serialize)]
+pub struct SharingAnswer {
+    /// How the capture came to be.
+    pub heading: Heading,
+    /// The filter in words, if samples were filtered.
+    pub filter: Option<String>,
+    /// Samples that pass the filter.
+    pub samples: u64,
+    /// The sum over all contended lines.
+    pub total: LineCounts,
+    /// How many lines are contended.
+    pub contended: u64,
+    /// One event of sharing in so many was recorded; 0 where the capture does not tell.
+    pub one_in: u64,
+    /// The lines under study, those with most misses first: those to show, and up to 300 for what they have in common.
+    pub studied: Vec<LineReport>,
+    /// How many of them were asked for.
+    pub shown: usize,
+    /// What is missing for an answer, and how to record it.
+    pub missing: Vec<String>,
+    /// What a reader must know besides.
+    pub remarks: Vec<Remark>,
+    /// What could not be read of the capture.
+    pub unread: Vec<String>,
+}
+
+impl SharingAnswer {
+    /// The lines asked for.
+    pub fn lines(&self) -> &[LineReport] {
+        &self.studied[..self.shown.min(self.studied.len())]
+    }
+}
+
+/// Collects what answers a [`SharingQuestion`].
+pub(crate) struct SharingInquiry {
+    census: LineCensus,
+    roles: Roles,
+    contended: u64,
+    study: LineStudy,
+    lines: Option<usize>,
+    line_size: u32,
+    instructions: Instructions,
+    objects: ObjectCounts,
+}
+
+impl SharingInquiry {
+    /// Counts all lines, by a walk of its own.
+    pub(crate) fn new(question: &SharingQuestion, scope: &Scope<'_>) -> Result<SharingInquiry, AnswersError> {
+        let line_size = scope.capture.line_size();
+        let roles = Roles::new(scope.capture.events());
+        let mut census = LineCensus::new(roles.clone(), line_size);
+        scope.capture.walk::<AnswersError>(scope.walk(false), &mut |pass, sample, _| {
+            census.add(sample, || shared_place(pass.map(), sample));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut ranking = census.ranking();
+        let contended = ranking.len() as u64;
+        ranking.truncate(question.lines.map_or(usize::MAX, |lines| lines.max(STUDIED)));
+        let study = LineStudy::new(roles.clone(), line_size, &ranking, question.judge_by_samples);
+        Ok(SharingInquiry {
+            census,
+            roles,
+            contended,
+            study,
+            lines: question.lines,
+            line_size,
+            instructions: Instructions::default(),
+            objects: ObjectCounts::default(),
+        })
+    }
+}
+
+impl Inquiry for SharingInquiry {
+    type Answer = SharingAnswer;
+
+    fn needs(&self) -> Needs {
+        Needs::ALL
+    }
+
+    fn add(&mut self, pass: &mut Pass<SymbolNames>, sample: &Sample<'_>, located: Located) {
+        let shared = match sample.physical_address {
+            Some(_) => None,
+            None => shared_place(pass.map(), sample),
+        };
+        let Some(line) = LineId::of(sample, self.line_size, shared).filter(|line| self.study.wants(*line))
+        else {
+            return;
+        };
+        let instruction = located
+            .place
+            .and_then(|place| instruction_access(&mut self.instructions, pass.map(), place, sample));
+        let process = located.process.map(|id| pass.process_name(id));
+        if let (Some(object), Some(address)) = (pass.object(sample), sample.address) {
+            let offset = (address.0 % u64::from(self.line_size)) as u16;
+            *self.objects.entry((line, offset)).or_default().entry(object.path).or_default() += 1;
+        }
+        let other = other_side(pass, sample);
+        self.study.add(line, sample, located.place, process, instruction, other);
+    }
+
+    fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<SharingAnswer, AnswersError> {
+        let mut named = Named { objects: self.objects, line_size: self.line_size, pass: &mut walk.pass };
+        let studied: Vec<LineReport> =
+            self.study.lines().iter().map(|detail| named.line(&self.study, detail)).collect();
+        let remarks = walk.remarks(None);
+        Ok(SharingAnswer {
+            heading: scope.capture.heading(walk),
+            filter: scope.filter.text(),
+            samples: self.census.samples(),
+            total: self.census.total(),
+            contended: self.contended,
+            one_in: self.roles.one_in(),
+            shown: self.lines.map_or(studied.len(), |lines| lines.min(studied.len())),
+            studied,
+            missing: missing(&self.census, scope.capture.source()),
+            remarks,
+            unread: walk.unread(),
+        })
+    }
+}
+
+/// The place of a sample's data address in memory that processes share, if it lies in such.
+fn shared_place(names: &mut SymbolNames, sample: &Sample<'_>) -> Option<Place> {
+    let (pid, address) = (sample.pid?, sample.address?);
+    if !matches!(names.data(Some(pid), address), DataArea::SharedMemory { .. }) {
+        return None;
+    }
+    let mapped = names.symbolizer().spaces().resolve(pid, address, CpuMode::User)?;
+    Some(Place { image: crate::symbols::image_number(mapped.image), offset: FileOffset(mapped.offset.0) })
+}
+
+fn instruction_access(
+    instructions: &mut Instructions,
+    names: &mut SymbolNames,
+    place: Place,
+    sample: &Sample<'_>,
+) -> Option<InstructionAccess> {
+    let instruction = instructions.at(names, place)?;
+    let store = sample.data_source.is_some_and(|source| source.operation() == MemoryOperation::Store);
+    let operand = operand_of(&instruction, store)?;
+    Some(InstructionAccess {
+        reads: operand.access != Access::Write,
+        writes: operand.access != Access::Read,
+        size: operand.size,
+    })
+}
+
+fn other_side(pass: &mut Pass<SymbolNames>, sample: &Sample<'_>) -> Option<OtherSide> {
+    let sharing = sample.simulated()?.sharing?;
+    let place = (sharing.ip.0 != 0).then(|| pass.place(Some(sharing.pid), sharing.ip, CpuMode::User));
+    Some(OtherSide { place, process: pass.name_of(sharing.pid) })
+}
+
+/// What keeps the answer from being whole, and the remedy.
+fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
+    const RECORD: &str = "record with \"hardmeter record --source simulated --cores 4 --period 1 -e \
+        coherence-miss,invalidation\", or on hardware with \"perf c2c record\"";
+    let (total, roles) = (census.total(), census.roles());
+    let mut missing = Vec::new();
+    if census.samples() == 0 || total.misses + total.invalidations > 0 {
+        if source != EventSource::Simulated && total.misses > 0 && !census.stores_seen() {
+            missing.push(
+                "no stores were sampled, so nothing tells who writes: record them too, as \"perf c2c record\" does"
+                    .to_string(),
+            );
+        }
+        if source == EventSource::Simulated && roles.misses_recorded() && !roles.invalidations_recorded() {
+            missing.push(
+                "stores that take lines away were not recorded (-e invalidation): writers are known only as the \
+                 other side of misses"
+                    .to_string(),
+            );
+        }
+        return missing;
+    }
+    if census.with_address() == 0 {
+        missing.push(format!("no sample carries a data address, so no line can be told: {RECORD}"));
+    } else if source == EventSource::Simulated {
+        missing.push(if roles.misses_recorded() {
+            "no access waited for a line that another core wrote; with one simulated core (--cores 1) none ever does"
+                .to_string()
+        } else {
+            "coherence misses were not recorded: record with -e coherence-miss,invalidation --period 1".to_string()
+        });
+    } else if census.with_source() == 0 {
+        missing.push(format!(
+            "no sample carries a data source, so nothing tells which accesses waited for another core: {RECORD}"
+        ));
+    } else {
+        missing.push(format!(
+            "of {} samples with a data source none hit a line that another core had modified (HITM)",
+            census.with_source()
+        ));
+    }
+    missing
+}

@@ -1,0 +1,198 @@
+//! Where the misses are: samples counted by any columns.
+
+use super::inquiry::{Inquiry, Needs, Scope};
+use crate::capture::{Capture, Walk};
+use crate::column::{Dimension, Measure, Shown, SortBy};
+use crate::error::AnswersError;
+use crate::heading::Heading;
+use crate::pass::{Located, Pass};
+use crate::remark::Remark;
+use crate::symbols::SymbolNames;
+use crate::top::{Table, Top, TopOptions, Value};
+use crate::totals::NamedShare;
+use hardmeter_samples::model::Sample;
+use serde::Serialize;
+
+/// What to count by, and what to show.
+#[derive(Clone, Debug)]
+pub struct TopQuestion {
+    /// Columns to group by. A single one brings along what is usually shown beside it.
+    pub by: Vec<Dimension>,
+    /// Columns to show, in this order; those that are no figures are grouped by, too. Empty: the usual ones.
+    pub columns: Vec<Shown>,
+    /// Rows per table; `None` for all.
+    pub limit: Option<usize>,
+    /// Order of the rows.
+    pub sort: SortBy,
+}
+
+impl Default for TopQuestion {
+    /// The ten addresses with most samples, with their routines and lines.
+    fn default() -> Self {
+        TopQuestion {
+            by: vec![Dimension::Address],
+            columns: Vec::new(),
+            limit: Some(10),
+            sort: SortBy::Count,
+        }
+    }
+}
+
+/// Samples by the columns asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct TopAnswer {
+    /// How the capture came to be.
+    pub heading: Heading,
+    /// The filter in words, if samples were filtered.
+    pub filter: Option<String>,
+    /// The columns shown, in order.
+    pub shown: Vec<Shown>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// How well user code could be named, when it was to be named.
+    pub names: Option<NamedShare>,
+    /// What a reader must know besides.
+    pub remarks: Vec<Remark>,
+    /// What could not be read of the capture.
+    pub unread: Vec<String>,
+}
+
+impl TopAnswer {
+    /// Samples in all tables.
+    pub fn samples(&self) -> u64 {
+        self.tables.iter().map(|table| table.total).sum()
+    }
+}
+
+/// Collects what answers a [`TopQuestion`].
+pub(crate) struct TopInquiry {
+    top: Top,
+    by: Vec<Dimension>,
+    question: TopQuestion,
+    with_objects: bool,
+}
+
+impl TopInquiry {
+    pub(crate) fn new(question: &TopQuestion, capture: &Capture) -> TopInquiry {
+        let by = grouping(question);
+        let medians = question.sort == SortBy::MedianLatency
+            || question.columns.contains(&Shown::Measure(Measure::MedianLatency));
+        let top = Top::new(TopOptions {
+            by: by.clone(),
+            limit: question.limit,
+            sort: question.sort,
+            medians,
+            line_size: capture.line_size(),
+        });
+        let with_objects = by.iter().any(|dimension| dimension.needs_object());
+        TopInquiry { top, by, question: question.clone(), with_objects }
+    }
+}
+
+impl Inquiry for TopInquiry {
+    type Answer = TopAnswer;
+
+    fn needs(&self) -> Needs {
+        let any = |needs: fn(Dimension) -> bool| self.by.iter().any(|dimension| needs(*dimension));
+        Needs {
+            places: any(|dimension| dimension.needs_place() || dimension.needs_object()),
+            objects: any(Dimension::needs_notes),
+        }
+    }
+
+    fn add(&mut self, pass: &mut Pass<SymbolNames>, sample: &Sample<'_>, mut located: Located) {
+        if self.with_objects {
+            located.object = pass.object(sample);
+        }
+        self.top.add_with(sample, located, pass);
+    }
+
+    fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<TopAnswer, AnswersError> {
+        let capture = scope.capture;
+        let mut tables = self.top.tables(&mut walk.pass, &capture.event_names());
+        // An event that was filtered out, or never meant to have samples, is not shown as one without.
+        tables.retain(|table| {
+            table
+                .event
+                .is_none_or(|event| scope.wants(event) && (table.total > 0 || !capture.is_carrier(event)))
+        });
+        let names = self.top.named_share(&mut walk.pass);
+        let heading = capture.heading(walk);
+        let mut remarks = walk.remarks(names);
+        let shown = columns(&self.question, &self.by, &tables, &mut remarks);
+        let (filter, unread) = (scope.filter.text(), walk.unread());
+        Ok(TopAnswer { heading, filter, shown, tables, names, remarks, unread })
+    }
+}
+
+/// The columns to group by: those of `by` with what is usually shown beside them, and those of `columns`.
+fn grouping(question: &TopQuestion) -> Vec<Dimension> {
+    let mut by = match question.by.as_slice() {
+        [single] if !names_dimensions(question) => single.with_companions(),
+        several => several.to_vec(),
+    };
+    for shown in &question.columns {
+        match shown {
+            Shown::Dimension(dimension) if !by.contains(dimension) => by.push(*dimension),
+            _ => {}
+        }
+    }
+    by.dedup();
+    by
+}
+
+/// Whether `columns` says which grouping columns to show; figures alone leave them as usual.
+fn names_dimensions(question: &TopQuestion) -> bool {
+    question.columns.iter().any(|shown| matches!(shown, Shown::Dimension(_)))
+}
+
+/// The columns to show. A column that is empty throughout says so in a remark; it takes no room unless it was asked
+/// for by name.
+fn columns(
+    question: &TopQuestion,
+    by: &[Dimension],
+    tables: &[Table],
+    remarks: &mut Vec<Remark>,
+) -> Vec<Shown> {
+    let is_empty = |dimension: &Dimension| {
+        tables.iter().all(|table| {
+            let Some(column) = table.columns.iter().position(|column| column == dimension) else {
+                return true;
+            };
+            table.rows.iter().all(|row| row.values[column] == Value::Absent)
+        })
+    };
+    let empty: Vec<Dimension> = by.iter().copied().filter(is_empty).collect();
+    // What the symbols lack is told, with its remedy, by the remarks on names.
+    let told = |dimension: &Dimension| matches!(dimension, Dimension::Line | Dimension::File);
+    let untold = empty.iter().filter(|dimension| !told(dimension));
+    remarks.extend(untold.map(|column| Remark::EmptyColumn { column: *column }));
+    if names_dimensions(question) {
+        return question.columns.clone();
+    }
+    let mut shown = question.columns.clone();
+    if shown.is_empty() {
+        shown.extend([Measure::Count, Measure::Share].map(Shown::Measure));
+        let latencies = tables.iter().flat_map(|table| &table.rows).any(|row| row.latency.samples > 0);
+        if latencies && !by.contains(&Dimension::Latency) {
+            shown.push(Shown::Measure(Measure::MeanLatency));
+        }
+        shown.extend(sorting_measure(question.sort).filter(|sorted| !shown.contains(sorted)));
+    }
+    let asked = |dimension: &Dimension| question.by.contains(dimension);
+    let kept = by.iter().filter(|dimension| !empty.contains(dimension) || asked(dimension));
+    shown.extend(kept.map(|dimension| Shown::Dimension(*dimension)));
+    shown
+}
+
+/// What the rows are ordered by is seen.
+fn sorting_measure(sort: SortBy) -> Option<Shown> {
+    let measure = match sort {
+        SortBy::Count | SortBy::Key => return None,
+        SortBy::Events => Measure::Events,
+        SortBy::TotalLatency => Measure::TotalLatency,
+        SortBy::MeanLatency => Measure::MeanLatency,
+        SortBy::MedianLatency => Measure::MedianLatency,
+    };
+    Some(Shown::Measure(measure))
+}

@@ -1,0 +1,135 @@
+//! How a capture came to be: shown above every view, because a number without its conditions misleads.
+
+use crate::estimate::Share;
+use crate::quality::AddressCheck;
+use crate::totals::{EventTotals, Totals};
+use hardmeter_samples::model::{
+    Cycles, EventDescription, EventIndex, EventSource, ProcessTime, StallNotes, OTHER_CPU_EVENT, STALL_EVENT,
+};
+use serde::Serialize;
+
+/// What was recorded of one event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EventHeading {
+    /// The event as the capture names it.
+    pub name: String,
+    /// The fixed period, if it was fixed.
+    pub period: Option<u64>,
+    /// The frequency in Hz, if the kernel adapted the period.
+    pub frequency: Option<u64>,
+    /// The precision asked for (`precise_ip`).
+    pub precise_ip: u8,
+    /// How often the event happened in all, sampled or not, where the recorder counted.
+    pub counted: Option<u64>,
+    /// Of a live recording: its samples, of all samples of CPU time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_time: Option<Share>,
+    /// What was seen.
+    #[serde(flatten)]
+    pub totals: EventTotals,
+}
+
+impl EventHeading {
+    /// The heading of an event.
+    pub fn new(event: &EventDescription, totals: EventTotals) -> Self {
+        EventHeading {
+            name: event.name.clone(),
+            period: event.period.map(|period| period.0),
+            frequency: event.frequency,
+            precise_ip: event.precise_ip,
+            counted: None,
+            cpu_time: None,
+            totals,
+        }
+    }
+}
+
+/// How a capture came to be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Heading {
+    /// The file.
+    pub file: String,
+    /// Where its samples came from.
+    pub source: EventSource,
+    /// The program that recorded it.
+    pub recorder: Option<String>,
+    /// The machine: host, processor.
+    pub machine: Option<String>,
+    /// The memory hierarchy: of the machine, or of the simulated one.
+    pub geometry: Option<String>,
+    /// The command line that recorded it.
+    pub command: Option<String>,
+    /// Nanoseconds from the first sample to the last; simulated time in simulated captures.
+    pub duration_ns: Option<u64>,
+    /// Instructions executed while recording, where the recorder counted them.
+    pub instructions: Option<u64>,
+    /// Cycles that they took on the simulated machine, over all cores.
+    pub simulated_cycles: Option<Cycles>,
+    /// Processes sampled.
+    pub processes: u64,
+    /// Threads sampled.
+    pub threads: u64,
+    /// Samples in user mode.
+    pub user_samples: u64,
+    /// Samples in the kernel.
+    pub kernel_samples: u64,
+    /// Samples lost.
+    pub lost_samples: u64,
+    /// Records lost, samples perhaps among them.
+    pub lost_records: u64,
+    /// Times an event was throttled.
+    pub throttled: u64,
+    /// Data addresses computed once more from registers and instructions, where samples have them.
+    pub addresses: Option<AddressCheck>,
+    /// How loads were found behind samples of time, in a live recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<StallNotes>,
+    /// What the processes did with their time, where that was watched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<ProcessTime>,
+    /// The events.
+    pub events: Vec<EventHeading>,
+    /// Traces in the file that are not decoded, with their sizes, in words.
+    pub undecoded_traces: Vec<String>,
+    /// What the source cannot see, in words.
+    pub limits: Vec<String>,
+}
+
+impl Heading {
+    /// Takes over what a pass counted.
+    pub fn set_totals(&mut self, events: &[EventDescription], totals: &Totals) {
+        self.duration_ns = totals.duration_ns();
+        self.processes = totals.processes();
+        self.threads = totals.threads();
+        self.user_samples = totals.user_samples;
+        self.kernel_samples = totals.kernel_samples;
+        self.lost_samples = totals.lost_samples;
+        self.lost_records = totals.lost_records;
+        self.throttled = totals.throttled;
+        self.events = events
+            .iter()
+            .enumerate()
+            .map(|(index, event)| EventHeading::new(event, totals.event(EventIndex(index))))
+            .collect();
+        self.set_cpu_time();
+    }
+
+    /// Shares of CPU time, where samples are of time.
+    fn set_cpu_time(&mut self) {
+        let is_time = |event: &EventHeading| {
+            let base = event.name.split(':').next();
+            base == Some(STALL_EVENT) || base == Some(OTHER_CPU_EVENT)
+        };
+        let live = self.source == EventSource::Live;
+        let all = self.events.iter().filter(|event| live && is_time(event));
+        let total = all.map(|event| event.totals.samples).sum();
+        for event in self.events.iter_mut().filter(|event| live && is_time(event)) {
+            event.cpu_time = Some(Share { count: event.totals.samples, total });
+        }
+    }
+
+    /// Samples of all events.
+    pub fn samples(&self) -> u64 {
+        self.events.iter().map(|event| event.totals.samples).sum()
+    }
+}

@@ -1,0 +1,106 @@
+//! The records behind an instruction, register by register: the paper's listing of PEBS records, in 64 bits and with
+//! what the hardware of 2003 did not tell, the data address and the latency.
+
+use crate::code::ImageAddress;
+use crate::column::Dimension;
+use crate::top::Value;
+use hardmeter_samples::model::{Register, Sample};
+use serde::{Serialize, Serializer};
+use serde_json::{json, Map, Value as Json};
+use std::sync::Arc;
+
+/// The registers shown, in the order of the paper's listing, the newer ones behind.
+pub const REGISTER_ORDER: [Register; 18] = [
+    Register::Rflags,
+    Register::Rip,
+    Register::Rax,
+    Register::Rbx,
+    Register::Rcx,
+    Register::Rdx,
+    Register::Rsi,
+    Register::Rdi,
+    Register::Rbp,
+    Register::Rsp,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+/// One sample with its registers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterRecord {
+    /// The event.
+    pub event: Arc<str>,
+    /// The instruction, in its image's own numbering.
+    pub address: ImageAddress,
+    /// What was recorded of each register of [`REGISTER_ORDER`].
+    pub registers: [Option<u64>; REGISTER_ORDER.len()],
+    /// The data address.
+    pub data_address: Option<u64>,
+    /// Cycles that the access took.
+    pub latency: Option<u64>,
+    /// The level that answered.
+    pub level: Value,
+}
+
+impl RegisterRecord {
+    /// Takes a sample's registers; `address` is its instruction in the image's own numbering.
+    pub fn new(sample: &Sample<'_>, event: Arc<str>, address: ImageAddress) -> Self {
+        let register = |register: Register| {
+            let recorded = sample.registers.or(sample.user_registers)?.get(register);
+            // The sample's own address is the exact one; the register may be the interrupt's.
+            if register == Register::Rip {
+                sample.ip.map(|ip| ip.0).or(recorded)
+            } else {
+                recorded
+            }
+        };
+        RegisterRecord {
+            event,
+            address,
+            registers: REGISTER_ORDER.map(register),
+            data_address: sample.address.map(|address| address.0),
+            latency: sample.weight.map(|weight| weight.latency.0),
+            level: Value::of(Dimension::Level, sample, 64),
+        }
+    }
+
+    /// Whether any register was recorded.
+    pub fn has_registers(&self) -> bool {
+        self.registers.iter().any(Option::is_some)
+    }
+}
+
+impl Serialize for RegisterRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hex = |value: Option<u64>| value.map(|value| format!("{value:#x}"));
+        let registers: Map<String, Json> = REGISTER_ORDER
+            .iter()
+            .zip(self.registers)
+            .map(|(register, value)| (register.name().to_string(), json!(hex(value))))
+            .collect();
+        json!({
+            "event": &*self.event,
+            "address": self.address,
+            "registers": registers,
+            "data_address": hex(self.data_address),
+            "latency": self.latency,
+            "level": self.level,
+        })
+        .serialize(serializer)
+    }
+}
+
+/// The records of a routine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RegisterRecords {
+    /// The records kept, in order of time.
+    pub records: Vec<RegisterRecord>,
+    /// All records there were.
+    pub total: u64,
+}
