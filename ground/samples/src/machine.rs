@@ -171,6 +171,10 @@ impl Machine {
     }
 
     /// Reads a machine description; `origin` is named in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError`] if the text is not TOML of a machine, or describes caches that cannot exist.
     pub fn parse(origin: &str, text: &str) -> Result<Machine, MachineError> {
         let machine: Machine = toml::from_str(text).map_err(|error| MachineError::Syntax {
             origin: origin.to_string(),
@@ -180,7 +184,11 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Reads a machine description as the notes beside a capture have it; `origin` is named in errors.
+    /// Reads a machine description from a side file; `origin` is named in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError`] if the value does not describe a machine, or describes caches that cannot exist.
     pub fn from_json(origin: &str, value: &serde_json::Value) -> Result<Machine, MachineError> {
         let machine = Machine::deserialize(value).map_err(|error| MachineError::Syntax {
             origin: origin.to_string(),

@@ -174,7 +174,11 @@ impl ObjectNotes {
         PathBuf::from(name)
     }
 
-    /// Reads the notes beside a capture; `None` if there are none.
+    /// Reads the side file of objects of a capture; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`SidecarError`] if the file exists but cannot be read, is damaged, or has a newer version.
     pub fn load(capture: &Path) -> Result<Option<ObjectNotes>, SidecarError> {
         let path = Self::path_for(capture);
         let mut text = Vec::new();
@@ -201,7 +205,11 @@ impl ObjectNotes {
         serde_json::from_slice(text).map_err(damaged)
     }
 
-    /// Writes the notes beside a capture: whole or not at all.
+    /// Writes the side file of objects of a capture: whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`SidecarError::Io`] if the file cannot be written.
     pub fn store(&self, capture: &Path) -> Result<(), SidecarError> {
         let path = Self::path_for(capture);
         store_whole(&path, |file| serde_json::to_writer(file, self))

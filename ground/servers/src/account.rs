@@ -25,7 +25,11 @@ pub(crate) fn is_root() -> bool {
 }
 
 impl Account {
-    /// The account for a server of ours: for root the first of `preferred` that exists, else the current user.
+    /// The account for a throwaway server: for root the first of `preferred` that exists, else the current user.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Unsupported`] if none of the accounts exists.
     pub fn for_server(preferred: &[&str]) -> Result<Account, ServerError> {
         if !is_root() {
             // SAFETY: geteuid has no preconditions and cannot fail.

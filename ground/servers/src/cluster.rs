@@ -82,7 +82,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The server in a folder that Hardmeter made.
+    /// Opens the server in a folder that Hardmeter made.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the folder holds no server, its state is damaged, or the server belongs to another
+    /// user.
     pub fn open(folder: &ServerFolder) -> Result<Cluster, ServerError> {
         let state = State::read(folder)?;
         let account = if is_root() {
@@ -146,7 +151,12 @@ impl Cluster {
         matches!(self.status(), Status::Running(_))
     }
 
-    /// Starts the server and waits until it accepts connections; gives its first process.
+    /// Starts the server and waits until it accepts connections; returns its first process.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the server runs already, another process has the lock, or the server does not accept
+    /// connections.
     pub fn start(&mut self, options: &StartOptions, progress: Progress) -> Result<Pid, ServerError> {
         let _lock = self.lock()?;
         match self.status() {
@@ -212,7 +222,11 @@ impl Cluster {
         Ok(pid)
     }
 
-    /// Stops the server: gently, then firmly, then by force. Stopping a server that does not run is no error.
+    /// Stops the server: first by request, then by signal, finally by SIGKILL. Does nothing if it does not run.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if another process has the lock, or the server does not end.
     pub fn stop(&mut self, progress: Progress) -> Result<StopOutcome, ServerError> {
         let _lock = self.lock()?;
         let outcome = self.end_process(Duration::MAX, progress);
@@ -221,7 +235,11 @@ impl Cluster {
         Ok(outcome)
     }
 
-    /// Runs SQL; gives the rows, one a line, columns separated as the engine's own client does.
+    /// Runs SQL; returns the rows, one a line, columns separated as the engine's own client does.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the server does not run, or its client reports an error.
     pub fn query(&self, sql: &str) -> Result<String, ServerError> {
         self.require_running()?;
         let mut command = self.command(self.state.engine.ways().client(&self.site(), sql));
@@ -236,7 +254,11 @@ impl Cluster {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
-    /// Loads pgbench's tables, in place of those that were there.
+    /// Loads pgbench's tables; existing ones are replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the server does not run, `scale` is not possible for the engine, or a statement fails.
     pub fn load_pgbench(&mut self, scale: u32, progress: Progress) -> Result<(), ServerError> {
         let _lock = self.lock()?;
         self.require_running()?;
@@ -275,7 +297,11 @@ impl Cluster {
         }
     }
 
-    /// The processes that serve clients, as the server itself tells. Where one process serves all, that one.
+    /// The processes that serve clients, as the server reports them; the one process, where one serves all.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the server does not run or does not answer.
     pub fn backends(&self) -> Result<Vec<Pid>, ServerError> {
         let pid = self.require_running()?;
         let Some(sql) = self.state.engine.ways().backends_sql() else { return Ok(vec![pid]) };

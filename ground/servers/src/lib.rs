@@ -1,30 +1,36 @@
-//! Throwaway database servers for demos, tests and benchmarks: made in a second, profiled, thrown away.
+//! Throwaway database servers for demos, tests and benchmarks: created in a second, profiled, removed.
 //!
-//! A server lives in one folder that says what made it:
+//! A server lives in one folder that describes it:
 //!
 //! ```text
-//! DIR/state.json    version, programs, socket, settings, loaded workloads, the running process   (ours)
-//! DIR/server.log    what the server printed                                                      (ours)
-//! DIR/my.cnf        how MariaDB's clients find it                                                (ours)
+//! DIR/state.json    version, programs, socket, settings, loaded workloads, the running process   (Hardmeter's)
+//! DIR/server.log    what the server printed                                                      (Hardmeter's)
+//! DIR/my.cnf        how MariaDB's clients find it                                                (Hardmeter's)
 //! DIR/data/         the data folder                                             (of the server's account)
 //! DIR/socket/       its only way in, a unix socket, mode 0700                   (of the server's account)
 //! ```
 //!
-//! What this crate is *not* for: it never touches a server that somebody else made, changes no system configuration
-//! and opens no network port. It knows nothing of samples; the profiler passes a *wrapper* ([`StartOptions`]) when
-//! the server has to run inside the software PMU.
+//! Out of scope: servers that were made otherwise, system configuration, network ports, samples. The profiler passes a
+//! *wrapper* ([`StartOptions`]) when the server has to run inside the software PMU.
 //!
-//! Throwaway web servers, which the databases are asked by, are in [`mod@web`].
+//! Throwaway web servers, the databases' clients, are in [`mod@web`].
 //!
 //! # Design constraints
 //!
-//! * *Least privilege.* Root's servers run as `postgres`, `mysql` or `nobody`; only `data/` and `socket/` are theirs,
-//!   so that a server can never make root write through a link of its making.
-//! * *The server's program is our child*, started in the foreground: under a simulator there must be nothing
-//!   between us and it, and its process id is known before it is ready.
-//! * *A process id alone is no proof*: it is kept with the process's start time and the machine's boot id, so that a
-//!   number used again after a crash or a reboot is recognised as somebody else's.
+//! * *Least privilege.* Root's servers run as `postgres`, `mysql` or `nobody` and own only `data/` and `socket/`, so
+//!   that a server can never make root write through a link that it created.
+//! * *The server's program is a child process*, started in the foreground: nothing may stand between it and the
+//!   simulator, and its process id is known before it is ready.
+//! * *A process id alone identifies nothing*: it is stored with the process's start time and the machine's boot id, so
+//!   that a number reused after a crash or a reboot is recognised.
 //! * *Errors name cause and remedy*, and quote the last lines of the server's log.
+//!
+//! ```
+//! use hardmeter_servers::{Cluster, ServerError, ServerFolder};
+//!
+//! let opened = Cluster::open(&ServerFolder::new("/there/is/no/such/folder"));
+//! assert!(matches!(opened, Err(ServerError::NoServer { .. })));
+//! ```
 
 mod account;
 pub mod build;

@@ -34,7 +34,12 @@ pub struct ProgramsWanted {
 }
 
 impl Programs {
-    /// Finds the programs wanted: the named folder, or the distribution's, those on PATH and our own builds.
+    /// Finds the programs wanted: in the named folder, or the distribution's, those on PATH and those built by
+    /// Hardmeter.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::ProgramsMissing`] or [`ServerError::VersionMissing`], with the package to install.
     pub fn find(engine: Engine, wanted: &ProgramsWanted) -> Result<Programs, ServerError> {
         let folders = folders(engine, wanted);
         let found = found_in(engine, &folders);

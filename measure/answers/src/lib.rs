@@ -6,11 +6,11 @@
 //!                     └──> Totals ──> what was recorded, what was lost, what has a name
 //! ```
 //!
-//! A [`Pass`] sees every record once, in order of time. It keeps the processes' names, drops what the
-//! [`Filter`] excludes and says where each sample lies; the accumulators behind it count.
+//! A [`Pass`] receives every record once, in order of time. It keeps the processes' names, drops what the
+//! [`Filter`] excludes and locates each sample; the accumulators behind it count.
 //!
-//! What this crate is *not* for: it opens no file (that is `samples`), reads no symbol table (that is
-//! `attribution`, behind the [`CodeMap`] trait) and prints nothing (that is `report`).
+//! Out of scope: opening files (`ground/samples`), reading symbol tables (`measure/symbols`, behind the [`CodeMap`]
+//! trait), printing (`measure/views`).
 //!
 //! # Design constraints
 //!
@@ -18,6 +18,15 @@
 //!   (image, address) pair, so that memory grows with the distinct places and a name is looked up once for each.
 //! * *A percentage has its n.* Every share is built from a [`Share`], which carries both counts and its interval.
 //! * *Deterministic.* The same capture gives the same rows in the same order: by count, then by address.
+//!
+//! ```
+//! use hardmeter_answers::Share;
+//!
+//! let share = Share { count: 5, total: 10 };
+//! let interval = share.interval().expect("there are samples");
+//! assert_eq!(share.fraction(), 0.5);
+//! assert!((interval.low - 0.2366).abs() < 1e-4 && (interval.high - 0.7634).abs() < 1e-4);
+//! ```
 
 mod annotate;
 mod code;

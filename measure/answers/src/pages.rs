@@ -74,6 +74,10 @@ pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
 }
 
 /// The relation that a user means: by its whole name, or without its schema.
+///
+/// # Errors
+///
+/// [`RelationError`] if there is no relation of that name, or several of that name in different schemas.
 pub fn find_relation<'r>(wanted: &str, relations: &'r [Relation]) -> Result<&'r Relation, RelationError> {
     const SHOWN: usize = 10;
     let listed = |found: &[&Relation]| {

@@ -146,7 +146,11 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// The memory of a process that runs.
+    /// Opens the memory of a running process.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError`] if the process is gone, or its memory may not be read.
     pub fn open(pid: Pid) -> Result<ProcessMemory, MemoryError> {
         match start_time(pid) {
             Some(started) => Ok(ProcessMemory { pid, started }),
@@ -172,7 +176,11 @@ impl ProcessMemory {
         !link.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// Fills `into` from an address.
+    /// Fills `into` with the bytes from an address on.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError`] if a byte of the range is not mapped, or the process is gone.
     pub fn read(&self, at: VirtualAddress, into: &mut [u8]) -> Result<(), MemoryError> {
         let mut done = 0;
         while done < into.len() {
@@ -254,39 +262,67 @@ impl ProcessMemory {
         (bytes, fine)
     }
 
-    /// `N` bytes.
+    /// Reads `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
     pub fn bytes<const N: usize>(&self, at: VirtualAddress) -> Result<[u8; N], MemoryError> {
         let mut bytes = [0; N];
         self.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// A byte.
+    /// Reads one byte.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
     pub fn u8(&self, at: VirtualAddress) -> Result<u8, MemoryError> {
         Ok(self.bytes::<1>(at)?[0])
     }
 
-    /// A half word.
+    /// Reads a little-endian integer of 16 bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
     pub fn u16(&self, at: VirtualAddress) -> Result<u16, MemoryError> {
         self.bytes(at).map(u16::from_le_bytes)
     }
 
-    /// A word.
+    /// Reads a little-endian integer of 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
     pub fn u32(&self, at: VirtualAddress) -> Result<u32, MemoryError> {
         self.bytes(at).map(u32::from_le_bytes)
     }
 
-    /// A double word.
+    /// Reads a little-endian integer of 64 bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
     pub fn u64(&self, at: VirtualAddress) -> Result<u64, MemoryError> {
         self.bytes(at).map(u64::from_le_bytes)
     }
 
-    /// A pointer.
+    /// Reads a pointer.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
     pub fn pointer(&self, at: VirtualAddress) -> Result<VirtualAddress, MemoryError> {
         self.u64(at).map(VirtualAddress)
     }
 
-    /// A text that ends with a zero byte, of `most` bytes at most; bytes that are no UTF-8 are shown as such.
+    /// Reads a text that ends with a zero byte, of at most `most` bytes; bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError`] if the first byte cannot be read.
     pub fn text(&self, at: VirtualAddress, most: usize) -> Result<String, MemoryError> {
         let mut bytes = vec![0; most];
         let got = self.read_part(at, &mut bytes);
@@ -298,7 +334,11 @@ impl ProcessMemory {
         Ok(text_of(&bytes))
     }
 
-    /// What is mapped now.
+    /// The current mappings.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError`] if the process is gone, or `/proc/PID/maps` may not be read.
     pub fn mappings(&self) -> Result<Mappings, MemoryError> {
         let pid = self.pid;
         match fs::read(format!("/proc/{pid}/maps")) {

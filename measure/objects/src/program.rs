@@ -108,6 +108,10 @@ const FILE_LIMIT: u64 = 2 << 30;
 
 impl Image {
     /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError`] if the file cannot be read, is too large, or is not a 64-bit ELF file.
     pub fn read(path: &Path) -> Result<Image, ProgramError> {
         Image::parse_file(path, &read_file(path, FILE_LIMIT)?)
     }
@@ -120,6 +124,10 @@ impl Image {
     }
 
     /// Reads an ELF file from memory.
+    ///
+    /// # Errors
+    ///
+    /// An error if the bytes are not a little-endian 64-bit ELF file.
     pub fn parse(bytes: &[u8]) -> Result<Image, object::Error> {
         // Only what runs here: other machines' layouts would need other tables.
         elf::FileHeader64::<object::LittleEndian>::parse(bytes)?;
@@ -228,7 +236,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// The executable in a process that exports all of `symbols`; `wanted` says what that would be.
+    /// Finds the executable of a process that exports all of `symbols`; `wanted` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError::NotThis`] if no executable of the process exports them; [`MemoryError::Denied`] if it may
+    /// not be read.
     pub fn find(
         memory: &ProcessMemory,
         mappings: &Mappings,

@@ -6,14 +6,14 @@
 //! simulated hierarchy under Valgrind  softpmu ──one ring──────┘               └──────> hardmeter.data.json
 //! ```
 //!
-//! * [`session`] records or counts from beginning to end; it is what the commands call.
-//! * [`events`] says what users may write for an event, and what each processor calls it.
+//! * [`session`] records or counts from beginning to end; the commands call it.
+//! * [`events`] parses the names of events and maps them to those of each processor.
 //! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator.
-//! * [`usdt`] has a server's own probes tell of statements.
-//! * [`doctor`] finds out what works on this machine, and what mends the rest.
+//! * [`usdt`] records statements through a server's own probes.
+//! * [`doctor`] tests what works on this machine, and names the remedy for the rest.
 //!
-//! What this crate is *not* for: it does not look into captures (that is `samples`), gives no address a name
-//! (`attribution`) and does not judge (`analysis`).
+//! Out of scope: reading captures (`ground/samples`), naming addresses (`measure/symbols`), conclusions
+//! (`measure/answers`).
 //!
 //! # Design constraints
 //!
@@ -21,8 +21,18 @@
 //!   not count.
 //! * *Least privilege.* Root is given up once the events are open, before a command runs or a file is made. A profiled
 //!   process is never written to.
-//! * *Honest.* What was given up to open an event (precision, kernel mode, physical addresses) is told and kept with
-//!   the capture; a source is found to work by using it, not by guessing.
+//! * *Honest.* What was given up to open an event (precision, kernel mode, physical addresses) is reported and stored
+//!   with the capture; a source is tested by using it, not by guessing.
+//!
+//! ```
+//! use hardmeter_record::events::parse_events;
+//!
+//! let events = parse_events("l2-miss/period=50/,coherence-miss:u")?;
+//! assert_eq!(events.len(), 2);
+//! assert_eq!(events[1].name, "coherence-miss");
+//! assert!(parse_events("l2-miss/period=").is_err());
+//! # Ok::<(), hardmeter_record::events::EventSyntaxError>(())
+//! ```
 
 pub mod doctor;
 pub mod events;

@@ -87,7 +87,11 @@ impl Identity {
         }
     }
 
-    /// Becomes this user for good, and makes sure that there is no way back.
+    /// Changes to this user permanently, and verifies that root cannot be regained.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the user cannot be changed, or one that says that root could be regained.
     pub fn drop_privileges(&self) -> io::Result<()> {
         if !self.assume() {
             return Err(io::Error::last_os_error());

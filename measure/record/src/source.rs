@@ -61,10 +61,18 @@ pub trait RecordSource {
     /// The longest time between two drains.
     fn interval(&self) -> Duration;
 
-    /// Hands over every record that is there; returns how many bytes.
+    /// Passes on every available record; returns how many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`DrainError`] if a ring was overrun, or `sink` fails.
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError>;
 
-    /// Begins to measure, if it has not begun by itself.
+    /// Starts measuring, if it has not started yet.
+    ///
+    /// # Errors
+    ///
+    /// [`DrainError`] if the kernel refuses to start an event.
     fn start(&mut self) -> Result<(), DrainError>;
 
     /// Has the state of the profiled program read at each sample from now on, where the source can.

@@ -67,6 +67,10 @@ impl TargetError {
 }
 
 /// The threads of a process.
+///
+/// # Errors
+///
+/// [`TargetError::NoProcess`] if it does not exist.
 pub fn threads(pid: Pid) -> Result<Vec<Tid>, TargetError> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| TargetError::NoProcess(pid))?;
     let threads: Vec<Tid> =
@@ -119,8 +123,12 @@ fn descendants(root: Pid, parents: impl Iterator<Item = (Pid, Pid)>) -> Vec<Pid>
     found
 }
 
-/// The first process of a server: PostgreSQL's postmaster by its data folder, any server that `hardmeter server` made
-/// by its own folder. (A MariaDB of somebody else's keeps its pid file anywhere: `-p`.)
+/// The first process of a server: PostgreSQL's postmaster by its data folder, any server that `hardmeter server`
+/// made by its own folder. (Other MariaDB servers keep their pid file anywhere: use `-p`.)
+///
+/// # Errors
+///
+/// [`TargetError`] if the folder holds no pid file, it may not be read, or it holds no process id.
 pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     let no_server = |source| TargetError::NoServer { folder: folder.to_path_buf(), source };
     // `hardmeter server` keeps the data in a folder of their own inside the server's.

@@ -73,13 +73,21 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Forks a child that will execute `command` when told to, as `user` if one is given.
+    /// Forks a child that will execute `command` when released, as `user` if one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError`] if the command is empty, contains a zero byte, or the fork fails.
     pub fn prepare(command: &[OsString], user: Option<&Identity>) -> Result<Workload, WorkloadError> {
         let program = command.first().ok_or(WorkloadError::Empty)?;
         Self::fork(program, &command[1..], None, user)
     }
 
-    /// The same for a command that somebody else put together, with its environment.
+    /// As [`Workload::prepare`], for a prepared command with its environment.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError`] if the command contains a zero byte, or the fork fails.
     pub fn prepare_command(
         command: &std::process::Command,
         user: Option<&Identity>,
@@ -164,6 +172,10 @@ impl Workload {
     }
 
     /// Lets the child execute its program; returns when it has, or could not.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError::Exec`] with the reason for which the program could not be executed.
     pub fn release(&mut self) -> Result<(), WorkloadError> {
         let (Some(gate), Some(result)) = (self.gate.take(), self.exec_result.take()) else { return Ok(()) };
         let exec_error = |source| WorkloadError::Exec { command: self.command.clone(), source };

@@ -42,6 +42,11 @@ pub enum NotComputable {
 
 impl Instruction {
     /// The address of the first memory operand, for an instruction that ran at `ip`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotComputable`] if there is no memory operand, or its registers were not sampled or have been
+    /// overwritten.
     pub fn recompute_address(
         &self,
         ip: VirtualAddress,
@@ -53,6 +58,11 @@ impl Instruction {
     }
 
     /// The address of one of its operands.
+    ///
+    /// # Errors
+    ///
+    /// [`NotComputable`] if its registers were not sampled or have been overwritten, or it needs a segment base
+    /// or vector.
     pub fn recompute_operand(
         &self,
         operand: &MemoryOperand,

@@ -1,6 +1,6 @@
-//! An address of a capture becomes a name: routine, source line, instruction, global variable.
+//! Maps an address of a capture to a name: routine, source line, instruction, global variable.
 //!
-//! Not for reading captures (`hardmeter-samples`) and not for counting anything (`hardmeter-answers`).
+//! Out of scope: reading captures (`hardmeter-samples`), counting (`hardmeter-answers`).
 //!
 //! ```text
 //!   Mmap, Comm, Fork ──> AddressSpaces ──┐
@@ -15,13 +15,24 @@
 //! Design constraints:
 //!
 //! * **Honest.** A stripped distribution binary names its exported functions only. An address between two of
-//!   them belongs to a static function whose range unwind information tells; it is called "static function in
-//!   postgres (+0x1234)" and never by its neighbour's name. A file of another build than the one that ran gives
+//!   them belongs to a static function whose range unwind information gives; it is called "static function in
+//!   postgres (+0x1234)", never by its neighbour's name. A file of another build than the one that ran gives
 //!   no names.
 //! * **Fast.** Five million samples are looked up in a second: one binary search finds the mapping, one hash
 //!   lookup the routine. Files are mapped once, on the first address in them; DWARF is parsed only for lines.
-//! * **Never in the way.** What is missing is noted in [`Problems`] with its remedy, and the lookup answers
-//!   with what is left. Hostile files make poor answers, not panics.
+//! * **Robust.** What is missing is recorded in [`Problems`] with its remedy, and the lookup answers with what is
+//!   left. Malformed files give poor answers, not panics.
+//!
+//! ```
+//! use hardmeter_symbols::{disassemble, ImageAddress, Syntax};
+//!
+//! // mov rax, [rdi + 8]; ret
+//! let code = [0x48, 0x8b, 0x47, 0x08, 0xc3];
+//! let instructions = disassemble(&code, ImageAddress(0x1000), Syntax::Intel);
+//! assert_eq!(instructions.len(), 2);
+//! assert_eq!(instructions[0].memory.len(), 1);
+//! assert_eq!(instructions[0].next(), ImageAddress(0x1004));
+//! ```
 
 #![deny(missing_docs)]
 

@@ -54,6 +54,10 @@ const PROGRESS_STEP: u64 = 1 << 16;
 
 impl Capture {
     /// Opens a capture.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the file is not a capture, or its side file is damaged.
     pub fn open(path: &Path) -> Result<Capture, ReportError> {
         let reader = CaptureReader::open(path)?;
         Ok(Capture { reader, path: path.to_path_buf(), objects: OnceCell::new() })
@@ -90,6 +94,10 @@ impl Capture {
     }
 
     /// The event of a name. perf's modifiers may be left out: "cycles" finds "cycles:u" if it is the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::NoSuchEvent`], with the names that there are.
     pub fn find_event(&self, name: &str) -> Result<EventIndex, ReportError> {
         let events = self.events();
         let position = |wanted: &dyn Fn(&str) -> bool| {
@@ -237,12 +245,20 @@ impl Capture {
         (!caches.is_empty()).then(|| caches.join("; "))
     }
 
-    /// Walks over all records in order of time and hands every sample that passes to `visit`.
+    /// Walks over all records in order of time and passes every sample that the filter accepts to `visit`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn walk(&self, options: WalkOptions<'_>, visit: &mut Visitor<'_>) -> Result<Walk, ReportError> {
         self.walk_by(ObjectIndex::new(None), options, visit)
     }
 
-    /// As [`walk`](Capture::walk); data is named by the notes on objects, too ([`Pass::object`]).
+    /// As [`walk`](Capture::walk); data is also named by the side file of objects ([`Pass::object`]).
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn walk_with_objects(
         &self,
         options: WalkOptions<'_>,

@@ -40,6 +40,10 @@ pub enum ReportError {
 
 impl ReportError {
     /// The system's error, if writing the result failed: the caller knows the file's name.
+    ///
+    /// # Errors
+    ///
+    /// The same error, if it is not about writing.
     pub fn into_io(self) -> Result<std::io::Error, ReportError> {
         match self {
             ReportError::Io(error) => Ok(error),

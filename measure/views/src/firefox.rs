@@ -116,6 +116,10 @@ impl FirefoxProfile {
     }
 
     /// Writes the profile.
+    ///
+    /// # Errors
+    ///
+    /// The error of `writer`.
     pub fn write(&self, writer: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(writer, &self.profile).map_err(io::Error::from)
     }

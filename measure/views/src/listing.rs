@@ -58,6 +58,10 @@ pub struct Listing {
 
 impl Listing {
     /// Walks over the capture, finds the routine, and lays the samples beside its instructions.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read, or the routine is not found, ambiguous, or has no code.
     pub fn make(capture: &Capture, options: ListingOptions<'_>) -> Result<Listing, ReportError> {
         let filter = options.walk.filter.clone();
         let (symbols, progress) = (options.walk.symbols.clone(), options.walk.progress);

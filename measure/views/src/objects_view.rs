@@ -55,6 +55,10 @@ pub struct ObjectsReport {
 
 impl ObjectsReport {
     /// Walks over the capture and counts.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn make(capture: &Capture, options: ObjectsOptions<'_>) -> Result<ObjectsReport, ReportError> {
         let filter = options.walk.filter.clone();
         let defined = options.formulas.iter().map(|formula| formula.name().to_string()).collect();
@@ -235,6 +239,10 @@ impl ObjectsReport {
     }
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };

@@ -4,8 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a file through `write`, and hands on what that returns. The bytes go to a temporary name beside it, which
-/// is renamed at the end; on any error it is removed, and an older file of the final name stays as it was.
+/// Writes a file through `write`, and returns what that returns. The bytes go to a temporary file beside it,
+/// which is renamed at the end; on any error it is removed, and an older file of the final name remains
+/// unchanged.
+///
+/// # Errors
+///
+/// The error of `write`, or the system's if the file cannot be created or renamed.
 pub fn write_file<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<T, E>,

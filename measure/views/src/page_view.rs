@@ -46,6 +46,10 @@ pub struct PageReport {
 impl PageReport {
     /// Walks over the capture and folds the samples on the pages of `wanted`, a relation by its name with or without
     /// schema. `filter_text` is the filter in words.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read, or `wanted` is not the name of one relation.
     pub fn make(
         capture: &Capture,
         wanted: &str,

@@ -27,6 +27,10 @@ mod field {
 }
 
 /// Writes all call paths of a capture as a gzipped profile.
+///
+/// # Errors
+///
+/// The error of `writer`.
 pub fn write_pprof<M: CodeMap>(
     stacks: &Stacks,
     pass: &mut Pass<M>,

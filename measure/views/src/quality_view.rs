@@ -35,6 +35,10 @@ pub struct QualityReport {
 
 impl QualityReport {
     /// Walks over the capture, and grades every sample.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn make(capture: &Capture, options: WalkOptions<'_>) -> Result<QualityReport, ReportError> {
         let (mut quality, mut counts) = (Quality::default(), PlaceCounts::default());
         let mut instructions = Instructions::default();

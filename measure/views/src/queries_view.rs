@@ -54,6 +54,10 @@ pub struct QueriesReport {
 
 impl QueriesReport {
     /// Walks over the capture and counts.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn make(capture: &Capture, options: QueriesOptions<'_>) -> Result<QueriesReport, ReportError> {
         let filter = options.walk.filter.clone();
         let mut count = QueryCount::new(CodeMarks::new(capture.object_notes()));
@@ -304,6 +308,10 @@ impl QueriesReport {
     }
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
         if let Some(table) = &self.side_by_side {
             return self.side_by_side_csv(table);

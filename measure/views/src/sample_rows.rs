@@ -30,6 +30,10 @@ pub struct SampleRows<W: Write> {
 
 impl<W: Write> SampleRows<W> {
     /// Begins with the names of the columns.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Csv`] if the writer fails.
     pub fn new(writer: W, events: Vec<Arc<str>>, line_size: u32) -> Result<Self, ReportError> {
         let mut writer = csv::Writer::from_writer(writer);
         let mut head = vec!["time_ns", "event", "period", "process"];
@@ -40,6 +44,10 @@ impl<W: Write> SampleRows<W> {
     }
 
     /// Writes a sample.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Csv`] if the writer fails.
     pub fn add<M: CodeMap>(
         &mut self,
         sample: &Sample<'_>,
@@ -76,7 +84,11 @@ impl<W: Write> SampleRows<W> {
         Ok(())
     }
 
-    /// Hands the writer back, everything written.
+    /// Returns the writer, with everything written.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Io`] if the writer fails.
     pub fn finish(self) -> Result<W, ReportError> {
         self.writer.into_inner().map_err(|error| error.into_error().into())
     }

@@ -1,15 +1,23 @@
-//! SPLiT's analyzer: reads what libsplit measured in the servers, finds out which kinds of requests pollute the caches and which
-//! suffer, says on which cores each should run, and proves, by its own on and off epochs, that it helps, or stops.
+//! SPLiT's analyzer: reads what libsplit measured in the servers, finds which kinds of requests pollute the caches and which
+//! suffer, decides on which cores each runs, and keeps that only while epochs with and without it prove that it helps.
 //!
 //! ```text
 //!  app-*.segment ──> segment ──> Snapshot ──┐                    ┌──> view: top, report, metrics, JSON
 //!  (libsplit)                               ├──> scores ──> Workload ──> policy ──> Plan ──> segment ──> app-*.segment
 //!  a recorded trace ──> simulate ───────────┘                    │                     ^
-//!                                  Machine (hwloc) ──────────────┘       guard: on, off, on ... is it better?
+//!                                  Machine (hwloc) ──────────────┘       guard: on, off, on ... does it help?
 //! ```
 //!
-//! What this crate is *not* for: it moves no thread itself (libsplit does, in the servers), and it knows no server. Policies are pure
-//! functions: what they would do on 128 cores is asked of the simulator.
+//! Out of scope: moving threads (libsplit does that, in the servers), knowledge of a particular server. Policies are pure functions,
+//! so the simulator can run them on machines of 128 cores.
+//!
+//! ```
+//! use hardmeter_split::simulate::machine;
+//!
+//! let machine = machine::parse("16x2,l2=2M,l3=32M/8").expect("cores x threads, caches");
+//! assert_eq!(machine.source, "simulated: 16x2,l2=2M,l3=32M/8");
+//! assert!(machine::parse("16x2,l4=2M").is_err());
+//! ```
 
 pub mod daemon;
 pub mod guard;

@@ -39,7 +39,11 @@ const ROOM: usize = 1024;
 #[error("hwloc cannot tell this machine's processors: is /sys mounted?")]
 pub struct MachineError;
 
-/// This machine, as far as this process may use it.
+/// This machine, restricted to what this process may use.
+///
+/// # Errors
+///
+/// [`MachineError`] if hwloc cannot describe the machine.
 pub fn read() -> Result<Machine, MachineError> {
     let mut machine = unbound(|| by_hwloc(None))?;
     let allowed = allowed();
@@ -80,6 +84,10 @@ fn bind(set: &libc::cpu_set_t) {
 }
 
 /// A machine in hwloc's synthetic notation, "package:2 l3:1 l2:4 core:1 pu:2".
+///
+/// # Errors
+///
+/// [`MachineError`] if the notation is not valid.
 pub fn synthetic(notation: &str) -> Result<Machine, MachineError> {
     by_hwloc(Some(&CString::new(notation).map_err(|_| MachineError)?))
 }

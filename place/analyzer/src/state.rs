@@ -240,7 +240,11 @@ pub enum StateError {
 }
 
 impl State {
-    /// Writes it for everybody to read: beside, then renamed.
+    /// Writes the state, readable for all users: to a temporary file, then renamed.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the file cannot be written or renamed.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
         // What an analyzer of this number left, if it is ours; else the next line fails and says so.
@@ -257,7 +261,11 @@ impl State {
             .inspect_err(|_| _ = std::fs::remove_file(&beside))
     }
 
-    /// Reads what the analyzer of this folder wrote last.
+    /// Reads the last state that the analyzer of this folder wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`] if there is no state, or it cannot be read.
     pub fn read(folder: &Path) -> Result<State, StateError> {
         let path = folder.join(FILE);
         let unreadable = |error: &dyn std::fmt::Display| {

@@ -58,11 +58,23 @@ pub struct Plan {
 
 /// Who looks on.
 pub trait Watcher {
-    /// From now on requests count.
+    /// Called when requests begin to count.
+    ///
+    /// # Errors
+    ///
+    /// An error ends the run.
     fn begins(&mut self) -> Result<(), AuctionError>;
-    /// Called several times a second: so many answers so far. An error ends the run.
+    /// Called several times a second with the number of answers so far.
+    ///
+    /// # Errors
+    ///
+    /// An error ends the run.
     fn looks(&mut self, answers: u64, elapsed: Duration) -> Result<(), AuctionError>;
-    /// The last answer has come.
+    /// Called when the last answer has arrived.
+    ///
+    /// # Errors
+    ///
+    /// An error ends the run.
     fn ends(&mut self) -> Result<(), AuctionError>;
 }
 
@@ -96,6 +108,10 @@ const TRIES_AGAIN_AFTER: Duration = Duration::from_millis(50);
 const BUFFER: usize = 128 << 10;
 
 /// Drives a site as planned.
+///
+/// # Errors
+///
+/// [`AuctionError`] if the watcher reports one, or the driver cannot start.
 pub fn drive(
     plan: &Plan,
     visits: &mut dyn Visits,

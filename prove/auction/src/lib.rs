@@ -1,7 +1,7 @@
-//! An auction site in the shape of RUBiS, and who visits it: PHP pages on Apache, tables in MariaDB, mixes for browsing and bidding,
-//! the paper's two scenarios, and a load generator with an open loop.
+//! An auction site modelled on RUBiS, and its load: PHP pages on Apache, tables in MariaDB, mixes for browsing and bidding, the
+//! paper's two scenarios, and a load generator with an open loop.
 //!
-//! It is the workload of `placement`: a web server and a database server on one machine, with requests of very different kinds.
+//! The load of `place`: a web server and a database server on one machine, with requests of very different kinds.
 //!
 //! ```text
 //!  visit, scenario ── requests ──> drive ── HTTP ──> Apache + PHP (site/) ── SQL ──> MariaDB (schema, population, load)
@@ -9,7 +9,15 @@
 //!       └────── pages' links ────────┴──> record ──> result (JSON), with the CPU time of each server (usage)
 //! ```
 //!
-//! What it is *not* for: it places nothing (that is `place/`), and it does not know how servers are made (`ground/servers/`).
+//! Out of scope: placement (`place/`), making servers (`ground/servers/`).
+//!
+//! ```
+//! use hardmeter_auction::{stationary, Mix};
+//!
+//! let writes = |mix| stationary(mix).iter().filter(|(page, _)| page.writes()).map(|(_, share)| share).sum::<f64>();
+//! assert_eq!(writes(Mix::Browsing), 0.0);
+//! assert!((0.10..0.20).contains(&writes(Mix::Bidding)));
+//! ```
 
 mod analyzer;
 mod connection;

@@ -12,6 +12,10 @@ use std::path::Path;
 const CHUNK: usize = 1 << 17;
 
 /// A connection to a throwaway MariaDB, as its superuser.
+///
+/// # Errors
+///
+/// [`AuctionError`] if the server does not accept the connection.
 pub fn connect(socket: &Path) -> Result<Conn, AuctionError> {
     let options =
         OptsBuilder::new().user(Some("root")).socket(Some(socket.to_string_lossy())).prefer_socket(true);
@@ -23,7 +27,11 @@ pub(crate) fn database(what: impl Into<String>) -> impl FnOnce(mysql::Error) -> 
     move |source| AuctionError::Database { what, source }
 }
 
-/// Makes the database, in place of one that was there, and fills it. `progress` is told each table.
+/// Makes the database, replaces an existing one, and fills it. `progress` receives the name of each table.
+///
+/// # Errors
+///
+/// [`AuctionError`] if a statement fails, or loading a table gives a warning.
 pub fn load(socket: &Path, population: &Population, progress: &dyn Fn(&str)) -> Result<(), AuctionError> {
     let mut connection = connect(socket)?;
     for sql in [

@@ -28,7 +28,11 @@ pub struct Order {
 /// Told how far a run is: answers so far, of how many if that is known, and for how long. Its error ends the run.
 pub type Told<'a> = &'a mut dyn FnMut(u64, Option<u64>, Duration) -> Result<(), AuctionError>;
 
-/// Runs.
+/// Runs the load on a site.
+///
+/// # Errors
+///
+/// [`AuctionError`] if a server is gone, or the driver cannot start.
 pub fn run(site: &mut Site, order: &Order, told: Told) -> Result<RunResult, AuctionError> {
     let population = site.state().population;
     let mut visitors: Box<dyn Visits> = match &order.visited {

@@ -77,7 +77,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// Fails, naming the package, where a program is missing.
+    /// Checks that the required programs are installed.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] with the package to install.
     pub fn require(php: Php, mpm: Option<Mpm>) -> Result<(), AuctionError> {
         Programs::find(Engine::Mariadb, &ProgramsWanted::default())?;
         WebPrograms::find()?.require(mpm.unwrap_or(usual_mpm(php)), php)?;
@@ -85,6 +89,10 @@ impl Site {
     }
 
     /// Makes the servers in a new or empty folder, fills the database, and starts all.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if a program is missing, the folder is not empty, or a server does not start.
     pub fn start(folder: &Path, setup: &SiteSetup, progress: &dyn Fn(&str)) -> Result<Site, AuctionError> {
         Site::require(setup.php, setup.mpm)?;
         let folder = std::path::absolute(folder).map_err(io("find", folder))?;
@@ -152,7 +160,11 @@ impl Site {
         Ok(site)
     }
 
-    /// The site that runs in a folder; it stays when this is dropped.
+    /// Opens the site that runs in a folder; it keeps running when this value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if the folder holds no site, or its servers belong to another user.
     pub fn open(folder: &Path) -> Result<Site, AuctionError> {
         let folder = std::path::absolute(folder).map_err(io("find", folder))?;
         let path = folder.join("site.json");
@@ -166,7 +178,12 @@ impl Site {
         Ok(Site { folder, state, database, web, analyzer: None, stays: true })
     }
 
-    /// Runs `hardmeter split analyze` beside the site, as long as it is held; nothing where placement is off.
+    /// Runs `hardmeter split analyze` beside the site until this value is dropped; does nothing where placement
+    /// is off.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if the analyzer cannot be started.
     pub fn analyze(&mut self, hardmeter: &Path) -> Result<(), AuctionError> {
         if let Some(policy) = self.state.split.policy() {
             self.analyzer = Some(Analyzer::start(hardmeter, &segments(&self.folder), policy, &self.folder)?);
@@ -200,6 +217,10 @@ impl Site {
     }
 
     /// A connection to the database as its superuser.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if the server does not accept the connection.
     pub fn connect(&self) -> Result<Conn, AuctionError> {
         connect(&self.database.socket())
     }
@@ -220,7 +241,11 @@ impl Site {
         }
     }
 
-    /// Fails if one of its servers is gone.
+    /// Checks that the servers still run.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError::Gone`] with the server and its log.
     pub fn check(&mut self, elapsed: Duration) -> Result<(), AuctionError> {
         let gone = |who, log| Err(AuctionError::Gone { who, seconds: elapsed.as_secs_f64(), log });
         if !self.database.is_running() {
@@ -235,7 +260,11 @@ impl Site {
         }
     }
 
-    /// Stops it all; what is in its folder stays.
+    /// Stops all servers; the folder stays.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if a server does not stop.
     pub fn stop(&mut self) -> Result<(), AuctionError> {
         // The analyzer first: it gives affinities back while the servers live.
         self.analyzer = None;
@@ -245,7 +274,11 @@ impl Site {
         Ok(())
     }
 
-    /// Stops a site and throws its folder away.
+    /// Stops a site and removes its folder.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if the folder holds no site, or a server does not stop.
     pub fn remove(folder: &Path) -> Result<(), AuctionError> {
         Site::open(folder)?.stop()?;
         fs::remove_dir_all(folder).map_err(io("remove", folder))

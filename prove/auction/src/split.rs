@@ -75,7 +75,11 @@ pub struct SplitModules {
 }
 
 impl SplitModules {
-    /// Those in a folder that `make build-place` filled.
+    /// The modules in a folder that `make build-place` filled.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError::Missing`] if a module was not built.
     pub fn in_folder(build: &Path) -> Result<SplitModules, AuctionError> {
         let there = |name: &str| {
             let path = build.join(name);

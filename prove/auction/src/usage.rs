@@ -49,7 +49,11 @@ const READING: [&str; 5] = ["Com_select", "Com_set_option", "Com_begin", "Com_co
 const WRITING: [&str; 3] = ["Com_insert", "Com_update", "Com_delete"];
 
 impl Counted {
-    /// Asks the server.
+    /// Reads the server's counters.
+    ///
+    /// # Errors
+    ///
+    /// [`AuctionError`] if the statement fails.
     pub fn now(connection: &mut Conn) -> Result<Counted, AuctionError> {
         let rows: Vec<(String, String)> =
             connection.query("SHOW GLOBAL STATUS").map_err(database("reading what MariaDB counted"))?;

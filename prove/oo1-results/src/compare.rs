@@ -27,7 +27,11 @@ pub trait Progress {
     fn step(&self, done: usize, of: usize, what: &str);
 }
 
-/// Runs it.
+/// Runs the comparison.
+///
+/// # Errors
+///
+/// [`Oo1Error`] if a mode has no program, the disk is too small, or a program fails.
 pub fn compare(
     order: &Order,
     programs: &Programs,

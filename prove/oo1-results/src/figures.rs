@@ -91,7 +91,11 @@ impl Figure {
         format!("figure{}-{}.svg", self.number, self.parts)
     }
 
-    /// Writes it into a folder; where.
+    /// Writes the drawing into a folder; returns its path.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error`] if the drawing or the file fails.
     pub fn draw(&self, folder: &Path) -> Result<PathBuf, Oo1Error> {
         let path = folder.join(self.file_name());
         let svg = self

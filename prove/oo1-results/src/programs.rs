@@ -18,7 +18,12 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those that the environment names, that are installed beside this program, or that were built in the source tree.
+    /// Finds the programs that the environment names, that are installed beside this program, or built in the
+    /// source tree.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error::NoPrograms`] with the folders that were searched.
     pub fn find() -> Result<Programs, Oo1Error> {
         let mut searched = Vec::new();
         if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
@@ -36,7 +41,11 @@ impl Programs {
         }
     }
 
-    /// Those in a folder: the modes of the table in its order, then others.
+    /// Finds the programs in a folder: the modes of the table in its order, then others.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error`] if the folder cannot be listed.
     pub fn in_folder(folder: &Path) -> Result<Programs, Oo1Error> {
         let entries = std::fs::read_dir(folder).map_err(io_error("list", folder))?;
         let built: BTreeSet<String> = entries
@@ -73,7 +82,11 @@ impl Programs {
         noted.unwrap_or(needs).to_owned()
     }
 
-    /// Fails for a mode that has no program, and says why.
+    /// Checks that a mode has a program.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error::NotBuilt`] with the reason, or [`Oo1Error::UnknownMode`] with the modes that there are.
     pub fn require(&self, mode: &str) -> Result<(), Oo1Error> {
         if self.modes.iter().any(|built| built == mode) {
             return Ok(());

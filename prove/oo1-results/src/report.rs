@@ -179,6 +179,10 @@ impl Report {
     }
 
     /// Reads a result file.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error`] if the file cannot be read, or is not a result of a known version.
     pub fn read(path: &Path) -> Result<Report, Oo1Error> {
         let text = std::fs::read(path).map_err(io_error("read", path))?;
         let bad = |reason: String| Oo1Error::BadResult { path: path.into(), reason };
@@ -195,7 +199,11 @@ impl Report {
         serde_json::from_value(value).map_err(|error| bad(error.to_string()))
     }
 
-    /// Writes it to a file: the whole of it or nothing.
+    /// Writes the report to a file: whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Oo1Error> {
         let mut text = serde_json::to_vec_pretty(&self.to_json())
             .map_err(|error| Oo1Error::BadResult { path: path.into(), reason: error.to_string() })?;

@@ -31,6 +31,10 @@ pub struct Stores {
 
 impl Stores {
     /// Opens the folder, and makes it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error::Busy`] if another process uses the folder; [`Oo1Error`] if it cannot be made.
     pub fn open(folder: &Path) -> Result<Stores, Oo1Error> {
         fs::create_dir_all(folder).map_err(io_error("make the folder", folder))?;
         let path = folder.join("lock");
@@ -42,7 +46,11 @@ impl Stores {
         Ok(Stores { folder: folder.into(), _lock: lock })
     }
 
-    /// Throws everything away; how many bytes that were.
+    /// Removes all stores; returns how many bytes that freed.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error`] if a file cannot be removed.
     pub fn clear(&self) -> Result<u64, Oo1Error> {
         let mut bytes = 0;
         for entry in fs::read_dir(&self.folder).map_err(io_error("list", &self.folder))?.flatten() {
@@ -54,7 +62,11 @@ impl Stores {
         Ok(bytes)
     }
 
-    /// Fails where what these graphs and modes take besides what is there does not fit.
+    /// Checks that the stores of these graphs and modes fit on the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Oo1Error::NoRoom`] with the space needed and the space left.
     pub fn check_room(&self, stores: &[(Graph, Layout, String)]) -> Result<(), Oo1Error> {
         let missing = stores
             .iter()

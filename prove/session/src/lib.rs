@@ -1,7 +1,16 @@
-//! Connections to PostgreSQL as the workloads use them: how a server is reached, what an error means and what mends
-//! it, stopping in an orderly way, what a backend's CPU time is.
+//! Connections to PostgreSQL for the loads: connection strings, errors with remedies, orderly stopping, a backend's CPU
+//! time.
 //!
-//! It is not for what a workload says to the server: statements and tables are theirs.
+//! Out of scope: the statements and tables of a load.
+//!
+//! ```
+//! use hardmeter_session::Target;
+//!
+//! let target = Target::parse("host=/run/postgresql user=app password=secret dbname=shop")?;
+//! assert_eq!(target.database(), "shop");
+//! assert!(!target.description().contains("secret"));
+//! # Ok::<(), hardmeter_session::SessionError>(())
+//! ```
 
 mod error;
 mod password;

@@ -23,6 +23,10 @@ pub struct Target {
 
 impl Target {
     /// The target of a connection string, as libpq takes it.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::BadTarget`] if libpq would not accept the text.
     pub fn parse(text: &str) -> Result<Target, SessionError> {
         let config: Config = text.parse().map_err(|error: postgres::Error| {
             use std::error::Error as _;
@@ -154,6 +158,10 @@ pub struct Session {
 
 impl Session {
     /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the server does not accept the connection.
     pub fn open(target: &Target, stop: &Stop) -> Result<Session, SessionError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let mut config = target.config.clone();
@@ -176,7 +184,11 @@ impl Session {
         Ok(session)
     }
 
-    /// Lets no statement take longer than this.
+    /// Limits the time of each statement.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the server refuses the statement, the connection is lost, or `stop` was requested.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), SessionError> {
         self.execute(
             "setting the time limit",
@@ -186,7 +198,11 @@ impl Session {
         Ok(())
     }
 
-    /// Runs statements whose rows nobody wants. `what` is what they do, for messages: "loading orders".
+    /// Runs statements and discards their rows. `what` describes them in messages: "loading orders".
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the server refuses the statement, the connection is lost, or `stop` was requested.
     pub fn execute(&mut self, what: &str, sql: &str) -> Result<(), SessionError> {
         let stop = self.stop.clone();
         let guard = stop.begin(self.number, self.client.cancel_token());
@@ -199,11 +215,19 @@ impl Session {
     }
 
     /// Runs one statement by the simple protocol.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the server refuses the statement, the connection is lost, or `stop` was requested.
     pub fn query(&mut self, what: &str, sql: &str) -> Result<Answer, SessionError> {
         self.measured(what, sql).map(|(answer, _)| answer)
     }
 
     /// Runs one statement and measures it.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the server refuses the statement, the connection is lost, or `stop` was requested.
     pub fn measured(&mut self, what: &str, sql: &str) -> Result<(Answer, Cost), SessionError> {
         let stop = self.stop.clone();
         let guard = stop.begin(self.number, self.client.cancel_token());
@@ -226,8 +250,12 @@ impl Session {
         Ok((answer, Cost { wall, cpu }))
     }
 
-    /// Copies rows into a table. `next` appends some rows in COPY's format, as the statement
-    /// says it, and tells whether there may be more.
+    /// Copies rows into a table. `next` appends some rows in COPY's format, as the statement names it, and
+    /// returns true while there may be more.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the server refuses the statement, the connection is lost, or `stop` was requested.
     pub fn copy_in(
         &mut self,
         what: &str,
@@ -308,7 +336,11 @@ impl Session {
     }
 }
 
-/// Makes the database if it is not there yet; says whether it did.
+/// Creates the database if it does not exist; returns true if it did.
+///
+/// # Errors
+///
+/// [`SessionError`] if the server does not accept the connection, or refuses to create the database.
 pub fn ensure_database(target: &Target, stop: &Stop) -> Result<bool, SessionError> {
     let refused = match Session::open(target, stop) {
         Ok(_) => return Ok(false),

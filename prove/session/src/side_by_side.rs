@@ -5,8 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Runs tasks in several sessions; each takes the next when it has done one. After an error nobody takes another, and
-/// the first error is the one that is told. Gives the seconds it took.
+/// Runs tasks in several sessions; each takes the next task when it has finished one. After an error no session
+/// takes another task, and the first error is returned. Returns the seconds it took.
+///
+/// # Errors
+///
+/// The first error of `run`, or that of a connection.
 pub fn side_by_side<T: Send, E: From<SessionError> + Send>(
     target: &Target,
     jobs: usize,
@@ -17,7 +21,11 @@ pub fn side_by_side<T: Send, E: From<SessionError> + Send>(
     side_by_side_over(jobs, || Ok(Session::open(target, stop)?), tasks, run)
 }
 
-/// The same, over sessions of any kind.
+/// As [`side_by_side`], over sessions of any type.
+///
+/// # Errors
+///
+/// The first error of `open` or `run`.
 pub fn side_by_side_over<S, T: Send, E: Send>(
     jobs: usize,
     open: impl Fn() -> Result<S, E> + Sync,

@@ -27,11 +27,19 @@ pub trait Backend {
     /// The caller gives a connection one piece of work at a time. A failure to send is a [`Completion`] like any other.
     fn submit(&mut self, connection: ConnectionId, work: Work, now: Micros);
 
-    /// Waits until something is done, or until a moment has come, and appends what is done. `None`: as long as it takes.
+    /// Waits until something is done, or until the given time, and appends what is done. `None`: no time limit.
     /// May return early with nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if waiting fails; a lost connection is a [`Completion`], not an error.
     fn wait(&mut self, until: Option<Micros>, done: &mut Vec<Completion>) -> Result<(), TpccError>;
 
-    /// Opens a connection anew that was lost. It may take long, and is refused while the server is away.
+    /// Reopens a lost connection. May take long; fails while the server is down.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the server does not accept the connection.
     fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError>;
 
     /// The process ids of the server's backends, by connection, where they are processes of this machine; else empty.
@@ -42,7 +50,11 @@ pub trait Backend {
 
 /// Opens backends: each thread of the driver asks for its own.
 pub trait Backends: Sync {
-    /// So many connections, all ready: statements prepared, settings made.
+    /// Opens this number of connections, all ready: statements prepared, settings made.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a connection cannot be opened or prepared.
     fn open(&self, connections: u32, clock: Clock) -> Result<Box<dyn Backend>, TpccError>;
 
     /// What it is, in words: "PostgreSQL 15.20 at /run/postgresql, procedures".

@@ -37,7 +37,11 @@ fn tenth(table: Table) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Counts a population of so many warehouses, side by side.
+/// Counts the population of this number of warehouses, in parallel.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn inspect(
     target: &Target,
     jobs: usize,

@@ -1,30 +1,35 @@
-//! TPC-C for PostgreSQL and MariaDB: load, run by the specification's terminals, measure, judge, audit anybody's database.
+//! TPC-C for PostgreSQL and MariaDB: load, run by the specification's terminals, measure, judge, audit a database of any tool.
 //!
-//! It is not for what a user types or sees on a terminal (`cli`), nor for making servers (`servers`).
+//! Out of scope: the command line (`cli`), making servers (`ground/servers`).
 //!
 //! ```text
 //! random, text   clauses 2.1.5, 2.1.6, 4.3.2: numbers and texts                    ([`random`], [`text`])
 //! population     clause 4.3.3.1: every row of every warehouse, from a seed         ([`population`], [`copy`])
-//! load           warehouses side by side, cut off and gone on with                 ([`load`], [`schema`], [`inspection`])
-//! run            what is asked for, who asks, over which connections               ([`order`], [`terminals`], [`monitor`])
-//!   systems      what stands behind: PostgreSQL, MariaDB, nothing at all           ([`backend`]: [`wire`] with
+//! load           warehouses in parallel; an interrupted load continues             ([`load`], [`schema`], [`inspection`])
+//! run            the order, the terminals, the connections                         ([`order`], [`terminals`], [`monitor`])
+//!   systems      what is driven: PostgreSQL, MariaDB, a stub                       ([`backend`]: [`wire`] with
 //!                                                                                   [`transactions`], [`mariadb`], [`stub`])
 //!   beside it    what the server used, which CPUs it had                           ([`observe`])
-//! result         what was counted; what it says, clause by clause                  ([`measure`], [`report`])
-//! audit          conditions 3.3.2.1 to 3.3.2.12; what the data say of their maker  ([`audit`])
+//! result         counts; verdicts, clause by clause                                ([`measure`], [`report`])
+//! audit          conditions 3.3.2.1 to 3.3.2.12; signs of how the data was made    ([`audit`])
 //! clause 3       transactions held open, servers killed                            ([`acid`])
 //! ```
 //!
-//! [`work`] and [`time`] are what the rooms of a run hand each other; [`origin`] is how statements say who sends them.
+//! [`work`] and [`time`] are the types that the modules of a run exchange; [`origin`] marks statements with their sender.
 //!
 //! # Design constraints
 //!
-//! * *The rows are decided by the seed*, warehouse by warehouse: whichever session loads one, the bytes are the same.
-//! * *A warehouse is loaded in one transaction* that also notes it, so a load that was killed goes on where it was.
+//! * *The seed decides the rows*, warehouse by warehouse: the bytes do not depend on the session that loads them.
+//! * *A warehouse is loaded in one transaction* that also records it, so an interrupted load continues where it stopped.
 //! * *An audit reads.* One snapshot for all conditions, so that it may run beside a workload.
-//! * *Response times count from when a terminal was due*: a late driver is a slow system, never a fast one.
-//! * *A result file holds all that is ever said of a run.*
-//! * What is derived from TPC-C here is not comparable to published TPC-C results, and is not called tpmC.
+//! * *Response times count from when a terminal was due*: a late driver makes the system look slow, never fast.
+//! * *A result file is complete*: all reports on a run are computed from it.
+//! * Results are derived from TPC-C; they are not comparable to published ones, and are not called tpmC.
+//!
+//! ```
+//! // Clause 4.3.2.3: a last name is made of three syllables, one for each digit.
+//! assert_eq!(hardmeter_tpcc::text::last_name(371), "PRICALLYOUGHT");
+//! ```
 
 pub mod acid;
 pub mod audit;

@@ -85,7 +85,12 @@ pub struct Phases {
 }
 
 impl Mark {
-    /// What a database was loaded with. `None`: nothing of ours.
+    /// Reads what a database was loaded with. `None`: not by Hardmeter.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested;
+    /// [`TpccError::BadMark`] if the mark is not one.
     pub fn of(session: &mut Session) -> Result<Option<Mark>, TpccError> {
         let sql = format!(
             "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('{LOAD_TABLE}')"
@@ -157,7 +162,12 @@ impl Mark {
     }
 }
 
-/// Loads the data, or the rest of them.
+/// Loads the data, or the missing rest.
+///
+/// # Errors
+///
+/// [`TpccError`] if a statement fails, the disk of the server is full, other data is there, or `stop` was
+/// requested.
 pub fn load(
     target: &Target,
     order: &LoadOrder,

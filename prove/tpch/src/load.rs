@@ -62,7 +62,11 @@ const MARK: &str = "hardmeter tpch:";
 const LOADING: &str = "hardmeter tpch: loading";
 
 impl Data {
-    /// Finds out what there is.
+    /// Reads which data there is.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError::NoData`] if a table is missing, [`TpchError::Incomplete`] if a load was interrupted.
     pub fn of(session: &mut Session) -> Result<Data, TpchError> {
         for table in Table::ALL {
             if !exists(session, table)? {
@@ -109,6 +113,10 @@ fn mark(session: &mut Session, table: Table) -> Result<Option<String>, TpchError
 }
 
 /// Loads the data.
+///
+/// # Errors
+///
+/// [`TpchError`] if tables exist already, a statement fails, or `stop` was requested.
 pub fn load(
     target: &Target,
     order: &LoadOrder,

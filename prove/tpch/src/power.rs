@@ -55,6 +55,10 @@ pub trait RunProgress {
 }
 
 /// Runs it.
+///
+/// # Errors
+///
+/// [`TpchError`] if a variant is not possible, data is missing, a statement fails, or `stop` was requested.
 pub fn run(
     target: &Target,
     order: &PowerOrder,
@@ -249,7 +253,11 @@ impl PowerOrder {
         self.variants.len() * (self.warm_up * self.queries.len() + self.blocks * per_block)
     }
 
-    /// Whether there are update sets enough in these data.
+    /// Checks that there are enough update sets for these data.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError::NoUpdateSet`] if more are needed than there are.
     pub fn check_refreshes(&self, data: Data) -> Result<(), TpchError> {
         let needed = if self.refresh { self.blocks * 2 * self.variants.len() } else { 0 };
         if data.refreshes as usize + needed > SETS as usize {

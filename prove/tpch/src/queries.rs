@@ -99,6 +99,10 @@ impl Query {
     }
 
     /// Reads a list: numbers and ranges, separated by commas. The order is kept: a stream may have one of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError::BadQueries`] if the text is not such a list, or names a query twice.
     pub fn list(text: &str) -> Result<Vec<Query>, TpchError> {
         let bad = |reason: String| TpchError::BadQueries { text: text.to_owned(), reason };
         let number = |word: &str| {

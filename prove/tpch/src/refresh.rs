@@ -36,7 +36,11 @@ impl Refresh {
     }
 }
 
-/// The update set that comes next for these data, and the data after it.
+/// The next update set for these data, and the data after it.
+///
+/// # Errors
+///
+/// [`TpchError::NoUpdateSet`] if all were used.
 pub fn next_set(data: Data) -> Result<(u32, Data), TpchError> {
     let set = data.refreshes + 1;
     if set > SETS {
@@ -45,7 +49,11 @@ pub fn next_set(data: Data) -> Result<(u32, Data), TpchError> {
     Ok((set, Data { refreshes: set, ..data }))
 }
 
-/// Runs both functions with one update set; gives the cost of each. RF2 leaves the mark that the set is used.
+/// Runs both functions with one update set; returns the cost of each. RF2 marks the set as used.
+///
+/// # Errors
+///
+/// [`TpchError`] if all update sets were used, or a statement fails.
 pub fn run_pair(session: &mut Session, data: Data) -> Result<([(Refresh, Cost); 2], Data), TpchError> {
     let (set, after) = next_set(data)?;
     let inserted = transaction(session, Refresh::Insert, |session| insert(session, data.scale, set))?;

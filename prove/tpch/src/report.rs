@@ -270,7 +270,11 @@ impl Report {
         self.queries.iter().all(|query| query.failure.is_none() && same(query))
     }
 
-    /// Writes it to a file: the whole of it or nothing.
+    /// Writes the report to a file: whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), TpchError> {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let write = || -> std::io::Result<()> {

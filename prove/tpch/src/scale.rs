@@ -18,6 +18,10 @@ impl Scale {
     const LARGEST: f64 = 300.0;
 
     /// A scale, if data can be made for it.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError::BadScale`] with the reason.
     pub fn new(factor: f64) -> Result<Scale, TpchError> {
         let bad = |reason| TpchError::BadScale { scale: factor.to_string(), reason };
         if !factor.is_finite() {

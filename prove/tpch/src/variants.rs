@@ -32,7 +32,11 @@ impl FromStr for Variant {
     }
 }
 
-/// The statement that a setting means.
+/// The SQL statement for a setting.
+///
+/// # Errors
+///
+/// What is wrong with the setting, in words.
 pub fn statement(setting: &str) -> Result<String, String> {
     if let Some(library) = setting.strip_prefix("load:") {
         let library = library.trim();
@@ -106,7 +110,11 @@ impl Preset {
         }
     }
 
-    /// Makes its settings in a session.
+    /// Applies its settings to a session.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError`] if the server refuses a setting.
     pub fn apply(self, session: &mut Session) -> Result<(), TpchError> {
         for (name, value) in self.settings() {
             session.execute(&format!("setting {name}"), &set(name, value))?;
@@ -116,7 +124,11 @@ impl Preset {
 }
 
 impl Variant {
-    /// Makes its settings in a session.
+    /// Applies its settings to a session.
+    ///
+    /// # Errors
+    ///
+    /// [`TpchError`] if the server refuses a setting.
     pub fn apply(&self, session: &mut Session) -> Result<(), TpchError> {
         for statement in &self.statements {
             session.execute(&format!("making the variant {}: {statement}", self.name), statement)?;

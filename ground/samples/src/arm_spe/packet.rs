@@ -68,10 +68,15 @@ const COUNTER: u8 = 0x98;
 const EXTENDED: u8 = 0x20;
 
 impl Packet {
-    /// The packet at the front of `bytes`, and how many bytes it has. `at` is where in the trace buffer it begins:
-    /// padding is told by the multiple it goes up to.
+    /// Reads the packet at the front of `bytes`; returns it and its length. `at` is the offset of `bytes` in the
+    /// trace buffer: padding extends to the next multiple of its alignment.
     ///
-    /// The length is at least 1. For padding alone it may be larger than `bytes`.
+    /// The length is at least 1. For padding alone it may exceed `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoPacket::Incomplete`] if `bytes` ends before the packet does; other variants for a header that no
+    /// packet has.
     pub fn read(bytes: &[u8], at: u64) -> Result<(Packet, usize), NoPacket> {
         let header = *bytes.first().ok_or(NoPacket::Incomplete)?;
         match header {

@@ -60,6 +60,10 @@ const LEADING_RECORDS: usize = 4096;
 
 impl CaptureReader {
     /// Opens a file, a named pipe, or `-` for standard input.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] if the file cannot be opened, is a directory, or does not begin as a perf.data file does.
     pub fn open(path: impl AsRef<Path>) -> Result<CaptureReader, ReadError> {
         let path = path.as_ref();
         let failed = |source| ReadError::Io { path: path.to_path_buf(), source };
@@ -80,6 +84,10 @@ impl CaptureReader {
     }
 
     /// Reads a capture that is already in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] if the bytes do not begin as a perf.data file does.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<CaptureReader, ReadError> {
         CaptureReader::from_input(PathBuf::from("capture in memory"), Input::Bytes(bytes), Ok(None))
     }
@@ -145,8 +153,13 @@ impl CaptureReader {
         ByteCount(self.position.load(Ordering::Relaxed).saturating_sub(self.data.start))
     }
 
-    /// Hands every record to `receiver`, until it breaks off. A damaged or cut file gives what it has, and the
-    /// summary says what it lost.
+    /// Passes every record to `receiver` until it breaks off. A damaged or truncated file yields its readable
+    /// records; the summary counts the lost ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Io`] if the input fails while it is read. Damaged records are no error: the summary counts
+    /// them.
     pub fn for_each(
         &self,
         order: RecordOrder,

@@ -56,8 +56,12 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Begins a capture of `events` that will be called `path`. The header may still be completed by
+    /// Begins a capture of `events` with the final name `path`. The header may still be completed by
     /// [`CaptureWriter::header_mut`].
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] if `events` is empty, or the file cannot be created or written.
     pub fn create(
         path: impl AsRef<Path>,
         events: &[EventAttributes],
@@ -115,6 +119,11 @@ impl CaptureWriter {
 
     /// Appends one or several whole records, as they come out of a kernel's ring buffer. An `AUXTRACE` record comes
     /// with the bytes of the trace that it announces.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::BadRecord`] if `records` is not a sequence of whole records; otherwise as
+    /// [`CaptureWriter::flush`].
     pub fn append(&mut self, records: &[u8]) -> Result<(), WriteError> {
         let traces = check_records(records)?;
         if self.buffer.len() + records.len() > BUFFER_SIZE {
@@ -127,39 +136,67 @@ impl CaptureWriter {
     }
 
     /// Appends a mapping.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::append`].
     pub fn append_mmap(&mut self, mmap: &Mmap) -> Result<(), WriteError> {
         self.append(&self.encoder.mmap(mmap))
     }
 
     /// Appends a thread's name.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::append`].
     pub fn append_comm(&mut self, comm: &Comm) -> Result<(), WriteError> {
         self.append(&self.encoder.comm(comm))
     }
 
     /// Appends the creation of a process or thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::append`].
     pub fn append_fork(&mut self, fork: &Fork) -> Result<(), WriteError> {
         self.append(&self.encoder.fork(fork))
     }
 
     /// Appends the end of a process or thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::append`].
     pub fn append_exit(&mut self, exit: &Exit) -> Result<(), WriteError> {
         self.append(&self.encoder.exit(exit))
     }
 
-    /// Appends a loss.
+    /// Appends a record of lost samples.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::append`].
     pub fn append_lost(&mut self, lost: &LostRecords) -> Result<(), WriteError> {
         self.append(&self.encoder.lost(lost))
     }
 
-    /// Ends a round: every buffer has been read once since the last call. Readers sort by these.
+    /// Ends a round: every buffer has been read once since the last call. Readers sort by rounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::append`].
     pub fn append_finished_round(&mut self) -> Result<(), WriteError> {
         self.append(&encode::finished_round())
     }
 
-    /// Writes what is collected, so that a killed recorder loses only what came after.
+    /// Writes collected records, so that a killed recorder loses only later ones.
     ///
-    /// When the disk is full, the file goes back to its last safe end and the rest is discarded; the capture can
+    /// When the disk is full, the file returns to its last safe end and the rest is discarded; the capture can
     /// still be finished with what it has.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::DiskFull`] if there is no space left; other variants if the file cannot be written.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -194,7 +231,12 @@ impl CaptureWriter {
         ByteCount(self.written - self.data_at + self.buffer.len() as u64)
     }
 
-    /// Completes the capture and gives it its final name. An existing file of that name is replaced.
+    /// Completes the capture and renames it to its final name. An existing file of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] if the file cannot be completed, synchronised or renamed; a full disk is no error here:
+    /// what was safely written is kept.
     pub fn finish(mut self) -> Result<(), WriteError> {
         // A full disk here costs the last buffer, as it does while recording; the features may still fit.
         match self.flush() {

@@ -50,7 +50,12 @@ const TOOLS: [(&str, &str); 6] = [
     ("patch", "patch"),
 ];
 
-/// Builds what is ordered, unless it was built before; gives its programs. It takes some minutes.
+/// Builds the ordered programs, unless they were built before; returns them. Takes some minutes.
+///
+/// # Errors
+///
+/// [`ServerError`] if a tool is missing, another process builds in the same folder, a download or a build step
+/// fails.
 pub fn build(order: &Order, progress: Progress) -> Result<Programs, ServerError> {
     let name = name(order)?;
     let builds = cache_folder().join("builds");

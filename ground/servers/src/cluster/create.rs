@@ -15,8 +15,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 impl Cluster {
-    /// Makes a server in a new or empty folder, and leaves it stopped. A folder that an interrupted attempt left
-    /// behind is made again from the start; when this one fails, nothing of it stays.
+    /// Makes a server in a new or empty folder and leaves it stopped. A folder left by an interrupted attempt is
+    /// made again from the start; if this attempt fails, its files are removed.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the folder holds something else, another process has the lock, or the engine's own
+    /// program fails.
     pub fn create(
         folder: &ServerFolder,
         programs: &Programs,
@@ -47,6 +52,10 @@ impl Cluster {
     }
 
     /// Opens the server in a folder, or makes one there.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] as [`Cluster::open`] and [`Cluster::create`].
     pub fn open_or_create(
         folder: &ServerFolder,
         programs: impl FnOnce() -> Result<Programs, ServerError>,
@@ -58,9 +67,13 @@ impl Cluster {
         }
     }
 
-    /// Gives a path at which the server's account can read `file` (or the folder `file`, with all that is in it):
-    /// the path itself where it can, else that of a copy in the server's folder. For tools that a [wrapper](super::Wrapper)
-    /// needs and that lie below somebody's closed home folder.
+    /// Returns a path at which the server's account can read `file` (or the folder `file` with its contents): the
+    /// path itself, or that of a copy in the server's folder. For tools that a [wrapper](super::Wrapper) needs
+    /// and that lie below a closed home folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if `file` does not exist or cannot be copied.
     pub fn lend(&self, file: &Path) -> Result<PathBuf, ServerError> {
         let file = std::path::absolute(file).map_err(io_error("find", file))?;
         if self.reaches_all(&file) {
@@ -90,7 +103,11 @@ impl Cluster {
         self.account.can_reach(path) && (!path.is_dir() || below().all(|path| self.reaches_all(&path)))
     }
 
-    /// Throws a stopped server away: data, log, state, and the folder when nothing else is in it. A damaged one too.
+    /// Removes a stopped server, also a damaged one: data, log, state, and the folder when nothing else is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the server runs, another process has the lock, or a file cannot be removed.
     pub fn remove(folder: &ServerFolder) -> Result<(), ServerError> {
         let socket_folder = match Cluster::open(folder) {
             Ok(mut cluster) => {

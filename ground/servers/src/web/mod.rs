@@ -68,7 +68,13 @@ pub struct WebServer {
 }
 
 impl WebServer {
-    /// Makes a server in a new or empty folder, or again in one that held a server of ours which does not run, and starts it.
+    /// Makes a server in a new or empty folder, or again in one that held a stopped server of Hardmeter, and
+    /// starts it.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if a program or module is missing, the folder holds something else, or a server does not
+    /// start.
     pub fn start(
         folder: &ServerFolder,
         setup: &WebSetup,
@@ -120,7 +126,11 @@ impl WebServer {
         started.map(|()| server)
     }
 
-    /// The server in a folder that was started before.
+    /// Opens the server in a folder that was started before.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the folder holds no web server, or it belongs to another user.
     pub fn open(folder: &ServerFolder) -> Result<WebServer, ServerError> {
         let state = read_state(folder)?;
         let current = Account::for_server(&[&state.account])?;
@@ -172,7 +182,11 @@ impl WebServer {
         log_tail(&self.folder.log(), 0, &places(&self.folder))
     }
 
-    /// Stops it: gently, and by force what does not hear. Stopping one that does not run is no error.
+    /// Stops the server: by request, then by SIGKILL. Does nothing if it does not run.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if another process has the lock, or the state cannot be written.
     pub fn stop(&mut self, progress: Progress) -> Result<StopOutcome, ServerError> {
         let _lock = FolderLock::take(&self.folder)?;
         progress("stopping Apache");
@@ -181,14 +195,22 @@ impl WebServer {
         Ok(outcome)
     }
 
-    /// Ends all its processes at once, as a crash would.
+    /// Kills all processes of the server at once, as a crash would.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if another process has the lock.
     pub fn kill(&mut self) -> Result<(), ServerError> {
         let _lock = FolderLock::take(&self.folder)?;
         self.end_all(libc::SIGKILL);
         self.write_state()
     }
 
-    /// Throws a stopped server away.
+    /// Removes a stopped server.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the folder holds no web server, it runs, or a file cannot be removed.
     pub fn remove(folder: &ServerFolder) -> Result<(), ServerError> {
         let server = WebServer::open(folder)?;
         if let Some(process) = server.state.apache.as_ref().filter(|process| process.is_alive()) {

@@ -25,6 +25,10 @@ pub struct WebPrograms {
 
 impl WebPrograms {
     /// Finds Apache, and PHP where it is installed.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::ProgramsMissing`] if Apache is not installed.
     pub fn find() -> Result<WebPrograms, ServerError> {
         let apache = programs_named(|name| name == "apache2" || name == "httpd").pop();
         let modules = MODULE_FOLDERS.iter().map(PathBuf::from).find(|folder| folder.is_dir());
@@ -51,6 +55,10 @@ impl WebPrograms {
     }
 
     /// Fails, naming the package, where what a server of this kind needs is not installed.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] with the package to install, or if `php` cannot run in `mpm`.
     pub fn require(&self, mpm: Mpm, php: Php) -> Result<(), ServerError> {
         self.module(&format!("mod_mpm_{}.so", mpm.name()))?;
         match php {

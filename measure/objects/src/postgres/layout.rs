@@ -117,6 +117,10 @@ impl Layout {
     }
 
     /// A structure by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] if the layout has no such structure.
     pub fn structure(&self, name: &str) -> Result<&Structure, Missing> {
         self.structures
             .get(name)
@@ -124,6 +128,10 @@ impl Layout {
     }
 
     /// The offset of a field.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] if the layout has no such structure, or it has no such field.
     pub fn offset(&self, structure: &str, field: &str) -> Result<u64, Missing> {
         let found = self.structure(structure)?.field(field);
         let missing = || Missing { major: self.major, what: format!("field {structure}.{field}") };

@@ -48,7 +48,11 @@ pub fn this_machine() -> Vec<CatalogueEntry> {
     MemoryEvent::ALL.into_iter().map(|event| entry(event, &resolver, simulated)).collect()
 }
 
-/// Tries to prepare the software PMU, and says why it cannot be.
+/// Tries to prepare the software PMU.
+///
+/// # Errors
+///
+/// [`SoftPmuError`](crate::softpmu::SoftPmuError) with what is missing: Valgrind, the tool, space in /dev/shm.
 pub fn software_pmu() -> Result<(), crate::softpmu::SoftPmuError> {
     let machine = Machine::builtin_names().next().and_then(Machine::builtin);
     let machine = machine.expect("there are built-in machines");

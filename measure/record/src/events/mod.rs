@@ -71,6 +71,10 @@ pub enum EventSyntaxError {
 }
 
 /// Reads a list of events.
+///
+/// # Errors
+///
+/// [`EventSyntaxError`] if the list is empty or malformed.
 pub fn parse_events(text: &str) -> Result<Vec<EventRequest>, EventSyntaxError> {
     let mut requests = Vec::new();
     let mut start = 0;

@@ -108,6 +108,10 @@ impl Resolver {
     }
 
     /// The encodings to try for a request, best first. `sampling` is false when only a count is wanted.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodingError`] if this machine does not have the event, or its terms are not known.
     pub fn resolve(&self, request: &EventRequest, sampling: bool) -> Result<Vec<Encoding>, EncodingError> {
         let name = request.name.as_str();
         let mut found = if let Some(event) = MemoryEvent::from_name(name) {

@@ -128,7 +128,11 @@ pub struct Negotiated {
     pub concessions: Vec<Concession>,
 }
 
-/// Opens an event in one place, giving up one thing after the other until the kernel agrees.
+/// Opens an event in one place; drops one demand after the other until the kernel accepts it.
+///
+/// # Errors
+///
+/// The kernel's error number, if it refuses even the least demanding variant.
 pub fn negotiate(attr: &PerfEventAttr, place: Place) -> Result<Negotiated, i32> {
     negotiate_by(attr, |attr| {
         syscall::open(attr, place).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))

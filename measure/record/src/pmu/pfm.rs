@@ -52,6 +52,10 @@ impl Pfm {
     pub const SONAME: &'static str = "libpfm.so.4";
 
     /// Loads and starts the library.
+    ///
+    /// # Errors
+    ///
+    /// [`PfmError`] if libpfm4 is not installed or does not initialise.
     pub fn load() -> Result<Pfm, PfmError> {
         // SAFETY: libpfm4 has no initialisers beyond its own tables.
         let library =
@@ -82,6 +86,10 @@ impl Pfm {
     }
 
     /// The encoding of a name such as `MEM_LOAD_RETIRED:L2_MISS`.
+    ///
+    /// # Errors
+    ///
+    /// [`PfmError::Name`] if the library does not know the name on this processor.
     pub fn encode(&self, name: &str) -> Result<Encoding, PfmError> {
         let wanted = CString::new(name).map_err(|_| PfmError::Name("the name holds a zero byte".into()))?;
         let mut attr = PerfEventAttr::new(0, 0);

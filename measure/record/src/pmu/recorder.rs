@@ -45,6 +45,10 @@ impl KernelSource {
     ///
     /// The timer is opened on all CPUs where that is allowed, and what is not the target's is dropped (see
     /// [`Members`]).
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] with the event and the kernel's reason.
     pub fn open(plan: &SamplingPlan, statements: Option<StatementProbes>) -> Result<KernelSource, OpenError> {
         let mut source = KernelSource::open_best(plan, statements.as_ref())?;
         source.statements = statements;

@@ -24,6 +24,10 @@ pub struct Place {
 }
 
 /// Opens one event.
+///
+/// # Errors
+///
+/// The error of `perf_event_open`.
 pub fn open(attr: &PerfEventAttr, place: Place) -> io::Result<OwnedFd> {
     let mut attr = *attr;
     let cpu = place.cpu.map_or(-1, |cpu| cpu as libc::c_int);
@@ -55,26 +59,46 @@ fn ioctl(fd: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_ulong) ->
 }
 
 /// Starts an event, and the copies that children inherited.
+///
+/// # Errors
+///
+/// The error of the `ioctl`.
 pub fn enable(fd: BorrowedFd<'_>) -> io::Result<()> {
     ioctl(fd, IOC_ENABLE, 0)
 }
 
 /// Stops an event, and the copies that children inherited.
+///
+/// # Errors
+///
+/// The error of the `ioctl`.
 pub fn disable(fd: BorrowedFd<'_>) -> io::Result<()> {
     ioctl(fd, IOC_DISABLE, 0)
 }
 
-/// Sends an event's records to the ring of another.
+/// Redirects an event's records to the ring of another.
+///
+/// # Errors
+///
+/// The error of the `ioctl`.
 pub fn redirect(fd: BorrowedFd<'_>, leader: BorrowedFd<'_>) -> io::Result<()> {
     ioctl(fd, IOC_SET_OUTPUT, leader.as_raw_fd() as libc::c_ulong)
 }
 
 /// Sets the filter of a tracing event (address ranges of Arm SPE).
+///
+/// # Errors
+///
+/// The error of the `ioctl`.
 pub fn set_filter(fd: BorrowedFd<'_>, filter: &std::ffi::CStr) -> io::Result<()> {
     ioctl(fd, IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong)
 }
 
 /// The id by which records name this event.
+///
+/// # Errors
+///
+/// The error of the `ioctl`.
 pub fn id(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut id = 0u64;
     ioctl(fd, IOC_ID, std::ptr::from_mut(&mut id) as libc::c_ulong)?;
@@ -123,6 +147,10 @@ impl Reading {
 }
 
 /// Reads a counter that was opened with `TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING` as its read format.
+///
+/// # Errors
+///
+/// The error of `read`, or one of kind `UnexpectedEof` if the counter gives too few bytes.
 pub fn read(fd: BorrowedFd<'_>) -> io::Result<Reading> {
     let mut words = [0u64; 3];
     // SAFETY: the buffer has room for the 24 bytes asked for.

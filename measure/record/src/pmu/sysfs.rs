@@ -104,6 +104,10 @@ pub fn number(text: &str) -> Option<u64> {
 
 impl Device {
     /// The three configuration words of terms such as `event=0xd1,umask=0x8` or `mem-loads,ldlat=30`.
+    ///
+    /// # Errors
+    ///
+    /// [`TermError`] if a term is not in the device's format, or its value does not fit.
     pub fn encode(&self, terms: &str) -> Result<[u64; 3], TermError> {
         let mut words = [0u64; 3];
         for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {

@@ -83,6 +83,10 @@ pub struct Ring {
 
 impl Ring {
     /// Maps the ring of a perf event with a data area of `capacity` bytes, a power of two of at least a page.
+    ///
+    /// # Errors
+    ///
+    /// The system's error, usually `EPERM` if more memory would be locked than `perf_event_mlock_kb` allows.
     pub fn map(fd: BorrowedFd<'_>, capacity: usize) -> io::Result<Ring> {
         let mapping = Mapping::new(fd, 0, page_size() + capacity)?;
         // Kernels before 4.1 leave both fields zero: the data area follows the first page.
@@ -94,9 +98,13 @@ impl Ring {
         Ok(Ring { mapping, data_offset, capacity, scratch: Vec::new() })
     }
 
-    /// Hands every unread record to `sink` and gives its space back; returns the bytes read.
+    /// Passes every unread record to `sink` and frees its space; returns the bytes read.
     ///
-    /// If the sink fails, nothing of this pass is given back: the records stay for another try.
+    /// If the sink fails, no space of this pass is freed: the records can be read again.
+    ///
+    /// # Errors
+    ///
+    /// The error of `sink`, or [`RingError`] if the ring was overrun or holds a broken record.
     pub fn drain<E: From<RingError>>(
         &mut self,
         sink: impl FnMut(&[u8]) -> Result<(), E>,
@@ -119,6 +127,10 @@ impl Ring {
     }
 
     /// Maps an AUX area of `capacity` bytes behind this ring, for an event that traces (Arm SPE).
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the area cannot be mapped.
     pub fn map_aux(&self, fd: BorrowedFd<'_>, capacity: usize) -> io::Result<AuxRing> {
         let offset = self.mapping.length;
         self.mapping.word(AUX_OFFSET).store(offset as u64, Ordering::Relaxed);
@@ -126,8 +138,12 @@ impl Ring {
         Ok(AuxRing { mapping: Mapping::new(fd, offset, capacity)?, capacity, cursor: AuxCursor::default() })
     }
 
-    /// Hands the unread trace bytes to `sink` as `(offset in the trace, older piece, newer piece)` and gives
-    /// their space back; returns the bytes read.
+    /// Passes the unread trace bytes to `sink` as `(offset in the trace, older piece, newer piece)` and frees
+    /// their space; returns the bytes read.
+    ///
+    /// # Errors
+    ///
+    /// The error of `sink`.
     pub fn drain_aux<E>(
         &self,
         aux: &mut AuxRing,

@@ -51,6 +51,10 @@ pub struct Unread {
 }
 
 /// Where the bytes from `tail` to `head` lie in a ring of `capacity` bytes (a power of two).
+///
+/// # Errors
+///
+/// [`RingError::Overrun`] if more than `capacity` bytes lie between them.
 pub fn unread(tail: u64, head: u64, capacity: usize) -> Result<Unread, RingError> {
     debug_assert!(capacity.is_power_of_two());
     let length = head.wrapping_sub(tail);
@@ -66,10 +70,14 @@ pub fn unread(tail: u64, head: u64, capacity: usize) -> Result<Unread, RingError
 /// Bytes of `struct perf_event_header`.
 const HEADER: usize = 8;
 
-/// Hands every record of two consecutive pieces to `sink`, header included, and returns the bytes consumed.
+/// Passes every record of two consecutive pieces to `sink`, header included, and returns the bytes consumed.
 ///
-/// A record across the seam is put together in `scratch`; all others are handed over where they lie. The kernel
-/// publishes whole records only, so a partial one at the end is an error.
+/// A record across the seam is copied to `scratch`; all others are passed in place. The kernel publishes whole
+/// records only, so a partial one at the end is an error.
+///
+/// # Errors
+///
+/// The error of `sink`, or [`RingError::BrokenRecord`] if a size does not fit the bytes that are left.
 pub fn for_each_record<E: From<RingError>>(
     first: &[u8],
     second: &[u8],

@@ -159,10 +159,15 @@ pub struct Report {
     pub remarks: Vec<String>,
 }
 
-/// Records into `output`. `announce` is told which source is used and why, before anything runs.
+/// Records into `output`. `announce` receives the chosen source and the reason before anything runs.
 ///
-/// A server that is to run on the software PMU is restarted by `server`, and put back afterwards. Whatever `attach`
-/// finds out about the profiled server goes into notes beside the capture.
+/// A server that is to run on the software PMU is restarted by `server`, and restored afterwards. What `attach`
+/// learns about the profiled server goes into a side file of the capture.
+///
+/// # Errors
+///
+/// [`SessionError`] if the request contradicts itself, no source can serve it, or the recording cannot be
+/// completed.
 pub fn record(
     request: &Request,
     mut server: Option<&mut dyn RestartableServer>,

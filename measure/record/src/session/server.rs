@@ -31,10 +31,22 @@ pub trait RestartableServer {
     /// User and group it runs as: they must be able to open the PMU's segment.
     fn owner(&self) -> (u32, u32);
     /// A path at which the server's user can read `folder` and what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerTrouble`] if the folder cannot be copied or opened to that user.
     fn lend(&self, folder: &Path) -> Result<PathBuf, ServerTrouble>;
     /// Stops it if it runs, starts it by `wrapper`, and waits until it accepts connections, or until `interrupted`.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerTrouble`] if the server does not stop or start.
     fn restart_under(&mut self, wrapper: Wrapper, interrupted: fn() -> bool) -> Result<(), ServerTrouble>;
     /// Stops it, and starts it again as it ran before, if it did.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerTrouble`] if the server does not stop or start.
     fn restore(&mut self) -> Result<(), ServerTrouble>;
 }
 

@@ -57,7 +57,11 @@ pub struct StatReport {
 
 /// Counts until the command, the target or the user ends it.
 ///
-/// A server that is to run on the software PMU is restarted by `server`, and put back afterwards.
+/// A server that is to run on the software PMU is restarted by `server`, and restored afterwards.
+///
+/// # Errors
+///
+/// [`SessionError`] if the request contradicts itself, or no source can serve it.
 pub fn stat(
     request: &Request,
     server: Option<&mut dyn RestartableServer>,

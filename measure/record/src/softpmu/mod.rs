@@ -124,6 +124,10 @@ pub enum SoftPmuError {
 }
 
 /// Finds a machine model: `this`, a built-in name, or a TOML file's path.
+///
+/// # Errors
+///
+/// [`SoftPmuError`] if there is no model of that name, or the file does not describe a machine.
 pub fn find_machine(name: &str) -> Result<Machine, SoftPmuError> {
     if name == "this" {
         return this_machine();
@@ -170,7 +174,12 @@ const HEAP_SIZE_PER_CORE: usize = 160 << 20;
 const DIRECTORY_SIZE: usize = 5 << 30;
 
 impl SoftwarePmu {
-    /// Checks what is needed and makes the segment.
+    /// Checks the requirements and makes the segment.
+    ///
+    /// # Errors
+    ///
+    /// [`SoftPmuError`] if the architecture is not supported, Valgrind or the tool is missing, or the segment
+    /// cannot be made.
     pub fn prepare(config: SimulationConfig) -> Result<SoftwarePmu, SoftPmuError> {
         if std::env::consts::ARCH != "x86_64" {
             return Err(SoftPmuError::Architecture(std::env::consts::ARCH));
@@ -241,7 +250,11 @@ impl SoftwarePmu {
         &self.tool_folder
     }
 
-    /// Lets programs of another user run on this PMU (a server that we start as `postgres`).
+    /// Lets programs of another user run on this PMU (a server that is started as `postgres`).
+    ///
+    /// # Errors
+    ///
+    /// [`SoftPmuError`] if the segment's owner cannot be changed.
     pub fn give_to(&self, user: u32, group: u32) -> Result<(), SoftPmuError> {
         self.segment.give_to(user, group)
     }
@@ -290,7 +303,11 @@ impl SoftwarePmu {
         self.segment.set_measuring(false);
     }
 
-    /// Hands all records written since the last call to `sink`, header included; returns their bytes.
+    /// Passes all records written since the last call to `sink`, header included; returns their bytes.
+    ///
+    /// # Errors
+    ///
+    /// The error of `sink`, or [`RingError`] if the ring holds a broken record.
     pub fn drain<E: From<RingError>>(
         &mut self,
         sink: impl FnMut(&[u8]) -> Result<(), E>,

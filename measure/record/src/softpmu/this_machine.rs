@@ -4,8 +4,12 @@ use super::SoftPmuError;
 use hardmeter_samples::machine::{CacheGeometry, Machine, TlbGeometry, LINE_SIZE};
 use std::path::Path;
 
-/// Describes the machine we run on. What it does not tell (latencies, often the TLBs of a virtual machine) is
-/// assumed, and the assumption is stated in the model's notes.
+/// Describes the machine we run on. What the kernel does not report (latencies, often the TLBs of a virtual
+/// machine) is assumed; the model's notes state each assumption.
+///
+/// # Errors
+///
+/// [`SoftPmuError`] if the kernel does not describe the caches.
 pub fn this_machine() -> Result<Machine, SoftPmuError> {
     let levels = read_caches(Path::new("/sys/devices/system/cpu/cpu0/cache"))?;
     let cores = std::thread::available_parallelism().map_or(1, |count| count.get().min(64)) as u32;

@@ -127,7 +127,11 @@ const TRACEPOINT: u32 = 2;
 const UPROBE_PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 impl StatementProbes {
-    /// Finds the probes in the executables of these processes and names them to the kernel.
+    /// Finds the probes in the executables of these processes and defines them in the kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`UsdtError`] if the executables have no probes, or the kernel does not allow them.
     pub fn install(processes: &[Pid]) -> Result<StatementProbes, UsdtError> {
         let refused = match Tracefs::find() {
             Some(tracefs) => match tracefs.may_write() {
@@ -281,8 +285,12 @@ fn programs(processes: &[Pid], register: bool) -> Result<Vec<Program>, UsdtError
     Ok(programs)
 }
 
-/// Whether statements could be recorded of a server whose executable this is: the text of the doctor's verdict, or what
-/// is missing.
+/// Checks whether statements of a server with this executable could be recorded; returns the text of the doctor's
+/// verdict.
+///
+/// # Errors
+///
+/// [`UsdtError`] if the executable has no probes, or the kernel does not allow them.
 pub fn check(executable: &std::path::Path) -> Result<String, UsdtError> {
     let probes = note::probes_of(executable).unwrap_or_default();
     let marks = servers::statement_marks(&probes, false);

@@ -33,6 +33,10 @@ pub struct Probe {
 const NOTE_TYPE: u32 = 3;
 
 /// The probes of an executable. Empty if it has none, or is no 64-bit ELF file of this byte order.
+///
+/// # Errors
+///
+/// The system's error if the file cannot be opened.
 pub fn probes_of(executable: &Path) -> std::io::Result<Vec<Probe>> {
     let cache = object::ReadCache::new(File::open(executable)?);
     // The section names are read, not the ten megabytes between them.

@@ -51,12 +51,20 @@ impl Tracefs {
         OpenOptions::new().append(true).open(self.path("uprobe_events"))
     }
 
-    /// Whether this user may name probes.
+    /// Checks whether this user may define probes.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if tracefs may not be written.
     pub fn may_write(&self) -> io::Result<()> {
         self.writer().map(drop)
     }
 
-    /// Takes away what recorders left that do not run any more.
+    /// Removes the probes of recorders that do not run any more.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if tracefs may not be read or written.
     pub fn sweep(&self) -> io::Result<()> {
         let list = std::fs::read_to_string(self.path("uprobe_events"))?;
         // What bears our own number before we named anything is of a recorder that had the number earlier.
@@ -77,6 +85,10 @@ impl Tracefs {
     }
 
     /// Begins a group of probes of this recorder.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if tracefs may not be written.
     pub fn group(&self) -> io::Result<ProbeGroup> {
         let own = std::process::id();
         let name = match GROUPS.fetch_add(1, Ordering::Relaxed) {
@@ -117,7 +129,12 @@ pub struct Defined {
 }
 
 impl ProbeGroup {
-    /// Names a probe of an executable.
+    /// Defines a probe of an executable.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the kernel refuses the probe; one of kind `InvalidData` if it describes the event
+    /// unexpectedly.
     pub fn define(&mut self, executable: &Path, mark: &Mark) -> io::Result<Defined> {
         let known = |event: &str| {
             self.defined

@@ -16,6 +16,10 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// The layouts of the events of a group.
+///
+/// # Errors
+///
+/// The system's error if a description cannot be read.
 pub fn of_group(tracefs: &Tracefs, group: &str, events: &[String]) -> io::Result<Vec<u8>> {
     let read = |name: &str| read_whole(&tracefs.path(name));
     let formats: io::Result<Vec<Vec<u8>>> =

@@ -11,6 +11,10 @@ use std::ops::Range;
 impl Symbolizer {
     /// Disassembles a range of an image, usually `start..start + size` of a [`Routine`](crate::Routine).
     /// Jumps, calls and rip-relative operands carry the name of what they lead to.
+    ///
+    /// # Errors
+    ///
+    /// [`DisassemblyError`] if the image's code is not available, or its architecture is not supported.
     pub fn disassemble(
         &mut self,
         image: ImageId,

@@ -17,6 +17,10 @@ impl Symbolizer {
     /// The global or static variable at a data address, and its field: `stats.counters[3].hits`.
     ///
     /// `size` is what was accessed (0 if not known); it chooses between the members of a union.
+    ///
+    /// # Errors
+    ///
+    /// [`NoField`] if the address is in no image, or debug information does not describe it.
     pub fn variable_field(
         &mut self,
         pid: Pid,
@@ -29,6 +33,10 @@ impl Symbolizer {
     }
 
     /// The same, of an address in an image, as [`ResolvedData`](crate::ResolvedData) has it.
+    ///
+    /// # Errors
+    ///
+    /// [`NoField`] if debug information does not describe it.
     pub fn variable_field_in_image(
         &mut self,
         image: ImageId,
@@ -53,8 +61,12 @@ impl Symbolizer {
         answer
     }
 
-    /// The field that the memory operand of an instruction means: `struct node: next`. The first question about a
-    /// function follows all of it; later ones are looked up.
+    /// The field that the memory operand of an instruction accesses: `struct node: next`. The first question
+    /// about a function analyses all of it; later ones are looked up.
+    ///
+    /// # Errors
+    ///
+    /// [`NoField`] if debug information is missing or does not describe the operand.
     pub fn operand_field(&mut self, image: ImageId, ip: ImageAddress) -> Result<Arc<DataField>, NoField> {
         if !matches!(self.spaces.image(image).kind, ImageKind::File) {
             return Err(NoField::NoImage);

@@ -143,6 +143,10 @@ type ObjectCounts = FxHashMap<(LineId, u16), FxHashMap<ObjectPath, u64>>;
 
 impl SharingReport {
     /// Walks over the capture twice.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn make(capture: &Capture, options: SharingOptions<'_>) -> Result<SharingReport, ReportError> {
         let line_size = capture.line_size();
         let roles = Roles::new(capture.events());

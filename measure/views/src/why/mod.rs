@@ -65,6 +65,10 @@ pub struct WhyReport {
 
 impl WhyReport {
     /// Walks over the capture and explains.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`] if the capture cannot be read.
     pub fn make(capture: &Capture, options: WhyReportOptions<'_>) -> Result<WhyReport, ReportError> {
         let hierarchy = hierarchy_of(capture, options.machine.as_ref());
         let kinds = capture.events().iter().map(EventKind::of).collect();

@@ -139,7 +139,11 @@ impl Stop {
     }
 }
 
-/// Works until told to stop, or until the time is over; returns what it knew last.
+/// Runs until `stop` is requested or the time is over; returns the last state.
+///
+/// # Errors
+///
+/// [`DaemonError`] if the policy is unknown, the folder cannot be used, or another analyzer works in it.
 pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
     let policy =
         policy::by_name(&options.policy).ok_or_else(|| DaemonError::Policy(options.policy.clone()))?;

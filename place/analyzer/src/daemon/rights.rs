@@ -6,8 +6,12 @@ use rustix::thread::{capabilities, set_capabilities, set_no_new_privs, Capabilit
 const KEPT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::IPC_LOCK);
 
-/// Gives up what the analyzer does not need, for this thread and those that it will start: to be called before there are others.
-/// Whoever has nothing keeps nothing.
+/// Drops the rights that the analyzer does not need, for this thread and those that it will start: call it before
+/// there are other threads. A process without rights keeps none.
+///
+/// # Errors
+///
+/// The system's error if a right cannot be dropped.
 pub fn drop_rights() -> std::io::Result<()> {
     set_no_new_privs(true)?;
     let kept = capabilities(None)?.permitted & KEPT;

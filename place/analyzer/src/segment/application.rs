@@ -103,6 +103,10 @@ pub struct Application {
 
 impl Application {
     /// Opens and checks a segment. `app`: what its name says.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] with what is wrong: version, size, boot, owner.
     pub fn open(path: &Path, app: AppId) -> Result<Application, Refusal> {
         Application::open_on(path, app, &boot_id())
     }

@@ -57,8 +57,12 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A folder, made if it is not there: everybody may put files there, as in /tmp, so that servers of several users can. `grace`:
-    /// how long the segment of a dead application stays.
+    /// Opens a folder, and makes it if it does not exist, writable for all users as /tmp is, so that servers of
+    /// several users can put files there. `grace`: how long the segment of a dead application stays.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the folder cannot be made or listed.
     pub fn open(path: &Path, grace: Duration) -> std::io::Result<Folder> {
         match std::fs::DirBuilder::new().mode(0o1777).create(path) {
             // The umask took bits away.
@@ -70,7 +74,11 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), grace, known: BTreeMap::new(), refused: BTreeMap::new() })
     }
 
-    /// A folder that is there already, to look at.
+    /// Opens an existing folder for reading.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the folder cannot be listed.
     pub fn existing(path: &Path) -> std::io::Result<Folder> {
         std::fs::read_dir(path)?;
         let grace = Duration::MAX;

@@ -59,7 +59,11 @@ pub struct TraceEntry {
 }
 
 impl Application {
-    /// Everything the application measured so far.
+    /// Everything that the application measured so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Shrunk`] if the file was truncated while it was mapped.
     pub fn snapshot(&mut self) -> Result<Reading, Refusal> {
         let now = super::monotonic_ns();
         let (mut healed, mut spoilt, mut left_out, mut read) = (0, 0, 0, 0);

@@ -56,7 +56,11 @@ impl Damage {
         Damage::parse(DOCUMENTED).expect("the built-in numbers are in order: a test reads them")
     }
 
-    /// Numbers of a file.
+    /// Parses the numbers of a damage file.
+    ///
+    /// # Errors
+    ///
+    /// [`DamageError`] if the text is not JSON of this form, or its numbers contradict each other.
     pub fn parse(text: &str) -> Result<Damage, DamageError> {
         let damage: Damage = serde_json::from_str(text)?;
         let ascends = |values: &[f64]| {

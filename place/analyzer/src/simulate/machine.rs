@@ -13,7 +13,12 @@ pub struct MachineError {
 /// Largest machine: what a CPU set of the simulator holds.
 pub const CPUS_MAX: u32 = 512;
 
-/// `16x2,l2=2M,l3=32M/8` or a name. `this` is not known here: whoever can read topologies resolves it.
+/// Parses `16x2,l2=2M,l3=32M/8` or a name. `this` is not known here: the caller that can read topologies resolves
+/// it.
+///
+/// # Errors
+///
+/// [`MachineError`] if the text does not follow this form.
 pub fn parse(text: &str) -> Result<Machine, MachineError> {
     let bad = |why: &str| MachineError { text: text.into(), why: why.into() };
     if text == "core-i7-965" {

@@ -36,8 +36,13 @@ struct Seen {
     displaced: Moments,
 }
 
-/// Each section that is not within another becomes a request, at the time at which it began. How long it takes when its data is warm,
-/// and how much data that is, is what the trace says of its kind, else what can be inferred from its sections.
+/// Each section that is not within another becomes a request, at the time at which it began. Its warm duration
+/// and the size of its data come from the trace's description of its kind, else they are inferred from its
+/// sections.
+///
+/// # Errors
+///
+/// [`ReplayError`] if the trace is damaged, too large, or holds no section.
 pub fn scenario<R: BufRead>(
     name: &str,
     reader: &mut Reader<R>,

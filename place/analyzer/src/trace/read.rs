@@ -58,6 +58,10 @@ type Fields = (u64, u32, String, u64, Option<u64>, Option<String>, Option<f64>, 
 
 impl<R: BufRead> Reader<R> {
     /// Reads the first line.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError`] if the first line is not the header of a trace of a known version.
     pub fn new(mut input: R) -> Result<Reader<R>, TraceError> {
         let mut first = Vec::new();
         input.by_ref().take(LINE).read_until(b'\n', &mut first)?;

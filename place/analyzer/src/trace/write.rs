@@ -10,17 +10,29 @@ pub struct Writer<W: Write> {
 
 impl<W: Write> Writer<W> {
     /// Writes the first line.
+    ///
+    /// # Errors
+    ///
+    /// The error of the underlying writer.
     pub fn new(mut out: W, header: &Header) -> io::Result<Writer<W>> {
         line(&mut out, header)?;
         Ok(Writer { out })
     }
 
-    /// What is known of a kind: before its first section, and again whenever more is known.
+    /// Writes what is known of a kind: before its first section, and again whenever more is known.
+    ///
+    /// # Errors
+    ///
+    /// The error of the underlying writer.
     pub fn kind(&mut self, kind: &Kind) -> io::Result<()> {
         line(&mut self.out, kind)
     }
 
-    /// A section.
+    /// Writes a section.
+    ///
+    /// # Errors
+    ///
+    /// The error of the underlying writer.
     pub fn section(&mut self, section: &Section) -> io::Result<()> {
         let flags = u8::from(section.preempted)
             | u8::from(section.migrated) << 1
@@ -39,7 +51,11 @@ impl<W: Write> Writer<W> {
         line(&mut self.out, &fields)
     }
 
-    /// All was written.
+    /// Flushes and returns the underlying writer.
+    ///
+    /// # Errors
+    ///
+    /// The error of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

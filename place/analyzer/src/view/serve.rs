@@ -24,7 +24,11 @@ pub enum ServeError {
 pub struct Listener(Server);
 
 impl Listener {
-    /// On a loopback address; port 0: any that is free.
+    /// Listens on a loopback address; port 0: any free one.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`] if the address is not a loopback address, or cannot be bound.
     pub fn open(address: SocketAddr) -> Result<Listener, ServeError> {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));

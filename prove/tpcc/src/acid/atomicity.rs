@@ -10,7 +10,11 @@ use crate::work::{Customer, Kind, Payment};
 use hardmeter_session::{Session, Stop, Target};
 use std::sync::Arc;
 
-/// Both tests: for a customer by number, of the home warehouse, drawn by the seed.
+/// Both tests, for a customer of the home warehouse, by number, drawn by the seed.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn run(
     target: &Target,
     ways: &Arc<dyn Ways>,

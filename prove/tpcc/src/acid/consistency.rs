@@ -24,6 +24,11 @@ pub struct Load<'a> {
 }
 
 /// Both tests.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested, or the load
+/// cannot begin.
 pub fn run(
     target: &Target,
     backends: &dyn Backends,

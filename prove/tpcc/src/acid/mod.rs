@@ -137,7 +137,11 @@ impl Observations {
     }
 }
 
-/// Refuses while somebody else is at work in the database: client sessions that are not idle, but for the one asking.
+/// Fails while other clients work in the database: sessions that are not idle, except the one asking.
+///
+/// # Errors
+///
+/// [`TpccError::NotAlone`] with the number of other sessions; otherwise as [`Session::query`].
 pub fn require_alone(session: &mut Session, target: &Target) -> Result<(), TpccError> {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
                AND backend_type = 'client backend' AND state <> 'idle'";

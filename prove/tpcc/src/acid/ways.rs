@@ -32,15 +32,31 @@ pub trait Ways: Send + Sync {
     /// The statement that begins a transaction of a kind.
     fn begin(&self, kind: Kind) -> &'static str;
 
-    /// New-Order; gives O_ID.
+    /// New-Order; returns O_ID.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a statement fails.
     fn new_order(&self, session: &mut Session, order: &NewOrder) -> Result<u32, TpccError>;
 
     /// Payment.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a statement fails.
     fn payment(&self, session: &mut Session, payment: &Payment) -> Result<(), TpccError>;
 
     /// Order-Status.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a statement fails.
     fn order_status(&self, session: &mut Session, status: &OrderStatus) -> Result<LastOrder, TpccError>;
 
-    /// Delivery; gives O_ID of each district, 0 where there was nothing to deliver.
+    /// Delivery; returns O_ID of each district, 0 where there was nothing to deliver.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a statement fails.
     fn delivery(&self, session: &mut Session, delivery: &Delivery) -> Result<[u32; 10], TpccError>;
 }

@@ -95,6 +95,10 @@ impl Audit {
 }
 
 /// Checks the twelve conditions only.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn check_conditions(
     target: &Target,
     tool: Tool,
@@ -108,6 +112,10 @@ pub fn check_conditions(
 }
 
 /// Audits a database.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
     let started = Instant::now();
     let mut snapshot = Snapshot::take(target, tool, stop)?;

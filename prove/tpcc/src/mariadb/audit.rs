@@ -19,8 +19,13 @@ impl Questions for Session {
 
 /// Audits a database.
 ///
-/// In one snapshot, so that it may run beside a workload: with Spider the snapshots of the servers are taken one after the
-/// other, and an audit beside a workload there may see half of a transaction. What it finds at rest is so.
+/// Uses one snapshot, so it may run beside a workload. With Spider the snapshots of the servers are taken one
+/// after the other: an audit beside a workload may then see half of a transaction; its findings on an idle
+/// database hold.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) -> Result<Audit, TpccError> {
     let begin = Instant::now();
     let (mut session, servers) = begun(target, tool, stop)?;
@@ -36,7 +41,11 @@ pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) 
     Ok(Audit { tool, warehouses, conditions, findings, seconds: begin.elapsed().as_secs_f64() })
 }
 
-/// The twelve conditions alone.
+/// Checks the twelve conditions only.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn check_conditions(
     target: &Target,
     tool: Tool,

@@ -32,7 +32,11 @@ pub struct Mariadb {
 }
 
 impl Mariadb {
-    /// The database that a load of ours filled. With procedures, they are made.
+    /// The database that `hardmeter tpcc load` filled. Installs the procedures if `style` needs them.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the server does not accept the connection, or refuses the procedures.
     pub fn new(target: &Target, style: Style, stop: &Stop) -> Result<Mariadb, TpccError> {
         let mut session = Session::open(target, stop)?;
         let servers = Mark::of(&mut session)?.map_or(0, |mark| mark.layout.servers());

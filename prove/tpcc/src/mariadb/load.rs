@@ -112,7 +112,11 @@ impl Mark {
     }
 }
 
-/// What a database was loaded with. Nothing of ours, and half of it, are errors.
+/// Reads what a database was loaded with.
+///
+/// # Errors
+///
+/// [`TpccError::NoData`] if there is no load of Hardmeter, [`TpccError::Incomplete`] if parts of it are missing.
 pub fn mark(target: &Target, stop: &Stop) -> Result<Mark, TpccError> {
     let mut session = Session::open(target, stop)?;
     match Mark::of(&mut session)? {
@@ -127,14 +131,22 @@ pub fn mark(target: &Target, stop: &Stop) -> Result<Mark, TpccError> {
     }
 }
 
-/// Makes the database if it is not there.
+/// Creates the database if it does not exist.
+///
+/// # Errors
+///
+/// [`TpccError`] if the server does not accept the connection, or refuses to create the database.
 pub fn ensure_database(target: &Target, stop: &Stop) -> Result<(), TpccError> {
     let name = target.database().replace('`', "``");
     Session::open_server(target, stop)?
         .execute("making the database", &format!("CREATE DATABASE IF NOT EXISTS `{name}`"))
 }
 
-/// Loads the data, or the rest of them.
+/// Loads the data, or the missing rest.
+///
+/// # Errors
+///
+/// [`TpccError`] if a statement fails, other data is there, or `stop` was requested.
 pub fn load(
     target: &Target,
     order: &LoadOrder,

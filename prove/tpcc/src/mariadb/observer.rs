@@ -19,7 +19,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Connects. Whoever asks `stop` ends what is being asked.
+    /// Connects. A request to `stop` cancels the running statement.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the server does not accept the connection.
     pub fn open(target: &Target, stop: &Stop) -> Result<Observer, TpccError> {
         let mut session = Session::open(target, stop)?;
         let first_process = first_process(&mut session)?;

@@ -24,6 +24,10 @@ impl Target {
 
     /// The target of a URL: `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH`, all but the host optional. The password
     /// may be in MYSQL_PWD instead, where `ps` does not show it.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::BadConnection`] if the text is not such a URL.
     pub fn parse(text: &str) -> Result<Target, TpccError> {
         let url = match text.strip_prefix("mariadb://") {
             Some(rest) => format!("mysql://{rest}"),

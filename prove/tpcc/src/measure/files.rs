@@ -26,7 +26,12 @@ pub fn to_json(result: &RunResult) -> String {
     text
 }
 
-/// A result from the text of its file; `file` is what an error calls it.
+/// Parses a result file; `file` names it in errors.
+///
+/// # Errors
+///
+/// [`TpccError::ForeignResult`] if the text is not a result of a known version, [`TpccError::DamagedResult`] if
+/// fields are missing.
 pub fn from_json(text: &[u8], file: &Path) -> Result<RunResult, TpccError> {
     let file = || file.display().to_string();
     let foreign = |reason: String| TpccError::ForeignResult { file: file(), reason };
@@ -56,11 +61,19 @@ pub fn from_json(text: &[u8], file: &Path) -> Result<RunResult, TpccError> {
 
 /// Writes a result file: under a temporary name beside it, which is renamed at the end. On any error an older file of the
 /// final name stays as it was.
+///
+/// # Errors
+///
+/// [`TpccError::File`] if the file cannot be written.
 pub fn save(result: &RunResult, path: &Path) -> Result<(), TpccError> {
     write_whole(path, to_json(result).as_bytes())
 }
 
 /// Reads a result file.
+///
+/// # Errors
+///
+/// [`TpccError::File`] if the file cannot be read; otherwise as [`from_json`].
 pub fn load(path: &Path) -> Result<RunResult, TpccError> {
     let text = std::fs::read(path).map_err(|error| TpccError::File {
         action: "read",
@@ -70,7 +83,11 @@ pub fn load(path: &Path) -> Result<RunResult, TpccError> {
     from_json(&text, path)
 }
 
-/// Writes a whole file, or leaves what was there. A device or pipe (/dev/stdout) is not replaced but written to.
+/// Writes a whole file, or leaves the old one. A device or pipe (/dev/stdout) is written to, not replaced.
+///
+/// # Errors
+///
+/// [`TpccError::File`] if the file cannot be written or renamed.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), TpccError> {
     let written = || -> io::Result<()> {
         if path.exists() && !path.is_file() {

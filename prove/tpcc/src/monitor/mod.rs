@@ -80,11 +80,14 @@ impl Default for Patience {
     }
 }
 
-/// Runs what was ordered and gives its result; `environment`, `checkpoints`, `server` and `conditions` are left empty, the
-/// caller knows them better. A run that is interrupted, or whose server goes away, has a result too: `ending` tells. It is an
-/// error if it could not begin.
+/// Runs the order and returns its result; the caller fills `environment`, `checkpoints`, `server` and
+/// `conditions`. A run that is interrupted, or whose server goes away, has a result too, as `ending` says.
 ///
-/// There are no more threads than connections; the order in the result says how many there were.
+/// There are no more threads than connections; the order in the result has their number.
+///
+/// # Errors
+///
+/// [`TpccError`] if the order contradicts itself, a connection cannot be opened, or a log cannot be created.
 pub fn drive(
     order: &RunOrder,
     backends: &dyn Backends,

@@ -21,7 +21,11 @@ pub type Sources<'a> = dyn Fn(&RunOrder, u32) -> Box<dyn Source + Send> + Sync +
 /// How often it is looked whether somebody asked to stop.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
-/// [`super::drive`], with one's own terminals and patience.
+/// As [`super::drive`], with other terminals and patience.
+///
+/// # Errors
+///
+/// As [`super::drive`].
 pub fn drive_with(
     order: &RunOrder,
     backends: &dyn Backends,

@@ -22,13 +22,21 @@ impl Cpus {
         Cpus::of_thread(0).unwrap_or_default()
     }
 
-    /// Those that a thread may use; 0 is the caller.
+    /// The processors that a thread may use; 0 is the caller.
+    ///
+    /// # Errors
+    ///
+    /// The system's error number, `ESRCH` if there is no such thread.
     pub fn of_thread(thread: u32) -> Result<Cpus, Errno> {
         let set = sched_getaffinity(Pid::from_raw(thread as i32))?;
         Ok(Cpus((0..CpuSet::MAX_CPU as u32).filter(|&cpu| set.is_set(cpu as usize)).collect()))
     }
 
-    /// Lets a thread use these only; 0 is the caller.
+    /// Restricts a thread to these processors; 0 is the caller.
+    ///
+    /// # Errors
+    ///
+    /// The system's error number, `ESRCH` if there is no such thread.
     pub fn bind_thread(&self, thread: u32) -> Result<(), Errno> {
         let mut set = CpuSet::new();
         for &cpu in &self.0 {

@@ -43,7 +43,11 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Binds the driver and the daemons of a server, of which the first process is given if it is on this machine.
+    /// Binds the driver and the daemons of a server, whose first process is given if it is on this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::CpuPlan`] if the plan contradicts itself or the kernel refuses it.
     pub fn begin(plan: CpuPlan, server: Option<Process>) -> Result<Pins, TpccError> {
         let available = Cpus::available();
         if let Some(cpu) = plan.sets().find_map(|cpus| cpus.first_not_in(&available)) {
@@ -81,7 +85,11 @@ impl Pins {
         &self.plan
     }
 
-    /// Binds the server's daemons, those that came since among them. Tells how many there are.
+    /// Binds the server's daemons, including those started since. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::CpuPlan`] if the kernel refuses a binding.
     pub fn bind_daemons(&self) -> Result<usize, TpccError> {
         let (Some(cpus), Some(server)) = (&self.plan.daemons, self.server) else { return Ok(0) };
         let mut count = 0;

@@ -17,7 +17,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Connects. Whoever asks `stop` ends what is being asked.
+    /// Connects. A request to `stop` cancels the running statement.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the server does not accept the connection.
     pub fn open(target: &Target, stop: &Stop) -> Result<Postgres, TpccError> {
         let target = target.clone().named("hardmeter tpcc observer");
         let mut session = Session::open(&target, stop)?;

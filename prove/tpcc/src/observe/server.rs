@@ -10,18 +10,38 @@ pub trait Server: Send {
     fn first_process(&self) -> Option<Process>;
 
     /// Settings that are not its defaults, without secrets.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the statement fails.
     fn settings(&mut self) -> Result<BTreeMap<String, String>, TpccError>;
 
     /// Bytes of the database.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the statement fails.
     fn database_bytes(&mut self) -> Result<u64, TpccError>;
 
-    /// What changes while a run goes on.
+    /// Reads what changes during a run.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the statement fails.
     fn look(&mut self) -> Result<Look, TpccError>;
 
     /// Asks for a checkpoint, and waits until it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the statement fails.
     fn checkpoint(&mut self) -> Result<(), TpccError>;
 
-    /// Connects anew, to the same server or what stands in its place.
+    /// Connects again, to the same server or its replacement.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the server does not accept the connection.
     fn reconnect(&mut self) -> Result<(), TpccError>;
 }
 

@@ -78,7 +78,11 @@ impl Line {
     }
 }
 
-/// Compares two runs; refuses what is not comparable, unless `force` is said.
+/// Compares two runs; refuses runs that are not comparable, unless `force` is set.
+///
+/// # Errors
+///
+/// [`TpccError::CannotCompare`] with the reasons.
 pub fn compare(a: &RunResult, b: &RunResult, force: bool) -> Result<Comparison, TpccError> {
     let incomparable = incomparable(a, b);
     if !incomparable.is_empty() && !force {

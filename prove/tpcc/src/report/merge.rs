@@ -10,7 +10,12 @@ use crate::order::{Mode, RunOrder};
 /// Seconds that drivers may begin apart: with what their machines' calendars differ by.
 pub const TOLERANCE_SECONDS: f64 = 2.0;
 
-/// One result of several drivers'. They may have begun so many seconds apart, by the calendar.
+/// Merges the results of several drivers. `tolerance_seconds`: maximum start skew between them, clock skew
+/// included.
+///
+/// # Errors
+///
+/// [`TpccError::CannotMerge`] with the reason.
 pub fn merge(mut results: Vec<RunResult>, tolerance_seconds: f64) -> Result<RunResult, TpccError> {
     results.sort_by_key(|result| result.order.first_warehouse);
     let begun = results.iter().map(|result| result.started_at).min().unwrap_or(0);

@@ -61,7 +61,11 @@ impl Item {
 }
 
 impl Prices {
-    /// From the text of its file; `file` is what an error calls it.
+    /// Parses a price sheet; `file` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::BadPrices`] with what is wrong.
     pub fn parse(text: &str, file: &str) -> Result<Prices, TpccError> {
         let bad = |reason: String| TpccError::BadPrices { file: file.into(), reason };
         let prices: Prices =
@@ -78,7 +82,11 @@ impl Prices {
         Ok(prices)
     }
 
-    /// From a file.
+    /// Reads a price sheet.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the file cannot be read or is not a price sheet.
     pub fn load(path: &Path) -> Result<Prices, TpccError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| TpccError::File {

@@ -13,10 +13,12 @@ pub enum Installed {
     Before,
 }
 
-/// Puts the stored procedures into the database, if they are not there; those of another version give way. Several drivers
-/// may do so at the same time.
+/// Installs the stored procedures in the schema `public`, if they are missing; those of another version are
+/// replaced. Several drivers may do so at the same time.
 ///
-/// They go into the schema `public`. A user who may not create anything there is told so.
+/// # Errors
+///
+/// [`TpccError`] if the tables are missing, or the user may not create functions in `public`.
 pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
     let mut session = Session::open(target, stop)?;
     for table in crate::schema::Table::ALL {

@@ -37,12 +37,20 @@ impl<'a> Replies<'a> {
 
     /// The answer to the statement at this place of the round trip: what [`super::Requests::execute`] gave. BEGIN and COMMIT
     /// have their places, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected::NoReply`] if the round trip had fewer statements.
     pub fn reply(&self, place: usize) -> Result<Reply<'a>, Unexpected> {
         let part = self.answer.parts().get(place).ok_or(Unexpected::NoReply(place))?;
         Ok(Reply { bytes: self.answer.bytes(part.begin..part.end), part: *part })
     }
 
     /// The first row of the answer at this place.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if there is no such reply, or it has no row.
     pub fn row(&self, place: usize) -> Result<Row<'a>, Unexpected> {
         self.reply(place)?.row()
     }
@@ -72,6 +80,10 @@ impl<'a> Reply<'a> {
     }
 
     /// Its first row, which must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected::NoRow`] if the answer is empty.
     pub fn row(&self) -> Result<Row<'a>, Unexpected> {
         self.rows().next().ok_or(Unexpected::NoRow)
     }
@@ -118,7 +130,11 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A column, from 0. It goes through those before it: for wide rows, [`Row::columns`].
+    /// A column, from 0. It skips those before it: for wide rows use [`Row::columns`].
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing.
     pub fn get(&self, column: usize) -> Result<Value<'a>, Unexpected> {
         let mut columns = self.columns();
         for _ in 0..column {
@@ -142,6 +158,10 @@ pub struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// The next column.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing.
     pub fn value(&mut self) -> Result<Value<'a>, Unexpected> {
         let missing = Unexpected::NoColumn(self.next);
         self.next += 1;
@@ -157,31 +177,55 @@ impl<'a> Columns<'a> {
     }
 
     /// int4 of the next column.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing, NULL, or of another type.
     pub fn i32(&mut self) -> Result<i32, Unexpected> {
         self.value()?.i32()
     }
 
     /// int8 of the next column.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing, NULL, or of another type.
     pub fn i64(&mut self) -> Result<i64, Unexpected> {
         self.value()?.i64()
     }
 
     /// int2, int4 or int8 of the next column.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing, NULL, or of another type.
     pub fn integer(&mut self) -> Result<i64, Unexpected> {
         self.value()?.integer()
     }
 
     /// Text of the next column.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing, NULL, or of another type.
     pub fn text(&mut self) -> Result<&'a str, Unexpected> {
         self.value()?.text()
     }
 
     /// numeric of the next column, times ten to the `scale`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing, NULL, or of another type.
     pub fn numeric(&mut self, scale: u8) -> Result<i64, Unexpected> {
         self.value()?.numeric(scale)
     }
 
     /// timestamp of the next column.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if the column is missing, NULL, or of another type.
     pub fn timestamp(&mut self) -> Result<i64, Unexpected> {
         self.value()?.timestamp()
     }
@@ -204,32 +248,56 @@ impl<'a> Value<'a> {
     }
 
     /// Its bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected::Null`] if it is NULL.
     pub fn bytes(self) -> Result<&'a [u8], Unexpected> {
         self.0.ok_or(Unexpected::Null)
     }
 
     /// bool.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn bool(self) -> Result<bool, Unexpected> {
         let [byte] = self.fixed("a bool")?;
         Ok(byte != 0)
     }
 
     /// int2.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn i16(self) -> Result<i16, Unexpected> {
         self.fixed("an int2").map(i16::from_be_bytes)
     }
 
     /// int4.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn i32(self) -> Result<i32, Unexpected> {
         self.fixed("an int4").map(i32::from_be_bytes)
     }
 
     /// int8.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn i64(self) -> Result<i64, Unexpected> {
         self.fixed("an int8").map(i64::from_be_bytes)
     }
 
     /// int2, int4 or int8.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn integer(self) -> Result<i64, Unexpected> {
         match self.bytes()?.len() {
             2 => self.i16().map(i64::from),
@@ -239,12 +307,20 @@ impl<'a> Value<'a> {
     }
 
     /// text, varchar, char(n) with its spaces.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn text(self) -> Result<&'a str, Unexpected> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| Unexpected::NotOf { wanted: "text", bytes: bytes.len() })
     }
 
-    /// numeric, times ten to the `scale`: cents of `numeric(2)`. An error if it has more places behind the point.
+    /// numeric, times ten to the `scale`: cents of `numeric(2)`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL, of another type, or has more than `scale` decimal places.
     pub fn numeric(self, scale: u8) -> Result<i64, Unexpected> {
         let bytes = self.bytes()?;
         numeric::decode(bytes, scale)
@@ -252,11 +328,19 @@ impl<'a> Value<'a> {
     }
 
     /// timestamp, or timestamptz: microseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL or of another type.
     pub fn timestamp(self) -> Result<i64, Unexpected> {
         Ok(self.fixed("a timestamp").map(i64::from_be_bytes)?.saturating_add(EPOCH_OFFSET))
     }
 
     /// An array of one dimension: its elements, NULL among them as such.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if it is NULL, of another type, or has several dimensions.
     pub fn array(self) -> Result<Elements<'a>, Unexpected> {
         let bytes = self.bytes()?;
         let wrong = Unexpected::NotOf { wanted: "an array of one dimension", bytes: bytes.len() };

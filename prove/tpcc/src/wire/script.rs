@@ -75,7 +75,11 @@ pub trait Script {
     /// Writes the first round trip's requests. Nothing is left over from the last transaction that counts.
     fn begin(&mut self, input: &Input, requests: &mut Requests<'_>);
 
-    /// Reads the answers, none of which is an error, and either is done or writes the next requests.
+    /// Reads the answers, none of which is an error, and either finishes or writes the next requests.
+    ///
+    /// # Errors
+    ///
+    /// [`Unexpected`] if an answer does not have the form that the transaction requires.
     fn reply(
         &mut self,
         input: &Input,

@@ -27,9 +27,17 @@ pub use judge::{Kill, Moment};
 /// A server that may be killed.
 pub trait Victim {
     /// Kills all of its processes at once, by SIGKILL.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if there is no process to kill.
     fn kill(&mut self) -> Result<(), TpccError>;
 
-    /// Starts it again and waits until it takes connections; gives what it printed meanwhile.
+    /// Starts the server again and waits until it accepts connections; returns what it printed meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if the server does not accept connections again.
     fn restart(&mut self) -> Result<String, TpccError>;
 }
 
@@ -70,7 +78,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// For a load that is ordered to go on for as long as the server does.
 const ENDLESS_SECONDS: f64 = 3600.0;
 
-/// Kills the server, again and again.
+/// Kills the server repeatedly.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested, or the server
+/// does not restart.
 pub fn run(
     target: &Target,
     backends: &dyn Backends,

@@ -28,7 +28,11 @@ use std::sync::Arc;
 /// How many scenarios there are.
 pub const SCENARIOS: u8 = 9;
 
-/// Plays the scenarios that are wanted, 1 to 9; each gives what came of it.
+/// Plays the wanted scenarios, 1 to 9; returns a trial for each.
+///
+/// # Errors
+///
+/// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn run(
     target: &Target,
     ways: &Arc<dyn Ways>,

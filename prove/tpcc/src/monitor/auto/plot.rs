@@ -24,6 +24,10 @@ struct Line {
 
 impl Sweep {
     /// The text of an SVG file.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::Drawing`] with the reason.
     pub fn to_svg(&self) -> Result<String, TpccError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| TpccError::Drawing { reason: error.to_string() })?;

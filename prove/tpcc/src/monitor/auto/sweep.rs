@@ -90,8 +90,12 @@ impl Sweep {
     }
 }
 
-/// How many connections to use: `--connections auto`. `None` if somebody asked to stop. It runs transactions: the database is
-/// another one afterwards.
+/// Finds how many connections to use: `--connections auto`. `None` if `stop` was requested. It runs transactions
+/// and changes the database.
+///
+/// # Errors
+///
+/// [`TpccError`] if a measured run cannot begin.
 pub fn find(
     order: &RunOrder,
     backends: &dyn Backends,
@@ -102,7 +106,11 @@ pub fn find(
     sweep(order, backends, server, &Settings::default(), stop, progress)
 }
 
-/// Measures numbers of connections, and tells which one [`find`] would choose. `None` if somebody asked to stop.
+/// Measures numbers of connections, and reports which one [`find`] would choose. `None` if `stop` was requested.
+///
+/// # Errors
+///
+/// [`TpccError`] if a measured run cannot begin.
 pub fn sweep(
     order: &RunOrder,
     backends: &dyn Backends,
