@@ -213,6 +213,6 @@ fn files_that_are_no_results_are_told_with_a_remedy() {
     std::fs::write(results.path("run.json"), &text).unwrap();
     std::fs::write(results.path("bad.toml"), "currency = 1").unwrap();
     let output = results.tpcc(&["show", "run.json", "--html", "x.html", "--prices", "bad.toml"]);
-    assert!(stderr(&output).contains("bad.toml is no price sheet"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("bad.toml is not a price sheet"), "{}", stderr(&output));
     assert!(!results.path("x.html").exists());
 }

@@ -188,7 +188,7 @@ impl SiteOptions {
     fn start(&self, folder: &Path, picture_bytes: usize, bar: &Bar) -> Result<Site, CommandError> {
         if !(self.data > 0.0 && self.data <= 20.0) {
             return Err(CommandError::new(
-                format!("--data {} is no scale", self.data),
+                format!("invalid scale --data {}", self.data),
                 "choose one up to 20",
             ));
         }

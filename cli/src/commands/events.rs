@@ -59,7 +59,7 @@ fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -
             Rate::Period(period) => format!("every {period}"),
             Rate::Frequency(hertz) => format!("{hertz} Hz"),
         };
-        let _ = writeln!(text, "  -e {:<22} sampled {rate} unless told otherwise", entry.event);
+        let _ = writeln!(text, "  -e {:<22} default: sampled {rate}", entry.event);
         let hardware = match (&entry.hardware, &entry.refusal) {
             (Some(answer), _) => {
                 let mut parts = vec![answer.name.to_string()];

@@ -149,7 +149,7 @@ pub(super) fn refuse_password(connection: &str, remedy: &str) -> Result<(), Comm
     match holds_password(connection) {
         false => Ok(()),
         true => Err(CommandError::new(
-            "there is a password in --connection, where everybody on this machine can read it in the list of processes",
+            "--connection contains a password, which all users of this machine can read in the list of processes",
             remedy,
         )),
     }

@@ -125,7 +125,7 @@ enum SourceName {
 const DEFAULT_EVENTS: &str = "l1d-miss,l2-miss";
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("invalid delay {text:?}: expected seconds"))?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait"))
 }
 

@@ -63,7 +63,7 @@ impl ServerError {
                     format!("free some space on the disk of {}, or use another with --dir", path.display())
                 }
                 io::ErrorKind::ReadOnlyFilesystem => "choose a folder on a writable disk with --dir".into(),
-                _ => "mend what the system says, or choose another folder with --dir".into(),
+                _ => "fix what the system reports, or choose another folder with --dir".into(),
             },
             ServerError::ProgramsMissing { package, .. } => format!("apt-get install {package}"),
             ServerError::VersionMissing { remedy, .. } => remedy.clone(),

@@ -12,7 +12,7 @@ pub enum ProblemKind {
     OtherBuild,
     /// The file was replaced or removed while the process ran.
     ImageDeleted,
-    /// The file is there but is no intact ELF file.
+    /// The file is there but is not an intact ELF file.
     ImageMalformed,
     /// No symbol table beyond the exported names: static functions stay unnamed.
     NoStaticNames,

@@ -178,7 +178,7 @@ impl Heading {
             line(title, value);
         }
         if !self.limits.is_empty() {
-            line("limits", &format!("{} of this capture, told at the end", self.limits.len()));
+            line("limits", &format!("{} of this capture, listed at the end", self.limits.len()));
         }
         text
     }

@@ -365,7 +365,7 @@ fn missing(
     }
     let by_chain = by(QueryColumn::Operator) || by(QueryColumn::Phase);
     if by_chain && coverage.samples > 0 && coverage.with_callchain == 0 {
-        say("no sample has a call chain, by which operators and phases are told; record with --call-graph");
+        say("no sample has a call chain, which operators and phases are derived from; record with --call-graph");
     }
     let marks = capture.object_notes().is_some_and(|notes| !notes.marks.is_empty());
     if by_chain && capture.object_notes().is_some() && !marks {

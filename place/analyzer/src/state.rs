@@ -190,10 +190,10 @@ impl Neighbours {
             unclear => format!(" ({unclear} more could not tell)"),
         };
         let seen = match (together, told) {
-            (_, 0) => format!("{looks} looks could not tell whether processors share an L2"),
-            (0, _) => format!("no L2 is shared that should not be, by {told} looks{more}"),
+            (_, 0) => format!("{looks} checks could not tell whether processors share an L2"),
+            (0, _) => format!("no L2 is shared that should not be, by {told} checks{more}"),
             _ => format!(
-                "two processors share an L2 by {together} of {told} looks{more}, though each should have one: the host puts them on one core"
+                "two processors share an L2 by {together} of {told} checks{more}, though each should have one: the host puts them on one core"
             ),
         };
         Some(format!("{seen}; others displace {:.0} % of L2 in 200 us", by_others * 100.0))

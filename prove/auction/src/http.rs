@@ -14,7 +14,7 @@ const LONGEST_HEAD: usize = 16 << 10;
 pub enum BadAnswer {
     #[error("no HTTP")]
     NoHttp,
-    #[error("a length that is none")]
+    #[error("an invalid length")]
     BadLength,
     #[error("more than one answer")]
     TooMuch,

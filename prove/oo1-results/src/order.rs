@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(protocol.name().parse::<Protocol>().unwrap(), *protocol);
         }
         let error = "cold".parse::<PageCache>().unwrap_err();
-        assert_eq!(error.to_string(), "'cold' is no state of the page cache: there are dropped, hot");
+        assert_eq!(error.to_string(), "invalid state of the page cache 'cold': there are dropped, hot");
         assert_eq!(serde_json::to_string(&Protocol::HotSet).unwrap(), "\"hot-set\"");
     }
 

@@ -8,7 +8,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum SessionError {
-    #[error("{target} is no description of a connection: {reason}")]
+    #[error("invalid connection string {target}: {reason}")]
     BadTarget { target: String, reason: String },
     #[error("cannot connect to {target}: {reason}")]
     Connect { target: String, reason: String, remedy: String },
@@ -33,7 +33,7 @@ impl SessionError {
             }
             SessionError::Connect { remedy, .. } | SessionError::Statement { remedy, .. } => remedy.clone(),
             SessionError::ServerGone { .. } => {
-                "see the server's log for why (a crash, or somebody stopped it); start it, then try again"
+                "see the server's log for why (a crash, or it was stopped); start it, then try again"
                     .into()
             }
             SessionError::TimedOut { .. } => {

@@ -51,7 +51,7 @@ pub fn statement(setting: &str) -> Result<String, String> {
     let name = name.trim();
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
-        return Err(format!("'{name}' is no name of a parameter"));
+        return Err(format!("'{name}' is not the name of a parameter"));
     }
     Ok(set(name, value.trim()))
 }
@@ -169,7 +169,7 @@ mod tests {
             ("a b=", "not a word"),
             ("x=jit", "neither"),
             ("x=load:", "names no library"),
-            ("x=jit=on; DROP TABLE orders=1", "no name of a parameter"),
+            ("x=jit=on; DROP TABLE orders=1", "not the name of a parameter"),
         ] {
             let error = text.parse::<Variant>().unwrap_err();
             assert!(error.to_string().contains(reason), "{text}: {error}");

@@ -83,7 +83,7 @@ fn policies(text: &str) -> Result<Names, String> {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("'{text}' is no number of seconds from 0.01 to 3600")),
+        _ => Err(format!("invalid time '{text}': expected 0.01 to 3600 seconds")),
     }
 }
 
@@ -186,7 +186,7 @@ fn plan(path: &Path) -> Result<Plan, CommandError> {
     serde_json::from_str(&read(path)?).map_err(|error| {
         CommandError::new(
             format!("{}: {error}", path.display()),
-            "a plan is as the analyzer writes it: {\"policy\": .., \"placements\": [..], \"remarks\": []}",
+            "a plan has the form that the analyzer writes: {\"policy\": .., \"placements\": [..], \"remarks\": []}",
         )
     })
 }

@@ -158,7 +158,7 @@ fn fill(folder: &ServerFolder, programs: &Programs, account: Account) -> Result<
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
         let log = last_lines(&String::from_utf8_lossy(&said));
-        let remedy = diagnose(&log).unwrap_or_else(|| "mend what it says, then try again".into());
+        let remedy = diagnose(&log).unwrap_or_else(|| "fix what it reports, then try again".into());
         return Err(ServerError::Failed {
             what: format!("making a {} server", programs.engine.title()),
             status: super::in_words(output.status),

@@ -303,7 +303,7 @@ impl WebServer {
         while !ready() {
             if let Some(status) = child.try_wait().map_err(io_error("wait for", title))? {
                 let remedy =
-                    format!("mend what it says; its configuration is in {}", self.folder.path().display());
+                    format!("fix what it reports; its configuration is in {}", self.folder.path().display());
                 return Err(ServerError::Failed { what, status: in_words(status), log: tail(), remedy });
             }
             if begun.elapsed() >= PATIENCE {

@@ -262,7 +262,7 @@ fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
     Some(Candidate {
         name: "ibs_op",
         encoding,
-        caveat: "the period counts operations, of which those with this event are kept",
+        caveat: "the period counts operations; only those with this event are kept",
         counts: false,
     })
 }

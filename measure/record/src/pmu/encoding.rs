@@ -68,7 +68,7 @@ pub enum EncodingError {
     #[error(transparent)]
     Terms(#[from] TermError),
     /// Nothing knows the name.
-    #[error("{name:?} is no event of Hardmeter, of the kernel or of this processor; {pfm}")]
+    #[error("unknown event {name:?}: not one of Hardmeter, of the kernel or of this processor; {pfm}")]
     Unknown {
         /// The name.
         name: String,

@@ -111,7 +111,7 @@ pub enum SoftPmuError {
         source: std::io::Error,
     },
     /// The running machine does not tell its caches.
-    #[error("cannot learn this machine's caches: {0}\n  remedy: name a model with --machine")]
+    #[error("cannot read this machine's caches: {0}\n  remedy: name a model with --machine")]
     ThisMachine(String),
     /// The program cannot be simulated.
     #[error("{program} cannot run under the software PMU: {reason}")]
@@ -370,7 +370,7 @@ impl SoftwarePmu {
         notes.extend(self.config.machine.notes.iter().cloned());
         if self.config.machine.cores == 1 {
             notes.push(
-                "one core is simulated: nobody takes lines from it, there are no coherence misses (--cores)"
+                "one core is simulated: no other core takes lines from it, so there are no coherence misses (--cores)"
                     .into(),
             );
         }

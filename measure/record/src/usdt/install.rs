@@ -20,7 +20,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum UsdtError {
     /// Nothing runs yet that could be asked.
-    #[error("statements are told by a server that runs, and none is given")]
+    #[error("statements need a running server, and none is given")]
     NoServer,
     /// No executable of the target has such probes.
     #[error("{programs} has no probes that tell of statements")]

@@ -141,7 +141,7 @@ pub(super) fn score(score: &Score) -> String {
     }
     let kappa = score.kappa().map_or_else(String::new, |kappa| format!(", kappa {kappa:.2}"));
     format!(
-        "{head}: {} got a verdict ({}), of which {} are right ({}, 95 %: {}){kappa}",
+        "{head}: {} got a verdict ({}); {} are right ({}, 95 %: {}){kappa}",
         grouped(decided.count),
         percent(decided),
         grouped(right.count),

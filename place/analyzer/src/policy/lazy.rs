@@ -51,7 +51,7 @@ impl Policy for Lazy {
         };
         let problem = Problem::new(machine, workload, &in_force, movable);
         if problem.candidates.len() < 2 {
-            let remark = "no two kinds of 150 us or more of which one makes the other slower";
+            let remark = "no two kinds of 150 us or more where one makes the other slower";
             return nowhere(self.name(), workload, Some(remark));
         }
         let previous = problem.again(&in_force);

@@ -351,7 +351,7 @@ fn unreachable(error: std::io::Error) -> Refusal {
 pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) -> Result<Layout, Refusal> {
     let malformed = |what: String| Err(Refusal::Malformed(what));
     if identity.magic != layout::SEGMENT_MAGIC {
-        return malformed("it is no segment of libsplit".into());
+        return malformed("it is not a segment of libsplit".into());
     }
     if identity.version != layout::SEGMENT_VERSION {
         return Err(Refusal::Version(identity.version, layout::SEGMENT_VERSION));

@@ -18,7 +18,7 @@ pub enum TraceError {
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
     /// It is something else.
-    #[error("this is no trace of sections: {0}; `hardmeter split analyze --trace` writes them")]
+    #[error("this is not a trace of sections: {0}; `hardmeter split analyze --trace` writes them")]
     Foreign(String),
     /// It is of a later version.
     #[error(

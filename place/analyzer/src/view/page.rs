@@ -215,7 +215,7 @@ mod tests {
             "-21.0 %",
             "placement on",
             "512 KB 50 %",
-            "L2 by 10 of 40 looks",
+            "L2 by 10 of 40 checks",
         ] {
             assert!(page.contains(part), "no {part:?} in:\n{page}");
         }

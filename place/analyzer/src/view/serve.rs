@@ -13,7 +13,7 @@ use tiny_http::{Header, Method, Request, Response, Server};
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Not a loopback address.
-    #[error("{0} is no loopback address: what requests a server gets is not for everybody to read")]
+    #[error("{0} is not a loopback address: a server's requests are confidential")]
     NotLoopback(SocketAddr),
     /// The port is taken, or may not be used.
     #[error("cannot listen on {0}: {1}")]

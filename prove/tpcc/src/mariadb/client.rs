@@ -220,7 +220,7 @@ fn identified(signed: &mut SignedConnection<'_>, w: u32, d: u8, customer: Custom
             let ids: Vec<u32> = signed.exec(BY_NAME, (w, d, last_name(number.into())))?;
             there(
                 ids.get(ids.len().saturating_sub(1) / 2).copied(),
-                "nobody has a name that every district has",
+                "no customer has a name that every district has",
             )
         }
     }

@@ -92,7 +92,7 @@ fn remedy_of(told: &MySqlError) -> String {
         1286 => "load the engine's plugin: INSTALL SONAME 'ha_spider' (Debian: mariadb-plugin-spider)",
         1477 => "name the data nodes on the head: CREATE SERVER hardmeter_tpcc_1 FOREIGN DATA WRAPPER mysql OPTIONS (...)",
         1429 | 12701 => "see that all data nodes run and that the head may connect to them",
-        1205 => "try again when nobody holds these rows; SHOW ENGINE INNODB STATUS names who does",
+        1205 => "try again when no transaction holds these rows; SHOW ENGINE INNODB STATUS lists those that do",
         _ => "",
     }
     .to_owned()

@@ -123,7 +123,7 @@ impl Pins {
         let process = Process::of(pid).filter(|process| process.parent() == self.server);
         let Some(process) = process else {
             return Err(TpccError::CpuPlan {
-                cause: format!("the server's process {pid} is none of this machine"),
+                cause: format!("the server's process {pid} is not on this machine"),
                 remedy: "run this on the server's machine, or leave --cpu-plan away".into(),
             });
         };
@@ -304,6 +304,6 @@ mod tests {
         let pins = Pins::begin(format!("backends={first}").parse().unwrap(), Process::of(std::process::id()))
             .unwrap();
         let error = pins.bind_backends(&[1]).unwrap_err();
-        assert!(error.to_string().contains("none of this machine"), "{error}");
+        assert!(error.to_string().contains("not on this machine"), "{error}");
     }
 }

@@ -134,7 +134,7 @@ impl FromStr for Connections {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate < 1e9 => Ok(rate),
-        _ => Err(format!("'{text}' is no number above 0")),
+        _ => Err(format!("invalid number '{text}': expected one above 0")),
     }
 }
 

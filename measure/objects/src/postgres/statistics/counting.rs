@@ -180,7 +180,7 @@ fn increase(
         ];
         for (total, now, then) in pairs {
             let more =
-                now.checked_sub(then).ok_or("transactions and rows are not told: a counter went back")?;
+                now.checked_sub(then).ok_or("transactions and rows are not counted: a counter decreased")?;
             *total += more;
             grown |= more > 0;
         }

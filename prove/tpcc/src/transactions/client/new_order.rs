@@ -147,7 +147,7 @@ impl NewOrderScript {
         let mut columns = row.columns();
         let number = columns.i32()?;
         let at = usize::try_from(number - 1).ok().filter(|&at| at < order.lines().len());
-        let at = at.ok_or_else(|| Unexpected::Data(format!("a line {number} that nobody ordered")))?;
+        let at = at.ok_or_else(|| Unexpected::Data(format!("a line {number} that was not ordered")))?;
         // A repetition is read by a statement of its own: its price is the one that was read first, whoever changes prices
         // meanwhile (clause 3.4.1, level 2).
         let read = columns.numeric(2)?;
