@@ -61,7 +61,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Notes a problem, unless its kind is already known of this subject.
+    /// Records a problem, unless one of its kind is recorded for this subject.
     pub fn note(&mut self, kind: ProblemKind, subject: &str, cause: impl fmt::Display, remedy: &str) {
         if self.known.insert((kind, subject.to_owned())) {
             self.list.push(Problem {

@@ -1,6 +1,6 @@
 //! What the software PMU shall read of a profiled server at the moment of a sample: which statement it executes,
-//! which block a buffer holds. The rules are plain data, made by whoever knows the server (the room `objects`) and
-//! carried out by whoever takes the samples; neither knows the other.
+//! which block a buffer holds. The rules are plain data, made by the crate that knows the server (`measure/objects`) and
+//! executed by the source of the samples; neither depends on the other.
 //!
 //! Addresses are those of the server's first process. Processes forked from it share them; in a process where a
 //! rule's memory is not mapped, the rule is silent.
@@ -32,7 +32,7 @@ pub struct LastStatement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StateRule {
     /// The statement being executed: `*pointer` is the address of its text (NUL-terminated), or null.
-    /// Constants are taken out of the text before it is told apart from others (see `measure/simulate/tool/statement.c`).
+    /// Constants are taken out of the text before it is compared with others (see `measure/simulate/tool/statement.c`).
     Statement {
         /// Where the pointer lies.
         pointer: VirtualAddress,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a section while somebody reads them.
+/// Bytes of a section during a read.
 pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// Unpacked sections larger than this are not believed: a compressed section may claim any size.

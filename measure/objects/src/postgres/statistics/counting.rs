@@ -2,7 +2,7 @@
 //!
 //! A backend that ends adds what is left, so that the counters of a command that has ended are complete once its
 //! backends are gone: they are waited for, a moment. Backends that stay may have counted more, or at the beginning have
-//! brought what was counted before; how many they are is told.
+//! brought what was counted before; their number is reported.
 
 use super::{DatabaseCounts, Statistics};
 use crate::postgres::attach::Server;
@@ -27,7 +27,7 @@ const MOST_PROCESSES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Counting {
     begun: Instant,
-    /// Where the counters are and what they were, or why there are none.
+    /// Where the counters are and what they were, or why they are unknown.
     before: Result<(Statistics, BTreeMap<u32, DatabaseCounts>), String>,
     /// The next number of a transaction that writes, of all databases.
     writing: Option<u64>,
@@ -257,7 +257,7 @@ mod tests {
         let (figures, databases) = of(&[5]);
         assert_eq!((figure(&figures, "transactions"), figure(&figures, "rows returned")), (5, 60));
         assert_eq!(databases, [5]);
-        // Nobody was seen: all but what the databases share, and one that is new.
+        // No backend was seen: all but what the databases share, and one that is new.
         let (figures, databases) = of(&[]);
         assert_eq!((figure(&figures, "transactions"), figure(&figures, "rows returned")), (9, 109));
         assert_eq!(databases, [1, 5, 7]);
