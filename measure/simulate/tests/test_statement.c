@@ -104,14 +104,14 @@ static void a_text_is_cut_at_a_whole_character(void **state) {
   memset(text, 'a', sizeof text);
   assert_int_equal(strlen(normalised(text, sizeof text)), HM_STATEMENT_TEXT);
   assert_int_equal(strlen(normalised(text, HM_STATEMENT_TEXT)), HM_STATEMENT_TEXT);
-  /* Three bytes, of which two have room. */
+  /* Three bytes, two of which fit. */
   memcpy(text + HM_STATEMENT_TEXT - 2, "\xe2\x82\xac", 3);
   assert_int_equal(strlen(normalised(text, sizeof text)), HM_STATEMENT_TEXT - 2);
   memcpy(text + HM_STATEMENT_TEXT - 3, "\xe2\x82\xac", 3);
   assert_int_equal(strlen(normalised(text, sizeof text)), HM_STATEMENT_TEXT);
 }
 
-/* Whatever is cut off, and whatever bytes there are: an end, and no access beyond. */
+/* For any truncation and any bytes: it ends, and reads nothing beyond. */
 static void any_bytes_are_read_to_their_end(void **state) {
   (void)state;
   const char *text =

@@ -47,7 +47,7 @@ static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 /* --- Where things end ------------------------------------------------------------- */
 
 /* Of a text that begins at `at` with its quote; a doubled quote is part of it, and
- * where there are escapes, whatever follows a backslash. */
+ * where there are escapes, any character after a backslash. */
 static uint32_t after_quoted(const char *text, uint32_t at, uint32_t length, int escapes) {
   char quote = text[at++];
   while (at < length) {
@@ -87,7 +87,7 @@ static uint32_t after_number(const char *text, uint32_t at, uint32_t length) {
   return at;
 }
 
-/* Of $tag$ ... $tag$; `at` if it is none. */
+/* Of $tag$ ... $tag$; `at` if it is not one. */
 static uint32_t after_dollar_quoted(const char *text, uint32_t at, uint32_t length) {
   uint32_t tag = at + 1;
   while (tag < length && (is_letter(text[tag]) || (tag > at + 1 && is_digit(text[tag])))) tag++;
@@ -115,7 +115,7 @@ static uint32_t after_constant(const char *text, uint32_t at, uint32_t length, i
   return at;
 }
 
-/* Of white space and comments, those of PostgreSQL nest; `at` if there are none. */
+/* The end of white space and comments, which nest in PostgreSQL; `at` if there are none. */
 static uint32_t after_blanks(const char *text, uint32_t at, uint32_t length) {
   uint32_t depth = 0;
   while (at < length) {
@@ -195,7 +195,7 @@ static int sign_is_of_number(const struct output *out) {
   return 0;
 }
 
-/* Takes off a character of which only a part found room (UTF-8). */
+/* Removes a truncated last character (UTF-8). */
 static uint32_t whole_characters(const char *text, uint32_t length) {
   uint32_t start = length;
   while (start > 0 && length - start < 4 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
@@ -248,7 +248,7 @@ uint64_t hm_statement_hash(const char *text, uint32_t length) {
   return hash != 0 ? hash : 1;
 }
 
-/* Open addressing: a slot belongs to whoever put the hash there first, and the
+/* Open addressing: a slot belongs to the process that put the hash there first, and the
  * length, which comes last, says that the text is whole. */
 void hm_statement_register(struct hm_statement *table, uint64_t hash, const char *text,
                            uint32_t length) {

@@ -14,7 +14,7 @@
 #define HM_STATEMENT_RAW 16384u
 
 /* Writes the text without constants, comments and superfluous blanks into `out`,
- * which has room for HM_STATEMENT_TEXT bytes and a NUL.  Returns its length. */
+ * which holds HM_STATEMENT_TEXT bytes and a NUL.  Returns its length. */
 uint32_t hm_statement_normalise(const char *text, uint32_t length, char *out);
 
 /* The 64-bit FNV-1a hash of some bytes; never 0, which marks a free slot. */

@@ -243,7 +243,7 @@ pub fn candidates(
     found
 }
 
-/// AMD's instruction-based sampling: every n-th operation, of which the wanted ones are kept.
+/// AMD's instruction-based sampling: every n-th operation is sampled; the wanted ones are kept.
 fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Candidate> {
     let device = devices.get("ibs_op")?;
     let filter = match event {

@@ -47,7 +47,7 @@ pub enum UsdtError {
 }
 
 impl UsdtError {
-    /// What mends it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             UsdtError::NoServer => "name the server with --server or -p, or take -a for all that run",
@@ -115,7 +115,7 @@ pub struct StatementProbes {
     group: Option<ProbeGroup>,
 }
 
-/// An executable with marks, and a path by which the kernel finds it whatever file system the server lives in.
+/// An executable with marks, and a path by which the kernel finds it in any mount namespace of the server.
 struct Program {
     path: PathBuf,
     marks: Vec<Mark>,
