@@ -171,7 +171,7 @@ static p3l_code follow(p3l_survey *survey, const char *what, uint64_t first, p3l
     if (!possible || survey->pages[number].met) {
       p3l_survey_tell(survey, "the list of %s leads to page %llu, %s", what,
                       (unsigned long long)number,
-                      possible ? "a second time" : "which is none of these");
+                      possible ? "a second time" : "which is not one of these");
       return P3L_OK;
     }
     survey->pages[number].met = true;

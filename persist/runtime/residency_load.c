@@ -73,7 +73,7 @@ static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade, const uint
   if (!done)
     return p3l_fail(error, P3L_WRONG_TYPE,
                     "%s: the program's upgrade of type %s from version %u to %u failed; the store "
-                    "is as it was. Mend the upgrade, or use the program that wrote the object",
+                    "is as it was. Fix the upgrade, or use the program that wrote the object",
                     store->path, upgrade->to_type->name, upgrade->from_type->version,
                     upgrade->to_type->version);
   store->statistics.objects_upgraded++;

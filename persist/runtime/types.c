@@ -45,7 +45,7 @@ static const char *type_fault(const p3l_type *type) {
 
 static _Noreturn void misuse(const p3l_type *type, const char *what) {
   p3l_error error;
-  p3l_fail(&error, P3L_MISUSE, "the program's type %s, version %u, %s; mend its P3L_TYPE",
+  p3l_fail(&error, P3L_MISUSE, "the program's type %s, version %u, %s; fix its P3L_TYPE",
            type->name == NULL ? "(none)" : type->name, type->version, what);
   p3l_raise(&error);
 }

@@ -95,7 +95,7 @@ impl Place {
         self.serving(cluster, workload, globals)
     }
 
-    /// The folder of the server, if it is one of ours; `None`: it is somebody's, by a connection string.
+    /// The folder of a throwaway server; `None`: another server, by a connection string.
     pub(super) fn ours(&self, workload: &Workload) -> Option<ServerFolder> {
         self.connection.is_none().then(|| self.folder(workload))
     }

@@ -62,7 +62,7 @@ pub struct Arguments {
     /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
     /// them two traps of about 3 us (more with prepared statements): a quarter of the throughput where statements take
     /// 20 us, little where they take milliseconds. The texts go into the capture as clients sent them, constants
-    /// included. It needs root, and a PostgreSQL built with --enable-dtrace, as Debian's is. The software PMU tells of
+    /// included. It needs root, and a PostgreSQL built with --enable-dtrace, as Debian's is. The software PMU records
     /// statements without it.
     #[arg(long, overrides_with = "no_statements")]
     statements: bool,
@@ -92,7 +92,7 @@ pub(super) struct Measured {
     /// Leave the kernel out.
     #[arg(long)]
     user_only: bool,
-    /// Begin to measure so many seconds after the start.
+    /// Begin to measure this many seconds after the start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     delay: Option<Duration>,
     /// Measure running processes with all their threads and later children.
@@ -150,7 +150,7 @@ impl Measured {
             .map_err(|error| CommandError::new(error, "`hardmeter events` lists what can be asked for"))?;
         if let (SourceName::Timer, Some(asked)) = (self.source, &self.events) {
             return Err(CommandError::new(
-                format!("--source timer tells where time goes and counts no events: it cannot record {asked}"),
+                format!("--source timer shows where time goes and counts no events: it cannot record {asked}"),
                 "leave -e out (-F says how often), or take these events from another source: --source hardware \
                  (the processor's PMU, and the kernel's events such as cpu-clock), or --source simulated",
             ));

@@ -181,12 +181,12 @@ fn grouping(arguments: &Arguments) -> Vec<Dimension> {
     by
 }
 
-/// Whether `--columns` tells which grouping columns to show; figures alone leave them as usual.
+/// True if `--columns` names grouping columns; with figures alone the default ones are shown.
 fn names_dimensions(arguments: &Arguments) -> bool {
     arguments.columns.iter().any(|shown| matches!(shown, Shown::Dimension(_)))
 }
 
-/// The columns to show. A column that is empty throughout says so in a remark; it takes no room unless it was asked
+/// The columns to show. An empty column gives a warning and is not shown unless it was asked
 /// for by name.
 fn columns(
     arguments: &Arguments,

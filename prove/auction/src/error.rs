@@ -52,7 +52,7 @@ impl AuctionError {
                 "look for what ended it (memory, a signal, a module); the result so far was not kept".into()
             }
             AuctionError::Missing { remedy, .. } => remedy.clone(),
-            AuctionError::Analyzer { .. } => "try hardmeter split analyze by itself, or --split off".into(),
+            AuctionError::Analyzer { .. } => "try hardmeter split analyze alone, or --split off".into(),
         }
     }
 }

@@ -380,7 +380,7 @@ fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
         });
     } else if census.with_source() == 0 {
         missing.push(format!(
-            "no sample carries a data source, so nothing tells which accesses waited for another core: {RECORD}"
+            "no sample carries a data source, so it is unknown which accesses waited for another core: {RECORD}"
         ));
     } else {
         missing.push(format!(

@@ -293,7 +293,7 @@ pub fn render(comparison: &Comparison, name_a: &str, name_b: &str) -> String {
         let _ = writeln!(text, "NOT COMPARABLE, {}", one_line(reason));
     }
     for remark in &comparison.remarks {
-        let _ = writeln!(text, "remark: {}", one_line(remark));
+        let _ = writeln!(text, "warning: {}", one_line(remark));
     }
     let _ = writeln!(text, "\n{:<34} {:>10} {:>10} {:>26}  {:<30} from", "", "A", "B", "B - A, 95 %", "");
     for line in &comparison.lines {
