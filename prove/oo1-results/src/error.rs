@@ -1,9 +1,9 @@
-//! Why something of OO1 could not be done: the cause, and what mends it.
+//! Why something of OO1 could not be done: the cause and the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of OO1 could not be done. [`Oo1Error::remedy`] says what mends it.
+/// Why something of OO1 could not be done. [`Oo1Error::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum Oo1Error {
@@ -40,7 +40,7 @@ pub enum Oo1Error {
 }
 
 impl Oo1Error {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             Oo1Error::NoPrograms { .. } => {

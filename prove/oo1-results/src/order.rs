@@ -185,7 +185,7 @@ pub struct Order {
     pub cells: Vec<Cell>,
     /// Who takes part in each.
     pub contestants: Vec<Contestant>,
-    /// How many rounds: in each, everybody runs twice.
+    /// How many rounds: in each, every mode runs twice.
     pub rounds: usize,
     /// The first number of the protocol, where it shall be another.
     pub units: Option<u64>,

@@ -1,8 +1,8 @@
-//! Why something of TPC-C could not be done: the cause, and what mends it.
+//! Why something of TPC-C could not be done: the cause and the remedy.
 
 use hardmeter_session::SessionError;
 
-/// Why something of TPC-C could not be done. [`TpccError::remedy`] says what mends it.
+/// Why something of TPC-C could not be done. [`TpccError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum TpccError {
@@ -69,7 +69,7 @@ pub enum TpccError {
 }
 
 impl TpccError {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             TpccError::Session(error) => error.remedy(),

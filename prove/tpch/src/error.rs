@@ -1,10 +1,10 @@
-//! Why something of TPC-H could not be done: the cause, and what mends it.
+//! Why something of TPC-H could not be done: the cause and the remedy.
 
 use hardmeter_session::SessionError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of TPC-H could not be done. [`TpchError::remedy`] says what mends it.
+/// Why something of TPC-H could not be done. [`TpchError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum TpchError {
@@ -33,7 +33,7 @@ pub enum TpchError {
 }
 
 impl TpchError {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             TpchError::Session(error) if error.is_missing_table() => {

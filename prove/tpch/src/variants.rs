@@ -1,4 +1,4 @@
-//! Variants: named lists of settings, each of which makes a session of its own.
+//! Variants: named lists of settings, each for a session of its own.
 
 use crate::error::TpchError;
 use hardmeter_session::Session;
@@ -63,7 +63,7 @@ fn set(name: &str, value: &str) -> String {
 }
 
 fn literal(text: &str) -> String {
-    // An E'' string means the same whatever standard_conforming_strings is.
+    // An E'' string means the same for any standard_conforming_strings.
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
@@ -76,7 +76,7 @@ pub enum Preset {
     /// Random pages cost what the server's default says, and bitmap scans are off: sequential scans and hash joins are
     /// often chosen.
     Default,
-    /// Whatever the server has.
+    /// The server's settings.
     Server,
 }
 

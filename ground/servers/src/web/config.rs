@@ -230,9 +230,10 @@ fn plain(path: &Path) -> Result<String, ServerError> {
 fn word(name: &str) -> Result<&str, ServerError> {
     match !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         true => Ok(name),
-        false => {
-            Err(ServerError::BadSetting { setting: name.to_owned(), reason: "it is not the name of a module" })
-        }
+        false => Err(ServerError::BadSetting {
+            setting: name.to_owned(),
+            reason: "it is not the name of a module",
+        }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a load and a run left in a database: is it consistent, and is it TPC-C?
 //!
 //! Two questions, of any tool's database ([`Tool`]): the twelve conditions of clause 3.3.2 ([`conditions`]), which an
-//! engine must hold whatever runs on it; and what the rows say of the driver that made them ([`driver`]): what TPC-C
+//! engine must hold under any load; and what the rows say of the driver that made them ([`driver`]): what TPC-C
 //! prescribes of random numbers, mixes and populations can be seen in the data, and few tools keep to it.
 //!
 //! All statements read, in one snapshot that several sessions share: an audit may run beside a workload.
@@ -127,7 +127,7 @@ pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) 
     Ok(Audit { tool, warehouses, conditions, findings, seconds: started.elapsed().as_secs_f64() })
 }
 
-/// Whoever answers questions on the rows: an engine's session.
+/// Answers questions on the rows: an engine's session.
 pub(crate) trait Questions {
     /// The rows of a statement that is written so that all engines understand it. `what` is for messages.
     fn rows(&mut self, what: &str, sql: &str) -> Result<Vec<Vec<Option<String>>>, TpccError>;

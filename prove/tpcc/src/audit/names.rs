@@ -6,7 +6,7 @@ use crate::schema::Table;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tool {
-    /// Ours.
+    /// Hardmeter.
     #[default]
     Hardmeter,
     /// go-tpc.

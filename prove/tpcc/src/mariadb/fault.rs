@@ -1,4 +1,4 @@
-//! What an error of MariaDB means, and what mends it.
+//! What an error of MariaDB means, and its remedy.
 
 use crate::error::TpccError;
 use crate::work::{Failure, FailureKind};
@@ -6,7 +6,7 @@ use hardmeter_session::SessionError;
 use mysql::error::MySqlError;
 use mysql::Error;
 
-/// The error of a connection attempt as one of ours.
+/// The error of a connection attempt as a `TpccError`.
 pub(super) fn connecting(target: &str, error: &Error) -> TpccError {
     let (reason, remedy) = match error {
         Error::MySqlError(told) => (told.message.clone(), remedy_of(told)),

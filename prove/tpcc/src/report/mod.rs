@@ -28,5 +28,5 @@ mod testing;
 pub mod text;
 pub mod verdicts;
 
-/// What has to stand wherever a figure of ours does.
+/// The notice that must accompany each figure.
 pub const DISCLAIMER: &str = "derived from TPC-C, not a TPC result, and not comparable to published ones";

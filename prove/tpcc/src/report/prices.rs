@@ -54,7 +54,7 @@ fn one() -> f64 {
 }
 
 impl Item {
-    /// With its maintenance over so many months.
+    /// With its maintenance over this many months.
     pub fn total(&self, months: u32) -> f64 {
         self.quantity * (self.price + self.maintenance * f64::from(months))
     }

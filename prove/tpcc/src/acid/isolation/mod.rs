@@ -229,7 +229,7 @@ fn end(player: &Player, ending: Ending) -> Result<(), TpccError> {
 }
 
 /// An error by which the server itself keeps a transaction from doing harm: it would be done again. What else it says is
-/// told of the transaction as its fault.
+/// reported as a failure of the transaction.
 fn is_refused(error: &TpccError) -> bool {
     let TpccError::Session(hardmeter_session::SessionError::Statement { code, .. }) = error else {
         return false;
@@ -237,7 +237,7 @@ fn is_refused(error: &TpccError) -> bool {
     ["40001", "40P01"].contains(&code.as_str())
 }
 
-/// What a transaction gave, or how it failed. The connection's end is nobody's answer.
+/// What a transaction gave, or how it failed. The connection's end is not an answer.
 fn outcome<T>(result: Result<T, TpccError>) -> Result<Result<T, TpccError>, TpccError> {
     match result {
         Err(TpccError::Session(error)) if error.ends_session() => Err(error.into()),

@@ -95,7 +95,7 @@ pub struct Verdict {
     pub group: Group,
     /// What it is about.
     pub name: String,
-    /// The clause, without the word; empty for what is ours.
+    /// The clause, without the word; empty for Hardmeter's own rules.
     pub clause: &'static str,
     /// What it rests on.
     pub basis: Basis,
