@@ -25,7 +25,7 @@ constexpr char kFields[] = "p3l.fields.";
 struct Member {
   std::string name;
   uint64_t offset, bytes;
-  uint64_t slots;  // pointers it consists of; 0: it is none
+  uint64_t slots;  // pointers it consists of; 0: none
 };
 
 class Description {

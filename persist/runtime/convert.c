@@ -118,7 +118,7 @@ __attribute__((noinline, cold)) static p3l_code explain(const p3l_place *place, 
 
 #define NO_SLOT UINT64_MAX
 
-/* Nobody is told where this lies, so that the compiler keeps it in registers. */
+/* Its address does not escape, so that the compiler keeps it in registers. */
 typedef struct conversion {
   const p3l_store *store;
   const uint8_t *memory; /* of the object */

@@ -162,7 +162,7 @@ static bool is_large_page(const p3l_page *page, uint64_t first) {
          p3l_data_page_fault(page) == NULL;
 }
 
-/* The bytes of the object from its pages, `buffer` has room for LARGE_RUN of them. */
+/* The bytes of the object from its pages, `buffer` holds LARGE_RUN of them. */
 static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes, p3l_page *buffer,
                            uint8_t *memory, p3l_error *error) {
   uint64_t pages = pages_of(bytes);
