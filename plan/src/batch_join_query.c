@@ -80,7 +80,7 @@ static bool placeholders_may_fail(const PlannerInfo *root) {
   return false;
 }
 
-/* Our rows have no order, so that whoever groups or sorts them reads all of them first. */
+/* Our rows have no order, so that a node that groups or sorts them reads all of them first. */
 static bool may_stop(const PlannerInfo *root) {
   const Query *query = root->parse;
 
