@@ -1,6 +1,6 @@
 //! The page and the metrics over HTTP, on loopback only.
 //!
-//! A browser that is led to us by a stranger's page may be made to ask for us under another name (DNS rebinding) or from another
+//! A malicious page may make a browser request this server under another name (DNS rebinding) or from another
 //! page: requests whose `Host` is no loopback name, and those with a foreign `Origin`, get nothing.
 
 use super::{metrics, page};

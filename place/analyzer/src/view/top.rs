@@ -13,7 +13,7 @@ pub struct Layout {
     pub order: Order,
     /// Columns of the terminal; `None`: as wide as it gets.
     pub width: Option<usize>,
-    /// At most so many kinds.
+    /// Maximum number of kinds.
     pub kinds: usize,
 }
 
