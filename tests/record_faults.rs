@@ -208,6 +208,11 @@ fn without_rights_only_own_programs_are_recorded_and_the_rest_has_a_remedy() {
         assert!(stderr(&output).contains("sudo"), "{target:?}: {}", stderr(&output));
         assert!(!folder.path().join("other.data").exists());
     }
+    let live = ["record", "--source", "live", "--", "true"];
+    let output = run(as_nobody(folder.path()).args(live));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no right to profile the whole system"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("sudo"), "{}", stderr(&output));
     let output = run(as_nobody(folder.path()).args(["doctor"]));
     assert!(stdout(&output).contains("sudo sysctl kernel.perf_event_paranoid=1"), "{}", stdout(&output));
 }

@@ -27,7 +27,7 @@ from postgres import Connection
 from processes import Trouble, children, cpu_seconds, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-HARDMETER = REPOSITORY / "target/release/hardmeter"
+HARDMETER = Path(os.environ.get("HARDMETER") or REPOSITORY / "target/release/hardmeter")
 EVENTS = "l1d-miss,l2-miss"
 
 VALGRIND = ["valgrind", "-q", "--vgdb=no", "--sigill-diagnostics=no", "--run-libc-freeres=no"]

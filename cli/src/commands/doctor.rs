@@ -61,7 +61,16 @@ fn prescription(diagnosis: &Diagnosis, color: bool) -> String {
             let _ = writeln!(text, "{:11}-> {}", "", check.remedy);
         }
     }
+    let works =
+        |source: &str| diagnosis.sources.iter().any(|verdict| verdict.works && verdict.source == source);
     match diagnosis.best_source() {
+        Some(_) if !works("hardware") && works("live") => {
+            let other = if works("simulated") { "simulated" } else { "timer" };
+            let _ = writeln!(
+                text,
+                "\n`hardmeter record` takes the source live here for what runs already, {other} for a command."
+            );
+        }
         Some(verdict) => {
             let _ = writeln!(text, "\n`hardmeter record` takes the source {} here.", verdict.source);
         }

@@ -1,13 +1,16 @@
-//! Introduces the recorder to whoever knows the objects of the profiled server: neither knows the other.
+//! Introduces the recorder to what knows the objects and the code of the profiled server: neither knows the other.
 //!
 //! ```text
-//!   capture: Attach, SampleObserver  <── this file ──>  objects: attach, ServerObjects
+//!   record: Attach, SampleObserver  <── this file ──>  objects: attach, ServerObjects
+//!   record: LoadFinder              <── this file ──>  symbols: StallFinder
 //! ```
 
 use hardmeter_objects::program::ProgramError;
 use hardmeter_objects::{Access, AttachError, ServerObjects};
+use hardmeter_record::live::{Finding, LoadFinder};
 use hardmeter_record::session::{Attach, Attached, Observations, ObservedAccess, SampleObserver};
-use hardmeter_samples::model::{StateRule, Timestamp};
+use hardmeter_samples::model::{Landing, Pid, Record, Registers, StateRule, Timestamp, VirtualAddress};
+use hardmeter_symbols::{NoAddress, NoBlame, StallFinder};
 
 /// What a recording calls to have its server looked into.
 pub(super) fn attach() -> Attach {
@@ -22,6 +25,40 @@ pub(super) fn attach() -> Attach {
         ) => Attached::NotReady(error.to_string()),
         Err(error) => Attached::Refused(error.to_string()),
     })
+}
+
+/// What finds the loads of a live recording.
+pub(super) fn load_finder() -> Box<dyn LoadFinder> {
+    Box::new(Loads(StallFinder::new()))
+}
+
+/// The code of processes as a finder of loads.
+struct Loads(StallFinder);
+
+impl LoadFinder for Loads {
+    fn observe(&mut self, record: &Record<'_>) {
+        self.0.observe(record);
+    }
+
+    fn open_images(&mut self) {
+        self.0.open_images();
+    }
+
+    fn find(&mut self, pid: Pid, ip: VirtualAddress, registers: &Registers<'_>, landing: Landing) -> Finding {
+        match self.0.find(pid, ip, registers, landing) {
+            Ok(Some(load)) => match load.address {
+                Ok(address) => Finding::Load(load.instruction, address),
+                Err(NoAddress::Overwritten) => Finding::Overwritten(load.instruction),
+                Err(NoAddress::Segment) => Finding::Segment(load.instruction),
+                Err(NoAddress::Several) => Finding::Several(load.instruction),
+            },
+            Ok(None) => Finding::NoLoad,
+            Err(NoBlame::NoCode) => Finding::NoCode,
+            Err(NoBlame::NoFunction) => Finding::NoFunction,
+            Err(NoBlame::Entry) => Finding::Entry,
+            Err(NoBlame::Join) => Finding::Join,
+        }
+    }
 }
 
 /// A server's objects as an observer of samples.

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
                   lists them.\nCtrl-C ends a recording and keeps what it has.\n\n\
                   Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10\n  \
                   hardmeter record -e l1d-miss:u -p 4711 -o backend.data\n  \
+                  sudo hardmeter record --server DIR -- sleep 20\n  \
                   hardmeter record --source timer -F 1000 -a -- sleep 10\n  \
                   sudo hardmeter record --source timer --statements --server DIR -- pgbench -c 10"
 )]
@@ -57,7 +58,8 @@ pub struct Arguments {
     /// Do not look into a server's memory for what its addresses are, nor for its statements.
     #[arg(long)]
     no_objects: bool,
-    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware and timer.
+    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware, live and
+    /// timer.
     ///
     /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
     /// them two traps of about 3 us (more with prepared statements): a quarter of the throughput where statements take
@@ -66,7 +68,7 @@ pub struct Arguments {
     /// statements without it.
     #[arg(long, overrides_with = "no_statements")]
     statements: bool,
-    /// Do not record statements (the default for hardware and timer).
+    /// Do not record statements (the default for hardware, live and timer).
     #[arg(long)]
     no_statements: bool,
 }
@@ -117,6 +119,8 @@ enum SourceName {
     Hardware,
     /// The software PMU.
     Simulated,
+    /// The timer with registers: which loads are waited for, with their data addresses.
+    Live,
     /// The timer: where time goes, with no addresses.
     Timer,
 }
@@ -178,6 +182,7 @@ impl Measured {
                 SourceName::Auto => SourceChoice::Auto,
                 SourceName::Hardware => SourceChoice::Hardware,
                 SourceName::Simulated => SourceChoice::Simulated,
+                SourceName::Live => SourceChoice::Live,
                 SourceName::Timer => SourceChoice::Timer,
             },
             target,
@@ -191,6 +196,12 @@ impl Measured {
             cores: self.cores,
             may_restart_server: false,
             statements: false,
+            // What only the simulation understands asks for it.
+            default_events: self.events.is_none()
+                && self.machine == "this"
+                && self.cores.is_none()
+                && self.set_sampling == 1,
+            loads: Some(observe::load_finder),
         })
     }
 }
@@ -248,6 +259,7 @@ pub(super) fn source_name(source: EventSource) -> &'static str {
     match source {
         EventSource::Hardware => "hardware",
         EventSource::Simulated => "simulated",
+        EventSource::Live => "live",
         EventSource::Timer => "timer",
         EventSource::Imported => "imported",
     }

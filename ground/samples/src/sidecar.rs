@@ -3,7 +3,7 @@
 //! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is Hardmeter's, optional, and
 //! versioned. A capture without it opens with those columns empty.
 
-use crate::model::{Cycles, EventDescription, EventSource, Period, StatementHash};
+use crate::model::{Cycles, EventDescription, EventSource, Period, ProcessTime, StallNotes, StatementHash};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -131,6 +131,12 @@ pub struct Sidecar {
     /// The effect of huge pages, where it was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_walks: Option<PageWalks>,
+    /// How samples at loads were made (source `live`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<StallNotes>,
+    /// What each process did with its time (source `live`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<ProcessTime>,
 }
 
 /// Why an existing side file cannot be used, or a new one written.
@@ -198,6 +204,8 @@ impl Sidecar {
             statements: Vec::new(),
             reuse: None,
             page_walks: None,
+            stall: None,
+            times: Vec::new(),
         }
     }
 

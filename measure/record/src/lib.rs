@@ -3,12 +3,14 @@
 //! ```text
 //! hardware PMU, software events, timer   pmu  ──ring per CPU──┐
 //!                                                             ├─ source ── session ──> hardmeter.data
-//! simulated hierarchy under Valgrind  softpmu ──one ring──────┘               └──────> hardmeter.data.json
+//! timer and registers: loads          live ── on pmu ─────────┤               └──────> hardmeter.data.json
+//! simulated hierarchy under Valgrind  softpmu ──one ring──────┘
 //! ```
 //!
 //! * [`session`] records or counts from beginning to end; the commands call it.
 //! * [`events`] parses the names of events and maps them to those of each processor.
-//! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator.
+//! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator;
+//!   [`live`] finds the loads behind samples of time.
 //! * [`usdt`] records statements through a server's own probes.
 //! * [`doctor`] tests what works on this machine, and names the remedy for the rest.
 //!
@@ -36,6 +38,7 @@
 
 pub mod doctor;
 pub mod events;
+pub mod live;
 pub mod pmu;
 pub mod privileges;
 pub mod rings;

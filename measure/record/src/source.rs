@@ -2,7 +2,7 @@
 
 use crate::pmu::syscall::Reading;
 use crate::rings::RingError;
-use hardmeter_samples::model::{Cycles, EventSource, StateRule};
+use hardmeter_samples::model::{Cycles, EventSource, ProcessTime, StallNotes, StateRule};
 use hardmeter_samples::perf_data::{EventAttributes, WriteError};
 use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
 use std::os::fd::RawFd;
@@ -116,6 +116,16 @@ pub trait RecordSource {
     /// The effect of huge pages, where it is simulated.
     fn page_walks(&self) -> Option<PageWalks> {
         None
+    }
+
+    /// How loads were found behind samples of time, where they were.
+    fn stall(&self) -> Option<StallNotes> {
+        None
+    }
+
+    /// What the target's processes did with their time, where that was watched.
+    fn times(&self) -> Vec<ProcessTime> {
+        Vec::new()
     }
 
     /// What a reader of the capture must know: concessions made, limits of the source.

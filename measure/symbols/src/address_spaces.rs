@@ -226,6 +226,16 @@ impl AddressSpaces {
         Some(answer(mapping, address))
     }
 
+    /// The images that some process has mapped as code.
+    pub(crate) fn executable_images(&self) -> Vec<ImageId> {
+        let mappings = self.processes.values().flat_map(|process| process.mappings.iter());
+        let mut images: Vec<ImageId> =
+            mappings.filter(|mapping| mapping.executable).map(|mapping| mapping.image).collect();
+        images.sort_unstable();
+        images.dedup();
+        images
+    }
+
     /// The mappings of a process below an address, nearest first, extended to that address: the `.bss` of a
     /// program lies behind the mapping of its data, in anonymous memory or in none that was recorded.
     pub(crate) fn mappings_below(

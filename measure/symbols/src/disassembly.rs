@@ -305,7 +305,7 @@ fn sets_stack_pointer(decoded: &iced_x86::Instruction) -> bool {
 }
 
 /// The whole register that a name is a part of: `%al`, `%eax` and `%rax` are `Rax`.
-fn general_register(name: iced_x86::Register) -> Option<Register> {
+pub(crate) fn general_register(name: iced_x86::Register) -> Option<Register> {
     use iced_x86::Register as Name;
     Some(match name.full_register() {
         Name::RAX => Register::Rax,

@@ -10,6 +10,7 @@
 //!                                                                  ├─> field used   Symbolizer::operand_field
 //!                                                                  ├─> source lines Symbolizer::lines
 //!                                                                  └─> instructions Symbolizer::disassemble
+//!   pid + address + registers ──────────────> the load that was waited for            StallFinder::find
 //! ```
 //!
 //! Design constraints:
@@ -47,6 +48,7 @@ mod kernel;
 mod problem;
 mod routine;
 mod source;
+mod stall;
 mod symbolizer;
 mod types;
 mod vdso;
@@ -61,5 +63,6 @@ pub use image::ImageAddress;
 pub use problem::{Problem, ProblemKind, Problems};
 pub use routine::{DataPlace, Place, Resolved, ResolvedData, Routine, RoutineId, RoutineKind};
 pub use source::{SourceFiles, SourceOptions};
+pub use stall::{NoAddress, NoBlame, StallFinder, StalledLoad};
 pub use symbolizer::{Symbolizer, SymbolizerOptions};
 pub use types::{DataField, FieldEvidence, FieldOwner, FieldTally, NoField};

@@ -192,6 +192,8 @@ impl Capture {
             lost_records: 0,
             throttled: 0,
             addresses: walk.addresses.clone(),
+            stall: notes.and_then(|notes| notes.stall.clone()),
+            times: notes.map(|notes| notes.times.clone()).unwrap_or_default(),
             events: Vec::new(),
             limits: notes.map(|notes| notes.notes.clone()).unwrap_or_default(),
         };
@@ -207,6 +209,13 @@ impl Capture {
         if self.source() == EventSource::Timer {
             heading.limits.push(
                 "a timer sees where time goes; it sees no cache miss, no data address, no latency"
+                    .to_string(),
+            );
+        }
+        if self.source() == EventSource::Live {
+            heading.limits.push(
+                "stall is time right behind a load: a miss, or only the latency of a hit; samples of time cannot tell \
+                 the two apart, nor why a line was missing"
                     .to_string(),
             );
         }

@@ -6,7 +6,7 @@ use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::objects_view::{events_shown, no_notes, remarks_of_notes, shortened};
 use crate::top_view::{closing_text, remark_json, sentences_text};
-use crate::workload::{amount, Workload};
+use crate::workload::Workload;
 use crate::ReportError;
 use hardmeter_answers::{
     CodeMarks, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, Remark, Share, SideBySide,
@@ -179,7 +179,8 @@ impl QueriesReport {
                 if let Some((unit, number)) =
                     transactions.first().filter(|(unit, _)| !unit.starts_with("row"))
                 {
-                    let _ = write!(text, "; {} a {unit}", amount(row.events.0 as f64 / number));
+                    let each = self.heading.events[table.event.0].each(row.events.0, *number);
+                    let _ = write!(text, "; {each} a {unit}");
                 }
                 sentences.push(text);
             }
@@ -220,7 +221,7 @@ impl QueriesReport {
             ];
             let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
             cells.extend(latency.then(|| (mean(), Tone::Plain)));
-            let each = divisors.iter().map(|(_, number)| amount(row.events.0 as f64 / number));
+            let each = divisors.iter().map(|(_, number)| event.each(row.events.0, *number));
             cells.extend(each.map(|each| (each, Tone::Plain)));
             let number = || row.servers_number.map_or("-".to_string(), |number| number.to_string());
             cells.extend(query_ids.then(|| (number(), Tone::Plain)));

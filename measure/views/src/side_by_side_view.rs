@@ -4,7 +4,6 @@ use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped};
 use crate::objects_view::shortened;
 use crate::queries_view::QueriesReport;
-use crate::workload::amount;
 use crate::ReportError;
 use hardmeter_answers::{EventSum, QueryColumn, SideBySide, SideBySideRow};
 use serde_json::{json, Map, Value as Json};
@@ -38,7 +37,9 @@ impl QueriesReport {
             let all = grouped(number.round() as u64);
             let _ = writeln!(text, "\n{} (of {all}):", style.paint(Tone::Title, &format!("per {unit}")));
             let columns = names.iter().map(|name| (name.clone(), Align::Right, Cut::Never)).collect();
-            let cells = |_: usize, sum: EventSum| amount(sum.events.0 as f64 / number);
+            let cells = |event: usize, sum: EventSum| {
+                self.heading.events[table.events[event].0].each(sum.events.0, *number)
+            };
             text.push_str(&grid(table, columns, false, &cells).render(style, 2));
         }
     }

@@ -18,6 +18,8 @@ pub enum EventSource {
     Simulated,
     /// The kernel's timer (`cpu-clock`): where time goes, with no data address.
     Timer,
+    /// The kernel's timer with registers: the load that was waited for, and its data address.
+    Live,
     /// A perf.data file of another recorder.
     Imported,
 }

@@ -86,7 +86,7 @@ pub(super) struct Trailer {
 }
 
 impl Trailer {
-    fn of(attr: &PerfEventAttr) -> Trailer {
+    pub(super) fn of(attr: &PerfEventAttr) -> Trailer {
         let mut trailer = Trailer::default();
         if !attr.has(attr_flag::SAMPLE_ID_ALL) {
             return trailer;

@@ -69,6 +69,7 @@ pub use error::{ReadError, WriteError};
 pub use events::EventAttributes;
 pub use header::{BuildId, CacheDescription, CaptureForm, CaptureHeader, Endianness, MemoryNode};
 pub use reader::{CaptureReader, RecordOrder};
+pub use record::decode_record;
 pub use summary::{ReadSummary, SkipReason};
 pub use writer::CaptureWriter;
 

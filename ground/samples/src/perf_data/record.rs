@@ -1,12 +1,21 @@
 //! Decoding every record that is no sample.
 
-use super::abi::{misc, record_type, PROT_EXEC};
+use super::abi::{misc, record_type, PerfEventAttr, PROT_EXEC, RECORD_HEADER_SIZE};
 use super::bytes::{text_until_zero, Cursor};
 use super::events::{has_build_id, Trailer};
 use crate::model::{
     Comm, CpuId, CpuMode, Exit, FileOffset, Fork, LostRecords, Mmap, Pid, Record, Throttle, Tid,
     VirtualAddress,
 };
+
+/// Decodes one whole record that is no sample, as an event with this attribute writes it; `None` of a sample, and of what
+/// is shorter than its fields need.
+pub fn decode_record<'a>(attr: &PerfEventAttr, record: &'a [u8]) -> Option<Record<'a>> {
+    let (header, body) = record.split_first_chunk::<RECORD_HEADER_SIZE>()?;
+    let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    let misc_field = u16::from_le_bytes([header[4], header[5]]);
+    (kind != record_type::SAMPLE).then(|| decode(kind, misc_field, body, Trailer::of(attr)))?
+}
 
 /// Decodes a record's body. `None` if it is shorter than its fields need; records of no interest to the model come
 /// back as [`Record::Other`].

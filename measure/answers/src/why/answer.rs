@@ -81,7 +81,7 @@ impl Why {
         let Some(kind) = self.options.events.get(sample.event.0).copied() else { return };
         let (log, tally) = &mut self.events[sample.event.0];
         tally.samples += 1;
-        if matches!(kind, EventKind::Other | EventKind::Invalidation) {
+        if matches!(kind, EventKind::Other | EventKind::OtherTime | EventKind::Invalidation) {
             return;
         }
         let source = sample.data_source;
@@ -175,7 +175,7 @@ impl Why {
         };
         let all = |_: usize| true;
         match (kind, kind.level()) {
-            (EventKind::Other | EventKind::Invalidation, _) => {}
+            (EventKind::Other | EventKind::OtherTime | EventKind::Invalidation, _) => {}
             (EventKind::CoherenceMiss, _) => {
                 // Hardware counts loads that hit a line modified elsewhere: its own word, but no verdict on words.
                 let by_snoop = Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: f64::NAN };
@@ -324,7 +324,7 @@ impl Why {
 
     fn missing(&self, kind: EventKind, log: &MissLog, tally: &Tally) -> Vec<Missing> {
         let mut missing = Vec::new();
-        if matches!(kind, EventKind::Other | EventKind::Invalidation) {
+        if matches!(kind, EventKind::Other | EventKind::OtherTime | EventKind::Invalidation) {
             return missing;
         }
         let misses = log.misses.len() as u64;
@@ -333,6 +333,9 @@ impl Why {
                 missing.push(make(Share { count, total }));
             }
         };
+        if kind == EventKind::Stall {
+            return missing; // the heading says how many have an address, and no cause rests on them
+        }
         add(tally.without_address, misses, &|without| Missing::DataAddress { without });
         let of = if kind == EventKind::Accesses { tally.samples } else { misses };
         add(tally.without_source, of, &|without| Missing::DataSource { without });

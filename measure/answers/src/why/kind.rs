@@ -1,7 +1,9 @@
 //! What an event is a miss of, and what a miss can be caused by.
 
 use super::geometry::CacheLevel;
-use hardmeter_samples::model::{EventDescription, MemoryEvent, MissCause, SharingVerdict, SimulatedDetail};
+use hardmeter_samples::model::{
+    EventDescription, MemoryEvent, MissCause, SharingVerdict, SimulatedDetail, OTHER_CPU_EVENT, STALL_EVENT,
+};
 use serde::Serialize;
 
 /// Why a line was missing.
@@ -87,6 +89,10 @@ pub enum EventKind {
     TlbMiss,
     /// Accesses, hit or miss: the data source tells those that the first level did not serve.
     Accesses,
+    /// Time right behind a load, missing or not.
+    Stall,
+    /// Time elsewhere.
+    OtherTime,
     /// Nothing that has to do with memory.
     Other,
 }
@@ -116,6 +122,11 @@ impl EventKind {
                 MemoryEvent::Invalidation => Invalidation,
                 MemoryEvent::Instructions | MemoryEvent::BranchesMispredicted => Other,
             };
+        }
+        match event.name.split(':').next() {
+            Some(STALL_EVENT) => return EventKind::Stall,
+            Some(OTHER_CPU_EVENT) => return EventKind::OtherTime,
+            _ => {}
         }
         let name = event.name.to_ascii_lowercase().replace(['-', '.'], "_");
         let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
@@ -165,5 +176,7 @@ mod tests {
         assert_eq!(event("cpu/mem-loads,ldlat=30/P"), EventKind::Accesses);
         assert_eq!(event("MEM_TRANS_RETIRED.LOAD_LATENCY"), EventKind::Accesses);
         assert_eq!(event("cycles:u"), EventKind::Other);
+        assert_eq!(event("stall:u"), EventKind::Stall);
+        assert_eq!(event("other-cpu"), EventKind::OtherTime);
     }
 }

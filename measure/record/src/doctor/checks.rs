@@ -4,6 +4,7 @@ use super::{Check, Diagnosis, SourceVerdict, State};
 use crate::events::catalogue::software_pmu;
 use crate::events::memory;
 use crate::events::processor::Processor;
+use crate::live::calibrate;
 use crate::pmu::attributes::{Concession, Modes, Rate};
 use crate::pmu::encoding::{Encoding, Resolver};
 use crate::pmu::pfm::{Pfm, PfmError};
@@ -11,7 +12,7 @@ use crate::pmu::sysfs::{is_core_pmu, Device};
 use crate::privileges::{has_capability, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 use crate::session::probe_encoding;
 use crate::usdt;
-use hardmeter_samples::model::{MemoryEvent, Period};
+use hardmeter_samples::model::{Landing, MemoryEvent, Period};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ pub fn examine() -> Diagnosis {
     let resolver = Resolver::this_machine();
     let privileged = has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN);
     let text = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_string());
-    let sources = vec![hardware(&resolver), simulated(), timer()];
+    let sources = vec![hardware(&resolver), live(), simulated(), timer()];
     let servers = postgres_programs();
     let checks = vec![
         pmu(&resolver.devices, &resolver.processor),
@@ -341,6 +342,31 @@ fn hardware(resolver: &Resolver) -> SourceVerdict {
     SourceVerdict { source: SOURCE, works: true, evidence, remedy: remedy.to_string() }
 }
 
+fn live() -> SourceVerdict {
+    const SOURCE: &str = "live";
+    match calibrate() {
+        Ok(found) => SourceVerdict {
+            source: SOURCE,
+            works: true,
+            evidence: format!(
+                "{:.1} % of the self-test's samples are {} the load that was waited for; a sample costs {:.1} us, so \
+                 one is taken every {:.2} ms of CPU time",
+                found.share() * 100.0,
+                if found.landing == Landing::At { "at" } else { "right behind" },
+                found.sample_cost_ns as f64 / 1e3,
+                found.period_ns as f64 / 1e6
+            ),
+            remedy: String::new(),
+        },
+        Err(error) => SourceVerdict {
+            source: SOURCE,
+            works: false,
+            evidence: error.to_string(),
+            remedy: error.remedy(),
+        },
+    }
+}
+
 fn simulated() -> SourceVerdict {
     match software_pmu() {
         Ok(()) => SourceVerdict {
@@ -418,7 +444,7 @@ mod tests {
             assert!(!check.evidence.is_empty(), "{check:?}");
             assert_eq!(check.state == State::Ok, check.remedy.is_empty(), "{check:?}");
         }
-        assert_eq!(diagnosis.sources.len(), 3);
+        assert_eq!(diagnosis.sources.len(), 4);
         for verdict in &diagnosis.sources {
             assert!(verdict.works || !verdict.remedy.is_empty(), "{verdict:?}");
         }

@@ -168,6 +168,12 @@ pub fn counting(encoding: &Encoding, modes: Modes, common: &Common) -> PerfEvent
     attr
 }
 
+/// Has the user's registers recorded with each sample.
+pub fn record_user_registers(attr: &mut PerfEventAttr) {
+    attr.sample_type |= sample_type::REGS_USER;
+    attr.sample_regs_user = register_mask();
+}
+
 /// Makes an event also report mappings, names, forks and exits. One event per recording does.
 pub fn track(attr: &mut PerfEventAttr, data_mappings: bool, kernel: KernelFeatures) {
     attr.flags |=

@@ -69,6 +69,11 @@ impl Members {
         Some(member)
     }
 
+    /// The processes that are known to be the target's, those that have ended too.
+    pub fn processes(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.known.iter().filter(|(_, member)| **member).map(|(pid, _)| Pid(*pid))
+    }
+
     /// Whether all processes of the beginning have ended.
     pub fn have_ended(&self) -> bool {
         !self.roots.iter().any(|pid| crate::target::runs(*pid))

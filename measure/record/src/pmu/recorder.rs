@@ -44,7 +44,7 @@ impl KernelSource {
     /// Opens everything, stopped.
     ///
     /// The timer is opened on all CPUs where that is allowed, and what is not the target's is dropped (see
-    /// [`Members`]).
+    /// [`Members`]); a live recording is opened so, or not at all.
     ///
     /// # Errors
     ///
@@ -64,12 +64,16 @@ impl KernelSource {
             Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
             Attachment::System => BTreeSet::new(),
         };
-        if plan.kind == EventSource::Timer && !roots.is_empty() {
+        if matches!(plan.kind, EventSource::Timer | EventSource::Live) && !roots.is_empty() {
             let everywhere = SamplingPlan { attachment: Attachment::System, ..plan.clone() };
-            if let Ok(mut source) = KernelSource::open_at(&everywhere, Some(&plan.attachment), statements) {
-                source.members = Some(Members::new(roots));
-                source.attachment = plan.attachment.clone();
-                return Ok(source);
+            match KernelSource::open_at(&everywhere, Some(&plan.attachment), statements) {
+                Ok(mut source) => {
+                    source.members = Some(Members::new(roots));
+                    source.attachment = plan.attachment.clone();
+                    return Ok(source);
+                }
+                Err(error) if plan.kind == EventSource::Live => return Err(error),
+                Err(_) => {}
             }
         }
         KernelSource::open_at(plan, None, statements)
@@ -106,8 +110,8 @@ impl KernelSource {
             statements: None,
         };
         let mut rings = Rings::new(statements.is_some());
-        let data =
-            plan.events.iter().any(|event| event.candidates.iter().any(|encoding| encoding.data_address));
+        let data = plan.kind == EventSource::Live
+            || plan.events.iter().any(|event| event.candidates.iter().any(|encoding| encoding.data_address));
         for (index, planned) in plan.events.iter().enumerate() {
             // One event tells of mappings and processes; with a delay a separate one does, which runs at once.
             let tracking = (index == 0 && !plan.delayed).then_some(data);
@@ -149,7 +153,10 @@ impl KernelSource {
         let mut refusal = None;
         for encoding in planned.candidates.iter().filter(|encoding| !encoding.aux) {
             let mut attr = attributes::sampling(encoding, planned.rate, planned.modes, common);
-            if self.kind == EventSource::Timer {
+            if self.kind == EventSource::Live {
+                attributes::record_user_registers(&mut attr);
+            }
+            if matches!(self.kind, EventSource::Timer | EventSource::Live) {
                 // Of a whole system, idle processors are no part of any target.
                 attr.flags |= attr_flag::EXCLUDE_IDLE;
             }
@@ -282,6 +289,11 @@ impl KernelSource {
             self.notes.push("the kernel hides its addresses: kernel samples stay without names (sudo sysctl kernel.kptr_restrict=0)".into());
         }
         self.preamble = made.records;
+    }
+
+    /// The target's processes as far as they are known; none of a whole system.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        self.members.iter().flat_map(Members::processes).collect()
     }
 
     /// What was given up, event by event.

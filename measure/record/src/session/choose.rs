@@ -3,13 +3,14 @@
 use super::{Request, SessionError};
 use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
+use crate::live::{self, Calibration, LiveError, MakeLoadFinder};
 use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
 use crate::pmu::encoding::{event_type, Encoding, EncodingError, Resolver};
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::plan::PlannedEvent;
 use crate::pmu::syscall::Place;
-use crate::target::Target;
-use hardmeter_samples::model::{EventSource, MemoryEvent, Period};
+use crate::target::{self, Target};
+use hardmeter_samples::model::{EventSource, MemoryEvent, Period, STALL_EVENT};
 
 /// What the user said about the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum SourceChoice {
     Hardware,
     /// The software PMU.
     Simulated,
+    /// The timer, with the load that was waited for.
+    Live,
     /// The timer.
     Timer,
 }
@@ -35,6 +38,8 @@ pub struct Chosen {
     pub events: Vec<PlannedEvent>,
     /// Events for the software PMU; empty otherwise.
     pub simulated: Vec<(MemoryEvent, Period)>,
+    /// What a live recording needs; `None` otherwise.
+    pub live: Option<(Calibration, MakeLoadFinder)>,
 }
 
 /// Samples per second where time is sampled.
@@ -106,6 +111,7 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
             Ok(chosen(EventSource::Hardware, "as asked", events))
         }
         SourceChoice::Timer => Ok(chosen(EventSource::Timer, "as asked", vec![timer(request)])),
+        SourceChoice::Live => live(request, "as asked", sampling),
         SourceChoice::Simulated => {
             only_commands_and_events.map_err(|cause| SessionError::Contradiction {
                 cause,
@@ -115,6 +121,9 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
                 },
             })?;
             simulate(request, "as asked".to_string())
+        }
+        SourceChoice::Auto if request.events.iter().any(|event| event.name == STALL_EVENT) => {
+            live(request, "the event stall is its own", sampling)
         }
         SourceChoice::Auto => {
             let refused =
@@ -134,6 +143,16 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
             if request.events.iter().any(|event| MemoryEvent::from_name(&event.name).is_none()) {
                 return Err(refused);
             }
+            // What runs is measured as it runs. Events that the user named, and that a restart can give, are another
+            // matter.
+            let restartable = only_commands_and_events.is_ok() && !request.default_events;
+            let why_not_live = match sampling && runs_already(request) && !restartable {
+                true => match live(request, &format!("it runs already; no hardware: {refused}"), sampling) {
+                    Ok(chosen) => return Ok(chosen),
+                    Err(error) => format!("; {error}"),
+                },
+                false => String::new(),
+            };
             match only_commands_and_events {
                 Ok(()) if matches!(request.target, Target::Server(_)) => {
                     simulate(request, format!("the server is restarted for it; no hardware: {refused}"))
@@ -142,7 +161,9 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
                 Err(_) if !sampling => Err(refused), // time is no substitute for a count of misses
                 Err(cause) => {
                     let reason =
-                        format!("no hardware ({refused}), and {cause}: time is sampled instead of misses");
+                        format!(
+                        "no hardware ({refused}), and {cause}: time is sampled instead of misses{why_not_live}"
+                    );
                     Ok(chosen(EventSource::Timer, &reason, vec![timer(request)]))
                 }
             }
@@ -151,7 +172,48 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
 }
 
 fn chosen(source: EventSource, reason: &str, events: Vec<PlannedEvent>) -> Chosen {
-    Chosen { source, reason: reason.to_string(), events, simulated: Vec::new() }
+    Chosen { source, reason: reason.to_string(), events, simulated: Vec::new(), live: None }
+}
+
+/// Whether there is something to measure before anything is started for it.
+fn runs_already(request: &Request) -> bool {
+    match &request.target {
+        Target::Command => false,
+        Target::Server(folder) => target::server_process(folder).is_ok(),
+        Target::Processes(_) | Target::System => true,
+    }
+}
+
+/// Stall samples, after a self-test.
+fn live(request: &Request, reason: &str, sampling: bool) -> Result<Chosen, SessionError> {
+    if !sampling {
+        return Err(SessionError::Contradiction {
+            cause: "source live counts nothing: it samples time".to_string(),
+            remedy: "use --source hardware or --source simulated, or `hardmeter record`".to_string(),
+        });
+    }
+    let others = request.events.iter().any(|event| event.name != STALL_EVENT) && !request.default_events;
+    let mixed = request.events.iter().any(|event| event.name == STALL_EVENT);
+    if others && (mixed || request.source == SourceChoice::Live) {
+        return Err(SessionError::Contradiction {
+            cause: "source live samples the event stall only".to_string(),
+            remedy: "leave -e out, or take these events from --source hardware or --source simulated"
+                .to_string(),
+        });
+    }
+    let Some(loads) = request.loads else { return Err(LiveError::Architecture.into()) };
+    let calibration = live::calibrate()?;
+    let asked = request.events.iter().find(|event| event.name == STALL_EVENT);
+    let rate = match asked.and_then(|event| event.rate).or(request.rate) {
+        Some(Rate::Frequency(hertz)) => Rate::Period(Period(1_000_000_000 / hertz.clamp(1, 1_000_000))),
+        // A period in misses means nothing to a clock.
+        Some(period) if request.source == SourceChoice::Live || asked.is_some() => period,
+        _ => Rate::Period(Period(calibration.period_ns)),
+    };
+    let modes = asked.and_then(|event| event.modes).or(request.modes).unwrap_or(Modes::BOTH);
+    let clock = PlannedEvent { request: EventRequest::named(STALL_EVENT), rate, modes, ..timer(request) };
+    let chosen = chosen(EventSource::Live, reason, vec![clock]);
+    Ok(Chosen { live: Some((calibration, loads)), ..chosen })
 }
 
 /// Whether the software PMU could do it; if not, why not.
@@ -186,7 +248,7 @@ fn simulate(request: &Request, reason: String) -> Result<Chosen, SessionError> {
             }
         })
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Chosen { source: EventSource::Simulated, reason, events: Vec::new(), simulated: events })
+    Ok(Chosen { source: EventSource::Simulated, reason, events: Vec::new(), simulated: events, live: None })
 }
 
 /// Simulated programs run some ten times slower, and have that many fewer events in the same time.
@@ -294,6 +356,8 @@ mod tests {
             cores: None,
             may_restart_server: false,
             statements: false,
+            default_events: false,
+            loads: None,
         }
     }
 

@@ -25,6 +25,7 @@ pub use stat::{stat, EventStatistic, StatReport};
 pub use tally::Tally;
 
 use crate::events::EventRequest;
+use crate::live::{LiveError, LiveSource, MakeLoadFinder};
 use crate::pmu::attributes::{Modes, Rate};
 use crate::pmu::encoding::EncodingError;
 use crate::pmu::open::OpenError;
@@ -83,6 +84,10 @@ pub struct Request {
     /// Record which statement a server's processes execute, by its own probes (see [`crate::usdt`]). The software PMU
     /// reads statements itself and needs none.
     pub statements: bool,
+    /// Whether the user named no event, so that the source may choose.
+    pub default_events: bool,
+    /// Makes what finds loads behind samples of time; without it there is no source `live`.
+    pub loads: Option<MakeLoadFinder>,
 }
 
 /// Why a recording could not be made.
@@ -100,6 +105,9 @@ pub enum SessionError {
     /// The software PMU.
     #[error(transparent)]
     SoftPmu(#[from] SoftPmuError),
+    /// Loads cannot be sampled.
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// The probes that tell of statements.
     #[error("statements cannot be recorded: {0}")]
     Statements(#[from] UsdtError),
@@ -137,6 +145,7 @@ impl SessionError {
         match self {
             SessionError::Encoding(error) => error.remedy(),
             SessionError::Open(error) => error.remedy.clone(),
+            SessionError::Live(error) => error.remedy(),
             SessionError::Target(error) => error.remedy().to_string(),
             SessionError::Statements(error) => error.remedy().to_string(),
             SessionError::Loop(LoopError::Workload(error)) => error.remedy().to_string(),
@@ -216,9 +225,14 @@ pub fn record(
                     false => None,
                 };
                 layouts = statements.as_ref().and_then(|probes| probes.tracing_data().map(<[u8]>::to_vec));
-                let source = KernelSource::open(&plan, statements)
-                    .map_err(|error| choose::fitting(error.into(), request, true))?;
-                (Box::new(source), workload, None)
+                let refused = |error: OpenError| choose::fitting(error.into(), request, true);
+                let source: Box<dyn RecordSource> = match &chosen.live {
+                    Some((calibration, loads)) => Box::new(
+                        LiveSource::open(&plan, statements, calibration.clone(), loads()).map_err(refused)?,
+                    ),
+                    None => Box::new(KernelSource::open(&plan, statements).map_err(refused)?),
+                };
+                (source, workload, None)
             }
         };
     // Before rights are given up, for they may be what a look into the server needs.
@@ -263,6 +277,8 @@ pub fn record(
     sidecar.statements = source.statements();
     sidecar.reuse = source.reuse();
     sidecar.page_walks = source.page_walks();
+    sidecar.stall = source.stall();
+    sidecar.times = source.times();
     // With a delay they would count what came before the events did.
     if request.delay.is_none() {
         sidecar.workload.extend(observations.workload);
@@ -380,7 +396,9 @@ fn check(request: &Request) -> Result<(), SessionError> {
             processes.iter().try_for_each(|pid| target::threads(*pid).map(drop))?
         }
         // A server that will be restarted anyway need not run now.
-        Target::Server(_) if request.may_restart_server && request.source != SourceChoice::Hardware => {}
+        Target::Server(_)
+            if request.may_restart_server
+                && matches!(request.source, SourceChoice::Auto | SourceChoice::Simulated) => {}
         Target::Server(folder) => drop(target::server_process(folder)?),
         Target::Command | Target::System => {}
     }

@@ -146,6 +146,25 @@ impl Image {
         })
     }
 
+    /// Reads what is needed to decode code: segments and unwind ranges, no symbols.
+    pub(crate) fn load_code(bytes: Arc<ImageBytes>) -> Result<Image, ImageError> {
+        let file = object::File::parse(&**bytes)?;
+        Ok(Image {
+            path: PathBuf::new(),
+            build_id: None,
+            architecture: file.architecture(),
+            segments: segments(&file),
+            sections: Vec::new(),
+            functions: SymbolTable::default(),
+            variables: SymbolTable::default(),
+            unwind: UnwindRanges::read(&file),
+            plt: PltStubs::default(),
+            has_static_names: false,
+            debug_file: None,
+            bytes: Arc::clone(&bytes),
+        })
+    }
+
     /// The address of a byte of the file. Code and data segments may meet on one page of the file, which is
     /// then mapped twice; `executable` tells which of the two a mapping shows.
     pub(crate) fn address_of(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {

@@ -132,6 +132,13 @@ fn title(answer: &EventAnswer) -> String {
         (_, EventKind::Invalidation) => {
             format!("n = {n}; stores that take lines away from other cores: `hardmeter sharing` shows them")
         }
+        (_, EventKind::Stall) => format!(
+            "n = {n} of time at loads; whether a load missed or only had the latency of a hit, and why it missed, \
+             samples of time cannot tell: see where and on what, then hold it against --source simulated"
+        ),
+        (_, EventKind::OtherTime) => {
+            format!("n = {n} of CPU time that was not spent right behind a load: nothing to explain here")
+        }
         (_, EventKind::Other) => format!(
             "n = {n}; no memory event: samples carry no data address and no data source, so there is no miss to \
              explain; record one with hardmeter record -e l1d-miss,l2-miss (hardmeter doctor says what this machine \

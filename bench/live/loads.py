@@ -1,0 +1,113 @@
+"""How well loads are found behind samples of time, and whether they lie where the simulation says."""
+
+import json
+import math
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
+
+from figure import Bar, Figure, Interval
+from processes import Trouble, run
+from servers import HARDMETER, Playground, Server
+
+Say = Callable[[str], None]
+# Cycles of a load that hits the first level: what a miss costs less.
+L1_LATENCY = 4
+# Names of objects compared.
+TOP = 10
+
+
+def skid(playground: Playground, _quick: bool, say: Say) -> Iterator[Figure]:
+    """Where the samples of a loop with one waiting load are: the self-test at the start of a recording."""
+    say("self-test of the source live")
+    capture = playground.folder / "self-test.data"
+    busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done"
+    run([HARDMETER, "--quiet", "record", "--source", "live", "-o", capture, "--", "sh", "-c", busy])
+    counts = [count["samples"] for count in _notes(capture)["skid"]]
+    what = "samples of a chase beyond L2, at the commonest instruction"
+    yield _share("self-test: samples at one place", max(counts), sum(counts), what, Bar(95.0, False))
+
+
+def loads(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """Of the samples of pgbench -S in programs: behind a load, with an address, of a known place."""
+    with _server(playground).running() as server:
+        say("pgbench -S, recorded by live")
+        _record(server, ["--source", "live"], "5" if quick else "20")
+        counts = _notes(server.capture)["counts"]
+        table = _objects(server)
+    stalls = sum(counts[name] for name in ("with_address", "overwritten", "segment", "several"))
+    user = sum(counts.values()) - counts["kernel"]
+    unmapped = sum(row["count"] for row in table["rows"] if row["class"] == "unmapped")
+    addressed = counts["with_address"]
+    what = "of pgbench -S, 2 clients"
+    yield _share("user samples right behind a load", stalls, user, f"samples in user mode {what}")
+    yield _share("stall samples with an address", addressed, stalls, f"stall samples {what}", Bar(90.0, False))
+    yield _share("addresses in known memory", addressed - unmapped, addressed, f"addresses {what}", Bar(99.0, False))
+
+
+def objects(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """The objects with most stall time against those with most simulated miss latency, on the same server."""
+    seconds = "5" if quick else "20"
+    with _server(playground).running() as server:
+        say("pgbench -S, recorded by live")
+        _record(server, ["--source", "live"], seconds)
+        live = _by_name(_objects(server), lambda row: float(row["count"]))
+        say("pgbench -S, recorded by simulated")
+        _record(server, ["--source", "simulated", "-e", "l1d-miss"], seconds)
+        simulated = _by_name(_objects(server), _latency)
+    ranked = [sorted(shares, key=shares.get, reverse=True)[:TOP] for shares in (live, simulated)]
+    common = len(set(ranked[0]) & set(ranked[1]))
+    apart = 50 * sum(abs(live.get(name, 0) - simulated.get(name, 0)) for name in {*live, *simulated})
+    what = "objects of pgbench -S, stall time against simulated miss latency beyond L1"
+    yield Figure("objects: common to both top ten", common, "of 10", 1, what)
+    yield Figure("objects: total variation", apart, "points", 1, what)
+
+
+def _server(playground: Playground) -> Server:
+    return playground.server("native", 10, {"shared_buffers": "256MB"})
+
+
+def _record(server: Server, source: List[str], seconds: str) -> None:
+    command = [HARDMETER, "--quiet", "record", *source, "-o", server.capture, "--server", server.folder, "--"]
+    run([*command, "pgbench", "-n", "-S", "-c", "2", "-T", seconds], env=server.environment())
+
+
+def _notes(capture: Path) -> dict:
+    """What the recorder says of a live recording."""
+    return json.loads((capture.parent / (capture.name + ".json")).read_text())["stall"]
+
+
+def _objects(server: Server) -> dict:
+    """The first table of `hardmeter objects`."""
+    arguments = ["objects", "--by", "name", "--all", "--format", "json", "-i", server.capture]
+    return json.loads(run([HARDMETER, *arguments]))["tables"][0]
+
+
+def _latency(row: dict) -> float:
+    mean = (row.get("latencies") or {}).get("mean") or 0
+    return row["count"] * max(0.0, mean - L1_LATENCY)
+
+
+def _by_name(table: dict, weight: Callable[[dict], float]) -> Dict[Tuple[str, str], float]:
+    """The share of each object."""
+    weights: Dict[Tuple[str, str], float] = {}
+    for row in table["rows"]:
+        name = (row["class"], row["name"])
+        weights[name] = weights.get(name, 0) + weight(row)
+    total = sum(weights.values())
+    if total == 0:
+        raise Trouble("no sample has a data address\n  remedy: see what `hardmeter doctor` says of the sources")
+    return {name: value / total for name, value in weights.items()}
+
+
+def _share(name: str, count: int, total: int, what: str, bar: Optional[Bar] = None) -> Figure:
+    if total == 0:
+        raise Trouble(f"{name}: no samples\n  remedy: see what else uses this machine")
+    return Figure(name, 100 * count / total, "%", total, what, bar, _wilson(count, total))
+
+
+def _wilson(count: int, total: int) -> Interval:
+    """The 95 % interval of a share, in percent."""
+    z, p = 1.96, count / total
+    centre = (p + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total) * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
+    return 100 * (centre - half), 100 * (centre + half)

@@ -1,0 +1,243 @@
+//! The self-test at the start of a live recording: where samples land, and what one costs.
+
+use super::chase::{places, Chase};
+use crate::pmu::attributes::{self, Common, Modes, Rate};
+use crate::pmu::encoding::Encoding;
+use crate::pmu::open::{self, OpenError};
+use crate::pmu::syscall::{self, Place};
+use crate::rings::{Ring, RingError};
+use hardmeter_samples::model::{Landing, Period, SkidCount};
+use hardmeter_samples::perf_data::abi::{attr_flag, record_type, PerfEventAttr};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Nanoseconds between two samples of the self-test.
+const TEST_PERIOD: u64 = 100_000;
+/// How long the skid is looked at.
+const SKID_TIME: Duration = Duration::from_millis(200);
+/// Beyond every second-level cache: each load waits.
+const SKID_BYTES: usize = 24 << 20;
+/// Loads between two looks at the clock.
+const CHUNK: u64 = 20_000;
+/// Fewer samples tell nothing.
+const LEAST_SAMPLES: u64 = 100;
+/// The share of samples that has to be at one place.
+const LEAST_SHARE: f64 = 0.90;
+/// Rounds of the cost's measurement, each with and without samples; and loads of a round, in L1.
+const COST_ROUNDS: usize = 7;
+const COST_LOADS: u64 = 5_000_000;
+/// The share of a CPU that samples may cost.
+const BUDGET: f64 = 0.007;
+/// Whatever was measured, a sample costs this at least, in nanoseconds: noise may hide it.
+const LEAST_COST: f64 = 3_000.0;
+/// Bounds of the period, in nanoseconds.
+const PERIODS: (u64, u64) = (1_000_000, 20_000_000);
+
+/// What the self-test found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calibration {
+    /// Where samples land.
+    pub landing: Landing,
+    /// Samples by their distance from the load, nearest first.
+    pub skid: Vec<SkidCount>,
+    /// What a sample costs whom it interrupts, in nanoseconds.
+    pub sample_cost_ns: u64,
+    /// The period that keeps within the budget, in nanoseconds.
+    pub period_ns: u64,
+}
+
+impl Calibration {
+    /// The share of the self-test's samples at the place where they land, 0 to 1.
+    pub fn share(&self) -> f64 {
+        let all: u64 = self.skid.iter().map(|count| count.samples).sum();
+        let most = self.skid.iter().map(|count| count.samples).max().unwrap_or(0);
+        most as f64 / all.max(1) as f64
+    }
+}
+
+/// Why loads cannot be sampled here.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// Another processor.
+    #[error("stall samples are read on x86-64 only, this is {}", std::env::consts::ARCH)]
+    Architecture,
+    /// An event.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The ring of the self-test.
+    #[error("the self-test's samples cannot be read: {0}")]
+    Ring(String),
+    /// Samples land anywhere.
+    #[error(
+        "the self-test found only {share:.0} % of {samples} samples at one distance from the load that was waited for: \
+         loads cannot be told from samples on this machine"
+    )]
+    Skid {
+        /// Samples in the loop.
+        samples: u64,
+        /// Percent of them at the commonest place.
+        share: f64,
+    },
+}
+
+impl LiveError {
+    /// What mends it.
+    pub fn remedy(&self) -> String {
+        match self {
+            LiveError::Architecture | LiveError::Skid { .. } => {
+                "use --source timer for where time goes, or --source simulated".to_string()
+            }
+            LiveError::Open(error) => error.remedy.clone(),
+            LiveError::Ring(_) => "see `hardmeter doctor`; or use --source timer".to_string(),
+        }
+    }
+}
+
+/// Tests that loads can be sampled here: the right to sample CPUs, where samples land, what one costs. Takes a third of
+/// a second.
+///
+/// # Errors
+/// Says what is missing; [`LiveError::remedy`] what mends it.
+pub fn calibrate() -> Result<Calibration, LiveError> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(LiveError::Architecture);
+    }
+    let kernel = open::kernel_features();
+    let attr = attribute(TEST_PERIOD, kernel);
+    let cpu = crate::pmu::sysfs::online_cpus().first().copied();
+    let everything = Place { thread: None, cpu };
+    let explain = |place, error: std::io::Error| {
+        OpenError::explain("stall", &attr, place, error.raw_os_error().unwrap_or(libc::EIO))
+    };
+    drop(syscall::open(&attr, everything).map_err(|error| explain(everything, error))?);
+    let own = Place { thread: Some(0), cpu: None };
+    let mut of_programs = attr;
+    of_programs.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
+    let event = syscall::open(&of_programs, own).map_err(|error| explain(own, error))?;
+    let (landing, skid) = skid(&event)?;
+    let cost = cost(&event).max(LEAST_COST);
+    let period_ns = ((cost / BUDGET) as u64).clamp(PERIODS.0, PERIODS.1);
+    Ok(Calibration { landing, skid, sample_cost_ns: cost as u64, period_ns })
+}
+
+/// The event's attribute, of all modes.
+fn attribute(period: u64, kernel: attributes::KernelFeatures) -> PerfEventAttr {
+    let common = Common {
+        callchains: false,
+        inherit: false,
+        enable_on_exec: false,
+        wakeup_watermark: 1 << 16,
+        kernel,
+    };
+    let clock = Encoding { event_type: 1, config: 0, ..Encoding::default() };
+    let mut attr = attributes::sampling(&clock, Rate::Period(Period(period)), Modes::BOTH, &common);
+    attributes::record_user_registers(&mut attr);
+    attr
+}
+
+/// Where samples of a loop land that waits for one load.
+fn skid(event: &OwnedFd) -> Result<(Landing, Vec<SkidCount>), LiveError> {
+    let broken = LiveError::Ring;
+    let mut ring = Ring::map(event.as_fd(), 1 << 19).map_err(|error| broken(error.to_string()))?;
+    let mut chase = Chase::new(SKID_BYTES).ok_or_else(|| broken("no memory for it".to_string()))?;
+    let started = Instant::now();
+    syscall::enable(event.as_fd()).map_err(|error| broken(error.to_string()))?;
+    while started.elapsed() < SKID_TIME {
+        chase.run(CHUNK);
+    }
+    let _ = syscall::disable(event.as_fd()); // closed soon, whatever it answers
+    let places = places();
+    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+    ring.drain(|record| -> Result<(), RingError> {
+        let kind = record.first_chunk::<4>().map(|kind| u32::from_ne_bytes(*kind));
+        let ip = record.get(16..24).map(|ip| u64::from_ne_bytes(ip.try_into().expect("eight bytes")));
+        if let (Some(record_type::SAMPLE), Some(ip)) = (kind, ip) {
+            if (places.load..places.end).contains(&ip) {
+                *counts.entry(ip.wrapping_sub(places.load) as i64).or_default() += 1;
+            }
+        }
+        Ok(())
+    })
+    .map_err(|error| broken(error.to_string()))?;
+    let behind = places.behind.wrapping_sub(places.load) as i64;
+    let landing = judge(&counts, behind)?;
+    let skid = counts.into_iter().map(|(offset, samples)| SkidCount { offset, samples }).collect();
+    Ok((landing, skid))
+}
+
+/// Where samples land, if at one place.
+fn judge(counts: &BTreeMap<i64, u64>, behind: i64) -> Result<Landing, LiveError> {
+    let samples: u64 = counts.values().sum();
+    let (offset, most) = counts.iter().max_by_key(|(_, samples)| **samples).unwrap_or((&0, &0));
+    let share = *most as f64 / samples.max(1) as f64;
+    let landing = match *offset {
+        0 => Some(Landing::At),
+        offset if offset == behind => Some(Landing::Behind),
+        _ => None,
+    };
+    let enough = samples >= LEAST_SAMPLES && share >= LEAST_SHARE;
+    landing.filter(|_| enough).ok_or(LiveError::Skid { samples, share: share * 100.0 })
+}
+
+/// Nanoseconds of CPU time that a sample takes away: a loop in L1 with samples and without, in turns.
+fn cost(event: &OwnedFd) -> f64 {
+    let Some(mut loop_in_l1) = Chase::new(1) else { return LEAST_COST };
+    let mut timed = || {
+        let before = thread_time();
+        loop_in_l1.run(COST_LOADS);
+        thread_time().saturating_sub(before)
+    };
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..COST_ROUNDS {
+        without.push(timed());
+        if syscall::enable(event.as_fd()).is_err() {
+            return LEAST_COST;
+        }
+        with.push(timed());
+        let _ = syscall::disable(event.as_fd());
+    }
+    // The fastest rounds are those that the rest of the machine disturbed least.
+    let fastest = |times: &[u64]| times.iter().copied().min().unwrap_or(0) as f64;
+    let (with, without) = (fastest(&with), fastest(&without));
+    (with - without).max(0.0) / (with / TEST_PERIOD as f64).max(1.0)
+}
+
+/// CPU time of this thread in nanoseconds.
+fn thread_time() -> u64 {
+    // SAFETY: room for one time.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_to_have_nine_of_ten_samples() {
+        let judge = |counts: &[(i64, u64)]| judge(&counts.iter().copied().collect(), 4).ok();
+        assert_eq!(judge(&[(4, 980), (0, 20)]), Some(Landing::Behind));
+        assert_eq!(judge(&[(4, 20), (0, 980)]), Some(Landing::At));
+        assert_eq!(judge(&[(4, 890), (0, 110)]), None, "89 %");
+        assert_eq!(judge(&[(8, 1000)]), None, "far behind the load");
+        assert_eq!(judge(&[(4, 50)]), None, "too few");
+        assert_eq!(judge(&[]), None);
+    }
+
+    #[test]
+    fn samples_of_this_machine_land_at_one_place() {
+        match calibrate() {
+            Ok(calibration) => {
+                assert!(calibration.share() >= LEAST_SHARE, "{calibration:?}");
+                let (shortest, longest) = PERIODS;
+                assert!((shortest..=longest).contains(&calibration.period_ns), "{calibration:?}");
+            }
+            Err(LiveError::Open(error)) => println!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The kernel's samples of time, made into samples of loads on their way to the file.
+//!
+//! ```text
+//!   from the kernel   header | IDENTIFIER IP TID TIME      CPU [chain] abi registers     (REGS_USER)
+//!   stall             header | IDENTIFIER IP TID TIME ADDR CPU [chain] abi registers     (REGS_INTR)
+//!                              IP: the load; ADDR: what it loads from, 0 where not known
+//!   other-cpu         as from the kernel, under another id
+//! ```
+
+use super::calibrate::Calibration;
+use super::waits::Waits;
+use crate::pmu::open::OpenError;
+use crate::pmu::plan::SamplingPlan;
+use crate::pmu::recorder::KernelSource;
+use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
+use crate::usdt::StatementProbes;
+use hardmeter_samples::model::{
+    EventSource, Landing, Pid, ProcessTime, Record, Register, Registers, StallCounts, StallNotes,
+    VirtualAddress, OTHER_CPU_EVENT, STALL_EVENT,
+};
+use hardmeter_samples::perf_data::abi::{misc, record_type, sample_type, PerfEventAttr};
+use hardmeter_samples::perf_data::{decode_record, EventAttributes};
+use std::collections::HashSet;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// What ran before a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// A load at this address of its process, with the address that it loaded from.
+    Load(VirtualAddress, VirtualAddress),
+    /// A load whose address register was overwritten.
+    Overwritten(VirtualAddress),
+    /// A load relative to `%fs` or `%gs`.
+    Segment(VirtualAddress),
+    /// A load of several addresses.
+    Several(VirtualAddress),
+    /// Something that is no load.
+    NoLoad,
+    /// The code is not at hand.
+    NoCode,
+    /// The sample lies outside all functions, or not at an instruction.
+    NoFunction,
+    /// A function was entered, or a call returned, or a jump table leads here.
+    Entry,
+    /// Control arrives from several loads.
+    Join,
+}
+
+/// Knows the code of the profiled processes.
+pub trait LoadFinder {
+    /// Takes note of a mapping, name, fork or exit.
+    fn observe(&mut self, record: &Record<'_>);
+    /// Opens the files of all code that is mapped: rights are given up afterwards.
+    fn open_images(&mut self);
+    /// What a user-mode sample waited for.
+    fn find(&mut self, pid: Pid, ip: VirtualAddress, registers: &Registers<'_>, landing: Landing) -> Finding;
+}
+
+/// Makes a finder; a plain function, so that requests stay plain data.
+pub type MakeLoadFinder = fn() -> Box<dyn LoadFinder>;
+
+/// Set in the ids of the event `other-cpu`: the kernel counts its ids from 1.
+const OTHER: u64 = 1 << 63;
+/// Words of a kernel's sample before the one that is inserted: header, IDENTIFIER, IP, TID, TIME.
+const BEFORE_ADDRESS: usize = 40;
+/// Soon enough for the observer, who is to see addresses while they are fresh.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A live recording.
+pub struct LiveSource {
+    kernel: KernelSource,
+    finder: Box<dyn LoadFinder>,
+    calibration: Calibration,
+    period_ns: u64,
+    /// The event's attribute as the kernel has it.
+    attr: PerfEventAttr,
+    ids: HashSet<u64>,
+    counts: StallCounts,
+    preamble: Vec<u8>,
+    /// The records of one drain, one after the other.
+    round: Vec<u8>,
+    waits: Waits,
+}
+
+impl LiveSource {
+    /// Opens everything, stopped. The first event of the plan is the clock.
+    ///
+    /// # Errors
+    /// Says which event the kernel refused, and what mends it.
+    pub fn open(
+        plan: &SamplingPlan,
+        statements: Option<StatementProbes>,
+        calibration: Calibration,
+        mut finder: Box<dyn LoadFinder>,
+    ) -> Result<LiveSource, OpenError> {
+        let mut kernel = KernelSource::open(plan, statements)?;
+        let preamble = kernel.preamble();
+        let clock = kernel.attributes().swap_remove(0);
+        for record in records(&preamble) {
+            if let Some(record) = decode_record(&clock.attr, record) {
+                finder.observe(&record);
+            }
+        }
+        finder.open_images();
+        Ok(LiveSource {
+            kernel,
+            finder,
+            calibration,
+            period_ns: clock.attr.sample_period,
+            attr: clock.attr,
+            ids: clock.ids.into_iter().collect(),
+            counts: StallCounts::default(),
+            preamble,
+            round: Vec::new(),
+            waits: Waits::default(),
+        })
+    }
+
+    /// One sample of the clock, as a sample of one of the two events.
+    fn convert(&mut self, record: &[u8]) -> Vec<u8> {
+        let word = |at: usize| {
+            record.get(at..at + 8).map_or(0, |word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+        };
+        let (id, ip, process) = (word(8), VirtualAddress(word(16)), Pid(word(24) as u32 as i32));
+        let mode = u16::from_ne_bytes([record[4], record[5]]) & misc::CPUMODE_MASK;
+        let finding = match (mode, registers(record, self.attr.sample_regs_user)) {
+            (misc::USER, Some(registers)) => {
+                Some(self.finder.find(process, ip, &registers, self.calibration.landing))
+            }
+            (misc::USER, None) => Some(Finding::NoCode), // 32-bit code, for example
+            _ => None,
+        };
+        match count(&mut self.counts, finding) {
+            Some((load, address)) => {
+                let mut stall = Vec::with_capacity(record.len() + 8);
+                stall.extend_from_slice(&record[..BEFORE_ADDRESS]);
+                stall.extend(address.map_or(0, |address| address.0).to_ne_bytes());
+                stall.extend_from_slice(&record[BEFORE_ADDRESS..]);
+                let misc_field = u16::from_ne_bytes([record[4], record[5]]) | misc::EXACT_IP;
+                stall[4..6].copy_from_slice(&misc_field.to_ne_bytes());
+                let length = stall.len() as u16;
+                stall[6..8].copy_from_slice(&length.to_ne_bytes());
+                stall[16..24].copy_from_slice(&load.0.to_ne_bytes());
+                stall
+            }
+            None => {
+                let mut other = record.to_vec();
+                other[8..16].copy_from_slice(&(id | OTHER).to_ne_bytes());
+                other
+            }
+        }
+    }
+
+    fn is_clock(&self, record: &[u8]) -> bool {
+        let kind = record.first_chunk::<4>().map(|kind| u32::from_ne_bytes(*kind));
+        let id = record.get(8..16).map(|id| u64::from_ne_bytes(id.try_into().expect("eight bytes")));
+        kind == Some(record_type::SAMPLE)
+            && record.len() >= BEFORE_ADDRESS
+            && id.is_some_and(|id| self.ids.contains(&id))
+    }
+}
+
+/// Counts what came of a sample; for a load, where it is and what it loads from.
+fn count(
+    counts: &mut StallCounts,
+    finding: Option<Finding>,
+) -> Option<(VirtualAddress, Option<VirtualAddress>)> {
+    let (counter, load) = match finding {
+        None => (&mut counts.kernel, None),
+        Some(Finding::Load(load, address)) => (&mut counts.with_address, Some((load, Some(address)))),
+        Some(Finding::Overwritten(load)) => (&mut counts.overwritten, Some((load, None))),
+        Some(Finding::Segment(load)) => (&mut counts.segment, Some((load, None))),
+        Some(Finding::Several(load)) => (&mut counts.several, Some((load, None))),
+        Some(Finding::NoLoad) => (&mut counts.no_load, None),
+        Some(Finding::NoCode) => (&mut counts.no_code, None),
+        Some(Finding::NoFunction) => (&mut counts.no_function, None),
+        Some(Finding::Entry) => (&mut counts.entry, None),
+        Some(Finding::Join) => (&mut counts.join, None),
+    };
+    *counter += 1;
+    load
+}
+
+/// The registers at the end of a sample, where they are those of 64-bit code.
+fn registers(record: &[u8], mask: u64) -> Option<Registers<'_>> {
+    let count = mask.count_ones() as usize;
+    let start = record.len().checked_sub(8 * count)?;
+    let abi = u64::from_ne_bytes(record.get(start.checked_sub(8)?..start)?.try_into().ok()?);
+    let registers = Registers { abi, mask, values: record[start..].as_chunks::<8>().0 };
+    // A sample without registers ends with its `abi`, zero: what stands there then is something else.
+    let rip = u64::from_ne_bytes(record.get(16..24)?.try_into().ok()?);
+    (abi == 2 && registers.get(Register::Rip) == Some(rip)).then_some(registers)
+}
+
+/// Cuts bytes into records.
+fn records(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let header = bytes.first_chunk::<8>()?;
+        let length = usize::from(u16::from_ne_bytes([header[6], header[7]])).max(8);
+        let (record, rest) = bytes.split_at_checked(length)?;
+        bytes = rest;
+        Some(record)
+    })
+}
+
+impl RecordSource for LiveSource {
+    fn kind(&self) -> EventSource {
+        EventSource::Live
+    }
+
+    fn attributes(&self) -> Vec<EventAttributes> {
+        let mut events = self.kernel.attributes();
+        let clock = &mut events[0];
+        let suffix = clock.name.strip_prefix(STALL_EVENT).unwrap_or_default().to_string();
+        let other = EventAttributes {
+            name: format!("{OTHER_CPU_EVENT}{suffix}"),
+            attr: clock.attr,
+            ids: clock.ids.iter().map(|id| id | OTHER).collect(),
+        };
+        clock.attr.sample_type |= sample_type::ADDR | sample_type::REGS_INTR;
+        clock.attr.sample_type &= !sample_type::REGS_USER;
+        clock.attr.sample_regs_intr = clock.attr.sample_regs_user;
+        clock.attr.sample_regs_user = 0;
+        events.insert(1, other);
+        events
+    }
+
+    fn preamble(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.preamble)
+    }
+
+    fn wakeups(&self) -> Vec<RawFd> {
+        self.kernel.wakeups()
+    }
+
+    fn hung_up(&mut self, descriptor: RawFd) {
+        self.kernel.hung_up(descriptor);
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
+        let mut round = std::mem::take(&mut self.round);
+        round.clear();
+        let bytes = self.kernel.drain(&mut |record| {
+            round.extend_from_slice(record);
+            Ok(())
+        })?;
+        // A process may be sampled on one CPU before the other CPU's ring tells of its fork and its mappings.
+        for record in records(&round) {
+            if let Some(record) = decode_record(&self.attr, record) {
+                self.finder.observe(&record);
+            }
+        }
+        for record in records(&round) {
+            match self.is_clock(record) {
+                true => sink(&self.convert(record))?,
+                false => sink(record)?,
+            }
+        }
+        self.round = round;
+        if self.waits.is_due() {
+            self.waits.look(self.kernel.processes());
+        }
+        Ok(bytes)
+    }
+
+    fn start(&mut self) -> Result<(), DrainError> {
+        self.waits.look(self.kernel.processes());
+        self.kernel.start()
+    }
+
+    fn stop(&mut self) {
+        self.kernel.stop();
+        self.waits.look(self.kernel.processes());
+    }
+
+    fn is_finished(&self) -> bool {
+        self.kernel.is_finished()
+    }
+
+    fn counts(&self) -> Vec<EventCount> {
+        Vec::new() // nanoseconds of whole CPUs, others' among them
+    }
+
+    fn stall(&self) -> Option<StallNotes> {
+        Some(StallNotes {
+            period_ns: self.period_ns,
+            sample_cost_ns: self.calibration.sample_cost_ns,
+            landing: self.calibration.landing,
+            skid: self.calibration.skid.clone(),
+            counts: self.counts,
+        })
+    }
+
+    fn times(&self) -> Vec<ProcessTime> {
+        self.waits.times()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.kernel.notes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ip: u64, chain: &[u64], abi: u64, registers: &[u64]) -> Vec<u8> {
+        let mut words = vec![7, ip, 17 | 18 << 32, 100, 0];
+        words.extend(chain);
+        words.push(abi);
+        words.extend(registers);
+        let mut bytes = record_type::SAMPLE.to_ne_bytes().to_vec();
+        bytes.extend(misc::USER.to_ne_bytes());
+        bytes.extend(((8 + words.len() * 8) as u16).to_ne_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn registers_are_those_of_64_bit_code_or_none() {
+        let mask = 1 << Register::Rax as u8 | 1 << Register::Rip as u8;
+        let whole = sample(0x401000, &[], 2, &[5, 0x401000]);
+        assert_eq!(registers(&whole, mask).and_then(|registers| registers.get(Register::Rax)), Some(5));
+        let with_chain = sample(0x401000, &[1, 0x401000], 2, &[5, 0x401000]);
+        assert!(registers(&with_chain, mask).is_some());
+        assert!(registers(&sample(0x401000, &[], 1, &[5, 0x401000]), mask).is_none(), "32-bit code");
+        assert!(registers(&sample(0x401000, &[], 0, &[]), mask).is_none(), "no registers");
+        let cut = (0..whole.len()).filter(|length| registers(&whole[..*length], mask).is_some());
+        assert_eq!(cut.count(), 0, "records that were cut short");
+    }
+
+    #[test]
+    fn each_finding_has_its_counter() {
+        let (load, data) = (VirtualAddress(0x401000), VirtualAddress(0x7f00));
+        let mut counts = StallCounts::default();
+        assert_eq!(count(&mut counts, None), None);
+        assert_eq!(count(&mut counts, Some(Finding::Load(load, data))), Some((load, Some(data))));
+        assert_eq!(count(&mut counts, Some(Finding::Overwritten(load))), Some((load, None)));
+        for nothing in [Finding::NoLoad, Finding::NoCode, Finding::NoFunction, Finding::Entry, Finding::Join]
+        {
+            assert_eq!(count(&mut counts, Some(nothing)), None);
+        }
+        assert_eq!((counts.kernel, counts.stalls(), counts.no_load, counts.unknown()), (1, 2, 1, 4));
+    }
+}

@@ -1,0 +1,125 @@
+//! The load that a sample of time waited for, and its data address.
+//!
+//! ```text
+//!   pid, ip ──AddressSpaces──> image, offset ──FDEs──> function ──decode──> load before ip
+//!   registers ──undo, copies, redo──────────────────────────────────────> its address
+//! ```
+//!
+//! Needs no symbols: stripped programs keep their unwind information. Text comes from the program's file; the
+//! profiled process is not touched.
+
+mod blame;
+mod function;
+mod values;
+
+pub use blame::{NoAddress, NoBlame};
+
+use crate::address_spaces::{AddressSpaces, ImageId, ImageKind};
+use crate::image::bytes::ImageBytes;
+use crate::image::locate::Locator;
+use crate::image::{Image, ImageAddress};
+use function::Function;
+use hardmeter_samples::model::{CpuMode, Landing, Pid, Record, Registers, VirtualAddress};
+use object::Architecture;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A load that was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StalledLoad {
+    /// The load itself, in the address space of its process.
+    pub instruction: VirtualAddress,
+    /// What it loads from.
+    pub address: Result<VirtualAddress, NoAddress>,
+}
+
+/// Finds the loads behind samples of time. Feed it mappings and forks in order; ask between them.
+#[derive(Default)]
+pub struct StallFinder {
+    spaces: AddressSpaces,
+    locator: Locator,
+    images: FxHashMap<ImageId, Option<Rc<Image>>>,
+    functions: FxHashMap<(ImageId, u64), Rc<Function>>,
+}
+
+impl StallFinder {
+    /// A finder that knows no process yet.
+    pub fn new() -> StallFinder {
+        StallFinder::default()
+    }
+
+    /// Takes note of a mapping, name, fork or exit.
+    pub fn observe(&mut self, record: &Record<'_>) {
+        self.spaces.observe(record);
+    }
+
+    /// Opens the files of all code that is mapped, while the right to do so is there.
+    pub fn open_images(&mut self) {
+        for id in self.spaces.executable_images() {
+            self.image(id);
+        }
+    }
+
+    /// The load that a sample in user mode waited for; `Ok(None)` if it waited for none.
+    ///
+    /// # Errors
+    /// Says why it is not known.
+    pub fn find(
+        &mut self,
+        pid: Pid,
+        ip: VirtualAddress,
+        registers: &Registers<'_>,
+        landing: Landing,
+    ) -> Result<Option<StalledLoad>, NoBlame> {
+        let mapped = self.spaces.resolve(pid, ip, CpuMode::User).ok_or(NoBlame::NoCode)?;
+        let image = self.image(mapped.image).ok_or(NoBlame::NoCode)?;
+        let address = image.address_of(mapped.offset, true).ok_or(NoBlame::NoCode)?;
+        let function = self.function(mapped.image, &image, address).ok_or(NoBlame::NoFunction)?;
+        let position = function.position(address.0).ok_or(NoBlame::NoFunction)?;
+        let bias = ip.0.wrapping_sub(address.0);
+        let found = blame::blame(&function, position, registers, bias, landing)?;
+        Ok(found.map(|blamed| StalledLoad {
+            instruction: VirtualAddress(blamed.load.wrapping_add(bias)),
+            address: blamed.address.map(VirtualAddress),
+        }))
+    }
+
+    fn image(&mut self, id: ImageId) -> Option<Rc<Image>> {
+        if let Some(image) = self.images.get(&id) {
+            return image.clone();
+        }
+        let image = self.load(id).map(Rc::new);
+        self.images.insert(id, image.clone());
+        image
+    }
+
+    /// The image's code; `None` where there is none for this processor.
+    fn load(&self, id: ImageId) -> Option<Image> {
+        let description = self.spaces.image(id);
+        let bytes = match description.kind {
+            ImageKind::File => {
+                self.locator.image_file(description, description.build_id.as_ref()).ok()?.bytes
+            }
+            ImageKind::Vdso => Arc::new(ImageBytes::Owned(crate::vdso::bytes().ok()?)),
+            _ => return None,
+        };
+        let image = Image::load_code(bytes).ok()?;
+        (image.architecture == Architecture::X86_64).then_some(image)
+    }
+
+    fn function(&mut self, id: ImageId, image: &Image, address: ImageAddress) -> Option<Rc<Function>> {
+        let range = image.unwind.find(address.0)?;
+        if let Some(function) = self.functions.get(&(id, range.start)) {
+            return Some(Rc::clone(function));
+        }
+        let bytes = image.bytes_at(ImageAddress(range.start)..ImageAddress(range.end));
+        let word = |at: u64| {
+            let bytes = image.bytes_at(ImageAddress(at)..ImageAddress(at.saturating_add(4)));
+            Some(i32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let function = Rc::new(Function::decode(bytes, range.start, &word));
+        self.functions.insert((id, range.start), Rc::clone(&function));
+        Some(function)
+    }
+}
