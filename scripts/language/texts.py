@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 
 MARKDOWN_CODE = re.compile(r"`[^`]*`")
-LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)(?:"|\\?$)')
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 SOURCES = (".rs", ".c", ".h", ".cpp", ".hpp")
 TESTS = re.compile(r"(^|/)(tests?|testing|fuzz|examples|bench)(/|$)|_tests?\.|(^|/)tests?[._]|testing\.rs$|live\.rs$")

@@ -361,7 +361,7 @@ fn missing(
     let mut say = |text: &str| remarks.push(Remark::Limit { text: text.to_string() });
     let by = |column| columns.contains(&column);
     if by(QueryColumn::Statement) && no_statements {
-        say("the capture tells of no statement; record a PostgreSQL server (hardmeter record --server DIR or -p PID) \
+        say("the capture records no statement; record a PostgreSQL server (hardmeter record --server DIR or -p PID) \
              with the software PMU, or as root with --statements");
     }
     let by_chain = by(QueryColumn::Operator) || by(QueryColumn::Phase);

@@ -61,7 +61,7 @@ impl Oo1Error {
                 "see dmesg whether memory ran out; take fewer parts, or leave the mode out with --modes".into()
             }
             Oo1Error::Killed { .. } => {
-                "a fault of that program: run it alone to see where (docs/oo1.md tells how), or leave the mode out \
+                "a fault of that program: run it alone to see where (see docs/oo1.md), or leave the mode out \
                  with --modes"
                     .into()
             }

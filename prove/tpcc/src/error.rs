@@ -96,7 +96,7 @@ impl TpccError {
             }
             TpccError::CutTwice => "leave --partitions or --distribute out".into(),
             TpccError::NoRightToInstall { .. } => {
-                "let the owner of the schema say GRANT CREATE ON SCHEMA public TO ..., let somebody who may install them \
+                "let the owner of the schema run GRANT CREATE ON SCHEMA public TO ..., let a user who may install them \
                  run once, or use client SQL: --style client"
                     .into()
             }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// What would placement do on a machine of any size? A trace of sections, or a known mix, under each policy.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Machines: CORESxTHREADS,l2=SIZE,l3=SIZE/CORES (caches shared by so many cores), core-i7-965 (the paper's), this.\n\
+    after_help = "Machines: CORESxTHREADS,l2=SIZE,l3=SIZE/CORES (/CORES: the cores that share a cache), core-i7-965 (the paper's), this.\n\
                         Mixes: A B C D E F H K M N (two kinds each, as measured in the design), auction, much-data (the paper's).\n\n\
                         Example:\n  hardmeter split simulate --mix C --machine 2x1,l2=2M,l3=32M\n  \
                         hardmeter split simulate --trace sections.trace --machine 64x2,l2=2M,l3=32M/8 --policy soft,lazy\n  \

@@ -163,7 +163,7 @@ fn increase(
             before.get(number).copied().unwrap_or(DatabaseCounts { reset: now.reset, ..Default::default() });
         if now.reset != then.reset {
             return Err(
-                "transactions and rows are not told: the server's statistics were reset while it was \
+                "transactions and rows are not counted: the server's statistics were reset while it was \
                         recorded (pg_stat_reset)"
                     .into(),
             );
@@ -271,7 +271,7 @@ mod tests {
         let reason = increase(&before, &after, &BTreeSet::new()).expect_err("reset");
         assert!(reason.contains("pg_stat_reset"), "{reason}");
         let reason = increase(&before, &counts(&[(5, 19, 260)]), &BTreeSet::new()).expect_err("back");
-        assert!(reason.contains("a counter went back"), "{reason}");
+        assert!(reason.contains("a counter decreased"), "{reason}");
     }
 
     #[test]
