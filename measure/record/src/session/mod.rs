@@ -108,7 +108,7 @@ pub enum SessionError {
     /// Loads cannot be sampled.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// The probes that tell of statements.
+    /// The probes that report statements.
     #[error("statements cannot be recorded: {0}")]
     Statements(#[from] UsdtError),
     /// The recording itself.

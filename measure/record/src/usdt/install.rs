@@ -23,7 +23,7 @@ pub enum UsdtError {
     #[error("statements need a running server, and none is given")]
     NoServer,
     /// No executable of the target has such probes.
-    #[error("{programs} has no probes that tell of statements")]
+    #[error("{programs} has no probes that report statements")]
     NoProbes {
         /// The executables, by their processes.
         programs: String,
