@@ -221,7 +221,7 @@ fn arguments_that_make_no_sense_are_refused() {
         (&["auction", "--mix", "bidding", "--rate", "-5"], 2, "unexpected argument"),
         (&["auction", "--mix", "bidding", "--rate", "0"], 1, "more than 0"),
         (&["auction", "--mix", "bidding", "--split", "a;b"], 2, "a policy"),
-        (&["auction", "--mix", "bidding", "--data", "0"], 1, "no scale"),
+        (&["auction", "--mix", "bidding", "--data", "0"], 1, "invalid scale"),
         (&["auction", "--at", "/nowhere", "--mix", "bidding"], 1, "cannot read /nowhere/site.json"),
         (
             &["auction", "--mix", "bidding", "--split", "collect", "--split-build", "/nowhere"],

@@ -369,5 +369,5 @@ fn without_objects_the_profile_is_whole_and_says_so() {
     let text = view(&path, &["pages", "pgbench_accounts"]);
     assert!(text.contains("no page can be drawn"), "{text}");
     let text = view(&path, &["queries"]);
-    assert!(text.contains("the capture tells of no statement"), "{text}");
+    assert!(text.contains("the capture records no statement"), "{text}");
 }

@@ -139,7 +139,7 @@ fn a_foreign_capture_says_what_it_lacks() {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = text.lines().map(words).filter(|line| !line.is_empty()).collect();
     assert_eq!(lines[..SKYLAKE.len()], SKYLAKE);
-    assert!(text.contains("skid cannot be told"), "{text}");
+    assert!(text.contains("skid cannot be determined"), "{text}");
     let graded = quality(&path);
     assert_eq!(graded["capture"]["addresses"], Value::Null);
 }

@@ -322,7 +322,7 @@ fn a_segment_of_another_version_or_of_rubbish_is_refused_and_said() {
     let once = succeeded(run(&mut analyze(folder.path(), &["--once", "--interval=300ms"])));
     let said = stderr(&once);
     assert!(said.contains("app-99.segment is not used: it is of version 7 of the segment"), "{said}");
-    assert!(said.contains("app-98.segment is not used: it is no segment of libsplit"), "{said}");
+    assert!(said.contains("app-98.segment is not used: it is not a segment of libsplit"), "{said}");
     assert!(said.contains("app-97.segment is not used: it has 5 bytes"), "{said}");
     let state: State = serde_json::from_slice(&once.stdout).expect("its state");
     let apps: Vec<_> = state.applications.iter().map(|app| (app.app.0, app.name.as_str())).collect();

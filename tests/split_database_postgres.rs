@@ -141,6 +141,15 @@ fn what_is_counted_is_what_was_executed() {
     assert_eq!(row.get::<_, i64>(0), 15);
     assert_eq!(server.status("app_id"), format!("{APP}"));
     assert_eq!(server.status("bad_origins"), "0");
+    // 7 columns of split_kinds, 2 of split_status, both views: each has a comment.
+    let row = client
+        .query_one(
+            "SELECT count(*) FROM pg_description WHERE classoid = 'pg_class'::regclass
+             AND objoid IN ('split_kinds'::regclass, 'split_status'::regclass)",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(row.get::<_, i64>(0), 11);
     client.batch_execute("CREATE ROLE nobody; SET ROLE nobody").unwrap();
     client.simple_query("SELECT * FROM split_kinds").unwrap_err();
 }

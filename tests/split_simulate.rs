@@ -90,7 +90,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     let foreign = foreign.to_str().unwrap();
     for (arguments, status, said) in [
         (vec!["--mix", "Z", "--machine", "2x1"], 1, "there is no mix 'Z'"),
-        (vec!["--machine", "2x"], 1, "names no machine"),
+        (vec!["--machine", "2x"], 1, "invalid machine"),
         (vec!["--policy", "fair"], 2, "there is no policy 'fair'"),
         (vec!["--trace", "/nowhere", "--machine", "2x1"], 1, "/nowhere"),
         (vec!["--trace", foreign, "--machine", "2x1"], 1, "no trace of sections"),

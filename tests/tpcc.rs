@@ -269,7 +269,7 @@ fn foreign_tables_are_found_by_their_tools_names() {
     tpcc.sql("DROP TABLE hardmeter_tpcc");
     let output = tpcc.tpcc(&["load", "--warehouses", "1", "--replace"]);
     assert!(
-        stderr(&output).contains("already holds the table item, which no load of ours made"),
+        stderr(&output).contains("already holds the table item, which Hardmeter did not load"),
         "{}",
         stderr(&output)
     );

@@ -205,7 +205,7 @@ fn it_refuses_what_it_should() {
     somebody.execute("working", "BEGIN; SELECT 1").unwrap();
     let output = tpcc.acid(&["--only", "atomicity"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("somebody else is at work"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("other clients work in the database"), "{}", stderr(&output));
     drop(somebody);
 
     let output = run(hardmeter()

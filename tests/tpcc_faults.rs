@@ -144,7 +144,7 @@ fn a_load_that_is_cut_off_is_gone_on_with_and_other_data_are_left_alone() {
     tpcc.sql("DROP TABLE hardmeter_tpcc");
     failed_saying(
         &tpcc.run("foreign", &SHORT),
-        &["already holds the table", "which no load of ours made", "--database"],
+        &["already holds the table", "which Hardmeter did not load", "--database"],
     );
 }
 
@@ -208,7 +208,7 @@ fn rights_limits_and_passwords() {
         &format!("{} password=good-secret", tpcc.connection("locked")),
     ]);
     let output = run(told.args(SHORT).arg("--output").arg(tpcc.file("told")));
-    failed_saying(&output, &["everybody on this machine", "PGPASSWORD", ".pgpass"]);
+    failed_saying(&output, &["all users of this machine", "PGPASSWORD", ".pgpass"]);
     assert!(!stderr(&output).contains("good-secret"));
 }
 

@@ -224,7 +224,7 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
     let output = run(&mut tpcc(&server, &["load", "--warehouses", "1", "--database", "other"]));
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(said.contains("already holds the table orders, which no load of ours made"), "{said}");
+    assert!(said.contains("already holds the table orders, which Hardmeter did not load"), "{said}");
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn files_that_are_no_results_are_told_with_a_remedy() {
     std::fs::write(results.path("cut.json"), &text[..text.len() / 2]).unwrap();
     std::fs::write(results.path("later.json"), text.replacen("\"version\":1", "\"version\":7", 1)).unwrap();
     for (file, told) in [
-        ("log.txt", "no result of a TPC-C run"),
+        ("log.txt", "not a result of hardmeter tpcc run"),
         ("cut.json", "damaged"),
         ("later.json", "another version, 7"),
         ("none.json", "cannot read"),
@@ -215,6 +215,6 @@ fn files_that_are_no_results_are_told_with_a_remedy() {
     std::fs::write(results.path("run.json"), &text).unwrap();
     std::fs::write(results.path("bad.toml"), "currency = 1").unwrap();
     let output = results.tpcc(&["show", "run.json", "--html", "x.html", "--prices", "bad.toml"]);
-    assert!(stderr(&output).contains("bad.toml is no price sheet"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("bad.toml is not a price sheet"), "{}", stderr(&output));
     assert!(!results.path("x.html").exists());
 }

@@ -107,7 +107,7 @@ fn an_answer_that_a_script_does_not_expect_is_a_failure() {
     let mut driven = plan.open(server.target(), 1);
     let failure = driven.fail(0, 1);
     assert_eq!(failure.kind, FailureKind::Lasting);
-    assert_eq!(failure.message, "an int4 was expected, and a value of 8 bytes came that is none");
+    assert_eq!(failure.message, "expected an int4, got another value of 8 bytes");
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn a_server_that_goes_mad_in_the_middle_is_a_lost_connection() {
         (
             &[b'2', 0, 0, 0, 4, b'D', 0, 0, 0, 6, 0, 9, b'C', 0, 0, 0, 5, 0, b'Z', 0, 0, 0, 5, b'I'],
             1,
-            "a column 0 was expected",
+            "expected a column 0",
         ),
         (&[b'2', 0, 0, 0, 4, b'Z', 0, 0, 0, 5, b'E'], 2, "could not be rolled back"),
     ];

@@ -150,7 +150,7 @@ pub fn require_samples(heading: &Heading, passing: u64) -> Result<(), CommandErr
             heading.file,
             if events.is_empty() { "any event".to_string() } else { events.join(", ") },
         ),
-        "record longer or with a smaller period; \"hardmeter doctor\" tells whether the event works here",
+        "record longer or with a smaller period; \"hardmeter doctor\" shows whether the event works here",
     ))
 }
 

@@ -1,10 +1,10 @@
 /*
- * Hostile stores: bytes of somebody else, taken for a file and its log.
+ * Untrusted stores: arbitrary bytes, taken for a file and its log.
  *
  *   byte 0      flags (below)
  *   bytes 2, 3  pages of the file; the log follows
  *
- * Nobody guesses a CRC-32C by flipping bits, so with the flags the entry point makes checksums right
+ * Flipping bits does not find a valid CRC-32C, so with the flags the entry point makes checksums right
  * before the store sees them, and what is behind them is tried out. All commands run over it, in
  * memory: nothing is written to a disk.
  */

@@ -19,7 +19,7 @@
  *  2. Copying a pptr into a local variable reads it: the copy holds an address and lives as long as
  *     one (p3l.h, "How long pointers live"). Assigning one slot of a store to another copies what it
  *     holds, and fetches nothing. A pointer carried into another store is found out at the commit.
- *  3. Assigning to a pptr or a field<T> tells the store by itself; other members are changed
+ *  3. Assigning to a pptr or a field<T> reports the change automatically; other members are changed
  *     through edit(). Objects made in the transaction under way need neither.
  *  4. Failures are exceptions (p3l::error), those of the C interface's fault handler too: making the
  *     first store installs one that throws. Nothing that reads a pptr is noexcept, therefore.
@@ -97,7 +97,7 @@ inline bool is_chosen(void *list, const p3l_type *type, const p3l_field *slot) {
 
 /* ---- stores ---- */
 
-/* Options for store(): the file is made if there is none; it is only read. */
+/* Options for store(): create the file if it does not exist; read only. */
 inline p3l_options create() {
   p3l_options options = {};
   options.create = true;
@@ -148,7 +148,7 @@ class store {
   T *make(A &&...arguments) {
     return make_near<T>(nullptr, std::forward<A>(arguments)...);
   }
-  /* On the page of `near`, if there is room. */
+  /* On the page of `near`, if there is space. */
   template <class T, class... A>
   T *make_near(const void *near, A &&...arguments) {
     void *room = allocate<T>(1, near);
@@ -173,7 +173,7 @@ class store {
   /* Of an object or an array; pointers to it dangle. */
   void erase(void *object) { p3l_delete(store_, object); }
 
-  /* The object of that name, nullptr if there is none. P3L_WRONG_TYPE if T is a class that P3L_CLASS
+  /* The object of that name, nullptr if there is no such name. P3L_WRONG_TYPE if T is a class that P3L_CLASS
    * made known, and the object is of another; T may be a base of the object's class, or void. */
   template <class T>
   T *root(const char *name) {

@@ -1,7 +1,8 @@
-/*
- * How a program touches persistent memory: what a pointer slot holds, the check at a load, the mark
- * at a store. The whole contract between the three doors (the compiler plugin, p3l.hpp, the macros
- * below) and the library: programs of all three may share a store.
+/**
+ * @file
+ * Access to persistent memory: the content of a pointer slot, the check at a load, the mark at a
+ * store. This is the whole contract between the three interfaces (the compiler plugin, p3l.hpp, the
+ * macros below) and the library: programs of all three may share a store.
  *
  * A slot is eight bytes in a persistent object. It holds
  *
@@ -10,15 +11,15 @@
  *     1 0000000  page number (44) offset (12)    a surrogate: the object's address in the store
  *     63 62..56  55            12 11       0
  *
- * A surrogate is what the file holds, too, so that reading a page converts nothing. It is not
- * canonical on any 64-bit processor with 48 or 57 bits of address: used without the check, it traps
- * instead of reading something else. It is no address relative to anything: it may be copied
- * anywhere (memcpy, struct assignment), and surrogate + 8 means the byte eight further on.
+ * The file holds surrogates too, so that reading a page converts nothing. A surrogate is not
+ * canonical on any 64-bit processor with 48 or 57 bits of address: used without the check, it traps.
+ * It is not relative to its place: it may be copied anywhere (memcpy, struct assignment), and
+ * surrogate + 8 is the address of the byte eight further on.
  *
  * The rule: values in registers, arguments and local variables are swizzled; only slots may hold
- * surrogates. So every pointer is checked where it is loaded from a slot, and nowhere else. What is
- * found is written back into the slot (the next load finds an address); slots outside of persistent
- * memory are left alone, for no eviction would mend them.
+ * surrogates. So every pointer is checked where it is loaded from a slot, and nowhere else. The address is
+ * written back into the slot (the next load finds it); slots outside persistent memory are not
+ * changed, because eviction could not restore them.
  */
 #ifndef P3L_ACCESS_H
 #define P3L_ACCESS_H
@@ -33,13 +34,13 @@ extern "C" {
 
 #define P3L_SURROGATE_BIT (UINT64_C(1) << 63)
 /* Bits 62..56 of a surrogate are zero. A negative value with any of them set, (void *)-1 say, is
- * nobody's address, and is left as it is. */
+ * not a surrogate, and is not changed. */
 #define P3L_SURROGATE_ZEROS (UINT64_C(0x7f) << 56)
 
 /*
- * The one range of virtual memory in which all resident persistent objects lie, and a byte for each
- * card of it: 0 if nothing of the card was changed in the transaction under way. Read only; zero
- * before the first store is opened, so that nothing lies within.
+ * The range of virtual memory that holds all resident persistent objects, and a byte for each card of
+ * it: 0 if the running transaction has not changed the card. Read only; zero before the first store
+ * is opened, so that no address lies within.
  */
 typedef struct p3l_memory {
   uintptr_t base;  /* address of the first byte */
@@ -58,21 +59,21 @@ static inline bool p3l_is_persistent(const void *address) {
 static inline bool p3l_is_surrogate(const void *pointer) { return (intptr_t)pointer < 0; }
 
 /*
- * The slow path of a load: makes the object resident and returns where it is; heals `slot` if that
- * lies in persistent memory and still holds `surrogate`. The store is the slot's; for a slot
- * elsewhere the one that p3l_use() chose, or the only one that is open. What cannot be resolved
- * (corrupt page, dangling pointer, disk error, no memory) goes to the handler of p3l_on_fault(); it
- * does not return here. Any thread.
+ * The slow path of a load: makes the object resident and returns its address; writes it to `slot` if
+ * that lies in persistent memory and still holds `surrogate`. The store is the slot's; for a slot
+ * elsewhere the one that p3l_use() chose, or the only one that is open. Errors (corrupt page, dangling
+ * pointer, disk error, no memory) go to the handler of p3l_on_fault(), which does not return here.
+ * Any thread.
  */
 void *p3l_swizzle(void *slot, const void *surrogate);
 
 /*
- * The slow path of a store, before the bytes are changed: keeps what they were and marks their
- * cards. Outside of a transaction of this thread: the fault handler (P3L_MISUSE).
+ * The slow path of a store, before the bytes are changed: saves the old bytes and marks their cards.
+ * Outside a transaction of this thread it calls the fault handler (P3L_MISUSE).
  */
 void p3l_will_write(void *address, size_t bytes);
 
-/* Before [address, address + bytes) is changed; costs nothing in memory that is not persistent. */
+/** Call it before you change [address, address + bytes); does nothing in memory that is not persistent. */
 static inline void p3l_dirty(void *address, size_t bytes) {
   uintptr_t offset = (uintptr_t)address - p3l_persistent_memory.base;
   if (offset >= p3l_persistent_memory.bytes || bytes == 0) return;
@@ -84,7 +85,7 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 /* ---- C without the plugin ---- */
 
 /*
- * An object's bytes are published by the slot that was healed: a relaxed load and the dependency on
+ * The swizzled slot publishes the object's bytes: a relaxed load and the dependency on
  * its value are enough on x86-64 and AArch64. ThreadSanitizer knows no dependencies.
  */
 #if defined(__SANITIZE_THREAD__)
@@ -121,7 +122,7 @@ void *p3l_swizzle_value(const void *surrogate, void *slot);
 #define P3L_SWIZZLE(slot, surrogate) p3l_swizzle(slot, surrogate)
 #endif
 
-/* Loads a pointer from a slot: struct part *p = P3L_LD(part->to[0]); */
+/** Loads a pointer from a slot: struct part *p = P3L_LD(part->to[0]); */
 #define P3L_LD(slot)                                                             \
   (__extension__({                                                               \
     __typeof__(slot) *p3l_slot_ = &(slot);                                       \
@@ -131,7 +132,7 @@ void *p3l_swizzle_value(const void *surrogate, void *slot);
     p3l_value_;                                                                  \
   }))
 
-/* Changes a field of a persistent object: P3L_SET(part->x, 7); evaluates `place` twice. */
+/** Changes a field of a persistent object: P3L_SET(part->x, 7); evaluates `place` twice. */
 #define P3L_SET(place, value)           \
   (__extension__({                      \
     p3l_dirty(&(place), sizeof(place)); \

@@ -1,5 +1,5 @@
 /*
- * The C++ door: how classes are made known to stores. Rules in p3l.hpp, which includes this.
+ * The C++ interface: how classes are registered with stores. Rules in p3l.hpp, which includes this.
  */
 #ifndef P3L_CLASS_HPP
 #define P3L_CLASS_HPP

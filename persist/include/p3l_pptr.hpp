@@ -1,5 +1,5 @@
 /*
- * The C++ door: what lies in persistent objects, pptr<T> and field<T>, and how other members are
+ * The C++ interface: members of persistent objects, pptr<T> and field<T>, and how other members are
  * changed. Rules in p3l.hpp, which includes this.
  */
 #ifndef P3L_PPTR_HPP
@@ -70,7 +70,7 @@ class pptr {
   constexpr pptr(std::nullptr_t) noexcept : slot_(nullptr) { noticed(); }
   pptr(T *pointer) noexcept : slot_(pointer) { noticed(); }
   pptr(const pptr &other) : slot_(other.get()) {}
-  /* To const, to void, to a base: whatever T * can be made from U *, wherever the base lies. */
+  /* To const, to void, to a base: every conversion from U * to T *, wherever the base lies. */
   template <class U, class = std::enable_if_t<std::is_convertible<U *, T *>::value>>
   pptr(const pptr<U> &other) : slot_(other.get()) {}
 
@@ -191,7 +191,7 @@ T *edit(T *first, std::size_t count) {
   return first;
 }
 
-/* A member that tells by itself when it is assigned to. As large as a T, and lies where a T would. */
+/* A member that reports assignments automatically. As large as a T, and lies where a T would. */
 template <class T>
 class field {
   static_assert(std::is_trivially_copyable<T>::value,

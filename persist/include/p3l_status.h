@@ -1,6 +1,6 @@
-/*
- * How the store says that something went wrong: a code to branch on, and a sentence with file, page
- * and remedy.
+/**
+ * @file
+ * Errors of the store: a code for the program, and a message with file, page and remedy.
  */
 #ifndef P3L_STATUS_H
 #define P3L_STATUS_H
@@ -13,19 +13,19 @@ extern "C" {
 
 typedef enum p3l_code {
   P3L_OK = 0,
-  P3L_IO,            /* the operating system said no; errno is in the message */
-  P3L_NO_SPACE,      /* disk or quota full: the transaction is gone, the store is as before */
-  P3L_NO_MEMORY,     /* malloc said no: likewise */
-  P3L_NOT_A_STORE,   /* a foreign file */
+  P3L_IO,            /* a system call failed; errno is in the message */
+  P3L_NO_SPACE,      /* disk or quota full: the transaction is aborted, the store is as before */
+  P3L_NO_MEMORY,     /* malloc failed: the same */
+  P3L_NOT_A_STORE,   /* not a file of P3L */
   P3L_WRONG_VERSION, /* a store of another version of the format */
   P3L_WRONG_MACHINE, /* other byte order, word size or page size than this build expects */
   P3L_BUSY,          /* another process has it open in a way that excludes this one */
-  P3L_READ_ONLY,     /* a change was asked of a store opened for reading */
-  P3L_CORRUPT,       /* bytes that we did not write: checksum, page number, lengths */
-  P3L_BROKEN, /* an earlier sync failed; what is on disk is unknown until the store is opened again
+  P3L_READ_ONLY,     /* a change of a store that is open for reading */
+  P3L_CORRUPT,       /* damaged data: checksum, page number, lengths */
+  P3L_BROKEN, /* an earlier sync failed; the state on disk is unknown until the store is opened again
                */
-  P3L_WRONG_TYPE, /* the store's type of this name is another one, and nothing upgrades it */
-  P3L_DANGLING,   /* a persistent pointer to where no object is */
+  P3L_WRONG_TYPE, /* the store's type of this name differs, and has no upgrade */
+  P3L_DANGLING,   /* a persistent pointer that leads to no object */
   P3L_MISUSE      /* the caller broke a rule of the interface */
 } p3l_code;
 
@@ -34,16 +34,16 @@ typedef struct p3l_error {
   char message[640];
 } p3l_error;
 
-/* Fills `error` (may be NULL) and returns `code`, so that one can say: return p3l_fail(...). */
+/** Fills `error` (may be NULL) and returns `code`: use it as return p3l_fail(...). */
 __attribute__((format(printf, 3, 4))) p3l_code p3l_fail(p3l_error *error, p3l_code code,
                                                         const char *format, ...);
 
-/* The same for a failed system call: the code follows from the errno value, which is named at the
- * end. */
+/** As p3l_fail, for a failed system call: the errno value gives the code, and its text the end of the
+ * message. */
 __attribute__((format(printf, 3, 4))) p3l_code p3l_fail_errno(p3l_error *error, int errno_value,
                                                               const char *format, ...);
 
-/* "no space", "corrupt", ...: for tools and tests. */
+/** "no space", "corrupt", ...: for tools and tests. */
 const char *p3l_code_name(p3l_code code);
 
 #ifdef __cplusplus

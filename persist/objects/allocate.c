@@ -26,7 +26,7 @@ static bool worth_listing(const p3l_object_page *page) {
   return page->hole_bytes + tail >= P3L_LISTED_ROOM && p3l_page_room(page) >= P3L_USEFUL_ROOM;
 }
 
-/* The page behind it on the list is told that `previous` is before it. */
+/* Sets `previous` in the next page of the list. */
 static p3l_code set_previous(p3l_pager_transaction *transaction, uint64_t number, uint64_t was,
                              uint64_t previous, p3l_error *error) {
   p3l_page *page;
@@ -90,7 +90,7 @@ static void add_to(p3l_pager_transaction *transaction, p3l_page *page, wish *wis
   wish->address = (p3l_address){page->number * P3L_PAGE_SIZE + offset};
 }
 
-/* Tries a page that holds objects; a copy of it is made only if there is room. */
+/* Tries a page that holds objects; copies it only if there is space. */
 static p3l_code try_page(p3l_pager_transaction *transaction, uint64_t number, wish *wish,
                          p3l_error *error) {
   p3l_page *page = p3l_page_private(transaction, (p3l_page_number){number});
@@ -212,7 +212,7 @@ p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uin
     return p3l_fail(error, P3L_NO_SPACE, "%s: an object of %llu bytes is larger than stores can be",
                     p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)bytes);
   if (bytes > P3L_SMALL_BYTES) return take_large(transaction, type, bytes, address, error);
-  /* Rounded up here, too, so that the room of a page can be compared with it. */
+  /* Rounded up here, too, so that the free space of a page can be compared with it. */
   uint32_t granules = bytes == 0 ? 1 : ((uint32_t)bytes + P3L_GRANULE - 1) / P3L_GRANULE;
   wish wish = {.type = type, .bytes = granules * P3L_GRANULE};
   p3l_code code = take_small(transaction, near, &wish, error);

@@ -1,5 +1,5 @@
 /*
- * Room for objects in the store: which page, which piece of it. Within a transaction of the pager,
+ * Space for objects in the store: which page, which piece of it. Within a transaction of the pager,
  * so that a crash or an abort takes it back.
  *
  *   catalog.holes ──> page 7 ──next──> page 3 ──next──> page 9        catalog.filled ──> page 12
@@ -9,9 +9,9 @@
  * pages of the list of holes, to a new page, which is the one filled from then on.
  *
  * Invariants:
- *  1. On the list are pages that had room for P3L_LISTED_ROOM bytes, in a piece of at least
+ *  1. The list has pages that had space for P3L_LISTED_ROOM bytes, in a piece of at least
  *     P3L_USEFUL_ROOM, when a deletion or the next filled page put them there; until an allocation
- *     finds no useful room there. A page is on it once, the filled page never.
+ *     finds no useful space there. A page is on it once, the filled page never.
  *  2. There is no object page without an object.
  */
 #ifndef P3L_ALLOCATE_H
@@ -22,7 +22,7 @@
 #define P3L_LISTED_ROOM (P3L_PAGE_SIZE / 4)
 #define P3L_USEFUL_ROOM 256u
 
-/* Zeroed room for an object of `bytes` (of any size: large ones get pages of their own). near.byte
+/* Zeroed space for an object of `bytes` (of any size: large ones get pages of their own). near.byte
  * 0: anywhere. */
 p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uint64_t bytes,
                        p3l_address near, p3l_address *address, p3l_error *error);

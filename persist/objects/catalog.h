@@ -14,12 +14,12 @@ typedef struct p3l_catalog {
   char magic[16];  /* all zero: a store without objects, as `p3l create` makes it */
   uint64_t types;  /* page number of the first page of the table; 0: none */
   uint64_t roots;  /* likewise */
-  uint64_t holes;  /* first of the object pages that have room for more; see allocate.h */
+  uint64_t holes;  /* first of the object pages with free space; see allocate.h */
   uint64_t filled; /* the page that new objects went to last */
 } p3l_catalog;
 _Static_assert(sizeof(p3l_catalog) == 48, "no padding in the file");
 
-/* All zero if there is none yet. P3L_WRONG_VERSION, P3L_CORRUPT. */
+/* All zero before the first one. P3L_WRONG_VERSION, P3L_CORRUPT. */
 p3l_code p3l_catalog_read(p3l_pager *pager, p3l_catalog *catalog, p3l_error *error);
 /* As the transaction sees it. */
 p3l_code p3l_catalog_seen(p3l_pager_transaction *transaction, p3l_catalog *catalog,
@@ -55,7 +55,7 @@ _Static_assert(sizeof(p3l_type_page) == P3L_PAGE_SIZE, "a view of a whole page")
 typedef struct p3l_type_record {
   uint16_t id;
   uint16_t field_count;
-  uint16_t name_bytes; /* with the zeros, of which there is at least one */
+  uint16_t name_bytes; /* with the zeros, at least one */
   uint16_t zero;
   uint32_t version;
   uint32_t bytes;
@@ -81,7 +81,7 @@ typedef struct p3l_type_table {
   uint32_t limit;          /* ids are below */
 } p3l_type_table;
 
-/* Hostile pages are told (P3L_CORRUPT), never believed. */
+/* Damaged pages are reported (P3L_CORRUPT), never used. */
 p3l_code p3l_type_table_read(p3l_pager *pager, p3l_type_table *table, p3l_error *error);
 void p3l_type_table_free(p3l_type_table *table);
 /* The newest of a name with that hash, or NULL. */

@@ -9,7 +9,7 @@ enum { TYPES = P3L_PAGE_SIZE / sizeof(p3l_type_id), BITS = P3L_PAGE_SIZE / P3L_G
 
 static p3l_object_page *view(p3l_page *page) { return (p3l_object_page *)(void *)page; }
 
-/* The type ids grow down from the page's end: that of piece k is types[TYPES - 1 - k]. */
+/* The type ids grow down from the page's end: the id of piece k is types[TYPES - 1 - k]. */
 static p3l_type_id *type_ids(p3l_object_page *page) { return (p3l_type_id *)(void *)page; }
 
 p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index) {
@@ -90,7 +90,7 @@ static uint32_t tail_room(const p3l_object_page *page, uint32_t more_pieces) {
   return taken >= P3L_PAGE_SIZE ? 0 : P3L_PAGE_SIZE - taken;
 }
 
-/* A type id for a piece that is to be the one with this index; there is room for it. */
+/* A type id for a piece that is to be the one with this index; there is space for it. */
 static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type) {
   p3l_type_id *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
@@ -108,7 +108,7 @@ static void drop_type(p3l_object_page *page, uint32_t index) {
   page->count--;
 }
 
-/* A hole with a rest needs a type id more; without room for one it must fit exactly. */
+/* A hole with a rest needs one more type id; without space for it the object must fit exactly. */
 static bool fits(const p3l_object_page *page, const p3l_piece *hole, uint32_t bytes) {
   return hole->bytes == bytes || (hole->bytes > bytes && tail_room(page, 0) >= sizeof(p3l_type_id));
 }

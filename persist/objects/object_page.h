@@ -12,7 +12,7 @@
  *     begins at byte 16 i, and it goes to the next piece, or to `end`. So an object has no header of
  *     its own, and a pointer into its middle leads to its beginning.
  *  2. Piece k, counted from the front, has the type id `types[-k - 1]` from the page's end. The type
- *     P3L_HOLE is of pieces that nobody owns; two holes never lie side by side, and none ends at
+ *     P3L_HOLE marks free pieces; two holes never lie side by side, and none ends at
  *     `end` (it is taken back). P3L_FORWARD is of pieces whose object has moved: their first eight
  *     bytes are the surrogate of where it is; the rest is zero.
  *  3. `end` + 2 x `count` <= 4096. Bytes behind `end` that no type id occupies are zero, and so is
@@ -130,7 +130,7 @@ static inline uint64_t p3l_ids_rest(const p3l_object_page *page, p3l_type_id fil
   return word;
 }
 
-/* Whether a piece is a hole or a forward. The page has room for as many ids as it counts. */
+/* Whether a piece is a hole or a forward. The page holds as many ids as it counts. */
 static inline bool p3l_has_holes_or_forwards(const p3l_object_page *page) {
   uint64_t top = P3L_EACH_ID << 15, word = p3l_ids_rest(page, 1);
   /* The top bit of what borrowed is set: of an id that is 0; and of the complement, of one of all ones. */
@@ -152,11 +152,11 @@ static inline p3l_type_id p3l_type_of_all(const p3l_object_page *page) {
   return other == 0 ? first : P3L_HOLE;
 }
 
-/* The functions that change a page tell nobody: their caller calls p3l_page_changed() for the whole
+/* The functions that change a page do not report it: their caller calls p3l_page_changed() for the whole
  * page; a commit logs only what differs (transaction.c). */
 
-/* Takes room from the best fitting hole, or behind `end`; the piece's bytes are zero. Returns its
- * offset, 0 if there is no room. */
+/* Takes space from the best fitting hole, or behind `end`; the piece's bytes are zero. Returns its
+ * offset, 0 if there is no space. */
 uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes);
 /* Merges with holes beside it. */
 void p3l_piece_remove(p3l_page *page, uint32_t offset);

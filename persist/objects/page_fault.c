@@ -1,5 +1,5 @@
 /*
- * Whether a data page keeps the invariants of its use. It comes from a file that anybody may have
+ * Whether a data page keeps the invariants of its use. It comes from a file that any program may have
  * made: its checksum says only that it is as it was written.
  */
 #include <string.h>

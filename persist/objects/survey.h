@@ -7,19 +7,19 @@
  * reading what it leads to.
  *
  * Invariants:
- *  1. A page that breaks a rule of this layer is told to the listener and left
+ *  1. A page that breaks a rule of this layer is reported to the listener and left
  * out (`use` is 0): nothing leads into it from then on, and each later step
  * sees only what was believed. Pages that cannot even be read are only counted;
  * p3l_pager_verify() tells them.
  *  2. A large object is in the survey if all its pages are there and agree.
- *  3. Nobody writes to the store between begin and end.
+ *  3. The store is not written between begin and end.
  */
 #ifndef P3L_SURVEY_H
 #define P3L_SURVEY_H
 
 #include "catalog.h"
 
-/* Who is told. Each may be NULL. */
+/* The listener. Each may be NULL. */
 typedef struct p3l_listener {
   void (*fault)(void *state, const char *sentence);
   void (*progress)(void *state, const char *what, uint64_t done, uint64_t total);
@@ -28,7 +28,7 @@ typedef struct p3l_listener {
 
 typedef struct p3l_surveyed_page {
   uint8_t use; /* p3l_page_use; 0: no data page, or not believed */
-  bool free;   /* of nobody, as the pager says */
+  bool free;   /* unowned, according to the pager */
   bool listed; /* has a place on the list of pages with holes, it says */
   bool met;    /* by a list that leads to it */
   uint16_t end;
@@ -51,7 +51,7 @@ typedef struct p3l_survey {
   uint64_t page_count;
   p3l_surveyed_page *pages;
   uint64_t unreadable; /* pages */
-  uint64_t faults;     /* told so far */
+  uint64_t faults;     /* reported so far */
   p3l_listener listener;
 } p3l_survey;
 
@@ -117,8 +117,8 @@ typedef struct p3l_object_verification {
                         but to the graph */
 } p3l_object_verification;
 /*
- * Pointers, roots, lists. Faults are told and counted in survey->faults;
- * dangling pointers are told, the first few of them, and counted apart.
+ * Pointers, roots, lists. Faults are reported and counted in survey->faults;
+ * the first few dangling pointers are reported, all are counted separately.
  */
 p3l_code p3l_objects_verify(p3l_survey *survey, p3l_object_verification *verification,
                             p3l_error *error);

@@ -7,10 +7,10 @@
 
 #include "survey.h"
 
-/* So many dangling pointers are told one by one; a graph that lost a hub has
+/* Limit of dangling pointers reported one by one; a graph that lost a hub has
  * millions. */
 enum { TOLD = 20 };
-/* An object that moved, and moved again. More hops than anybody makes go round.
+/* An object that moved, and moved again. More hops than possible: a cycle.
  */
 enum { HOPS = 64 };
 
@@ -35,7 +35,7 @@ static p3l_code first_slot(void *state, const p3l_found *found, uint64_t offset,
   return P3L_OK;
 }
 
-/* Whether an address leads into a living object, where that has moved from
+/* Whether an address leads into a live object, where that has moved from
  * there, too. */
 static p3l_code leads_to_object(p3l_survey *survey, p3l_address address, bool *leads,
                                 p3l_error *error) {
@@ -171,7 +171,7 @@ static p3l_code follow(p3l_survey *survey, const char *what, uint64_t first, p3l
     if (!possible || survey->pages[number].met) {
       p3l_survey_tell(survey, "the list of %s leads to page %llu, %s", what,
                       (unsigned long long)number,
-                      possible ? "a second time" : "which is none of these");
+                      possible ? "a second time" : "which is not one of these");
       return P3L_OK;
     }
     survey->pages[number].met = true;
@@ -192,7 +192,7 @@ static p3l_code check_lists(p3l_survey *survey, p3l_error *error) {
   p3l_catalog catalog;
   p3l_error why;
   p3l_code code = p3l_catalog_read(survey->pager, &catalog, &why);
-  if (code == P3L_CORRUPT || code == P3L_WRONG_VERSION) return P3L_OK; /* told by the survey */
+  if (code == P3L_CORRUPT || code == P3L_WRONG_VERSION) return P3L_OK; /* reported by the survey */
   if (code != P3L_OK && error != NULL) *error = why;
   if (code == P3L_OK) code = follow(survey, "types", catalog.types, P3L_USE_TYPES, error);
   if (code == P3L_OK) code = follow(survey, "roots", catalog.roots, P3L_USE_ROOTS, error);

@@ -34,7 +34,7 @@ static bool isSwizzled(const Value *value) {
     } else if (isa<GetElementPtrInst>(value) || isa<FreezeInst>(value)) {
       left.push_back(cast<Instruction>(value)->getOperand(0));
     } else if (auto *cast = dyn_cast<AddrSpaceCastInst>(value)) {
-      // Of a plain pointer nobody knows.
+      // Unknown for a plain pointer.
       if (!isSlotPointer(cast->getOperand(0)->getType())) return false;
       left.push_back(cast->getOperand(0));
     } else if (auto *phi = dyn_cast<PHINode>(value)) {
@@ -188,7 +188,7 @@ PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &analys
     for (CallInst *heal : heals) lowerHeal(heal);
     if (none) continue;
     moveSlowPathsAway(function);
-    // LLVM took the function for one that only reads. Slots are healed so that nobody can tell, but
+    // LLVM took the function for one that only reads. Swizzling a slot is not observable, but
     // the slow path takes locks and reads files.
     function.removeFnAttr(Attribute::Memory);
     function.removeFnAttr(Attribute::NoSync);

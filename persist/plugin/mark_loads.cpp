@@ -118,7 +118,7 @@ static void markFunction(Function &function, PrivateVariables &variables) {
     } else if (auto *cast = dyn_cast<IntToPtrInst>(instruction)) {
       if (isSlotPointer(type) && !comesFromPointer(cast->getOperand(0))) check(cast, nowhere);
     } else if (auto *cast = dyn_cast<AddrSpaceCastInst>(instruction)) {
-      // A plain pointer that becomes a persistent one: nobody has checked it.
+      // A plain pointer that becomes a persistent one: not checked before.
       if (mode() == Mode::Qualified && isSlotPointer(type) &&
           !isSlotPointer(cast->getOperand(0)->getType()) &&
           !isa<AllocaInst>(cast->getOperand(0)->stripPointerCasts()))

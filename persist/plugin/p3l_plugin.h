@@ -7,7 +7,7 @@
 //  1. A value in a register, an argument or a local variable is no surrogate. Only what is loaded, or
 //     converted from an integer, may be one, so only there is a check needed.
 //  2. mark_loads runs before anything was optimised, and ties a check to every such value: a call
-//     without effects that LLVM knows nothing about (see createCheck). Whatever becomes of the load
+//     without effects that LLVM knows nothing about (see createCheck). Whatever optimisations do to the load
 //     (merged, widened to an integer, taken out of a struct copy), uses see what the check returns.
 //     LLVM may drop, merge and move checks, not execute them where the program did not.
 //  3. Stores are looked at when nothing moves them any more, so their marks are where they are.
@@ -41,7 +41,7 @@ bool hasSlotPointer(llvm::Type *type);
 bool isUnchecked(const llvm::Function &function);
 
 // Whether loads from this object, as the front end made it, can only give what was stored as a
-// pointer: a local or static variable that nobody else can write to.
+// pointer: a local or static variable whose address does not escape.
 class PrivateVariables {
  public:
   bool contains(const llvm::Value *slot);
@@ -51,7 +51,7 @@ class PrivateVariables {
   llvm::DenseMap<const llvm::Value *, bool> known_;
 };
 
-// A load that cannot give a surrogate whatever memory holds: constants, C++'s tables of virtual
+// A load that cannot give a surrogate for any content of memory: constants, C++'s tables of virtual
 // functions, addresses of functions.
 bool isExempt(const llvm::LoadInst &load);
 

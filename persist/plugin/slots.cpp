@@ -56,7 +56,7 @@ bool PrivateVariables::examine(const Value *object) const {
         if (isa<MemTransferInst>(intrinsic) && use.getOperandNo() == 1) continue;
         return false;
       } else {
-        return false;  // its address is somebody else's, too
+        return false;  // its address escapes
       }
     }
   }

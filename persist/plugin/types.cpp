@@ -25,7 +25,7 @@ constexpr char kFields[] = "p3l.fields.";
 struct Member {
   std::string name;
   uint64_t offset, bytes;
-  uint64_t slots;  // pointers it consists of; 0: it is none
+  uint64_t slots;  // pointers it consists of; 0: none
 };
 
 class Description {
@@ -149,7 +149,7 @@ bool Description::overlaps() const {
           other.offset >= slot.offset + slot.bytes || slot.offset >= other.offset + other.bytes;
       if (apart || (other.slots != 0 && (other.offset - slot.offset) % 8 == 0)) continue;
       fail(type_ + ": the pointer " + slot.name + " shares its place with " + other.name +
-           ", which is none, so nobody can tell which of them is there; remedy: make it a struct "
+           ", which is none, so it is unknown which of them is there; remedy: make it a struct "
            "of " +
            "both, or keep pointers only in the union");
       return true;

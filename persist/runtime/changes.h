@@ -21,8 +21,8 @@
  *     is filled up to can be in need of it.
  *  3. A slot that was healed differs from what is kept, and yet is unchanged: what is compared is
  *     the store's form of both.
- *  4. The pager's pages are changed by allocation at once (it needs the room), by everything else
- *     only in commit; what was deleted keeps its room until then, so that no two objects of a
+ *  4. The pager's pages are changed by allocation at once (it needs the space), by everything else
+ *     only in commit; deleted objects keep their space until then, so that no two objects of a
  *     transaction have one address. Aborting the pager's transaction takes all back.
  *  5. Commit fails before p3l_pager_append(), and then aborts; or it has happened.
  */

@@ -42,7 +42,7 @@ __attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *st
   p3l_address address;
   const p3l_segment *segment = p3l_segment_of(pointer);
   if (p3l_is_surrogate(pointer)) /* (void *)-1, say */
-    return p3l_fail(error, P3L_MISUSE, "%p is nobody's address", pointer);
+    return p3l_fail(error, P3L_MISUSE, "%p is not an address of a store", pointer);
   if (segment == NULL || !p3l_segment_address(segment, pointer, &address))
     return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
   if (segment->store != store)
@@ -118,7 +118,7 @@ __attribute__((noinline, cold)) static p3l_code explain(const p3l_place *place, 
 
 #define NO_SLOT UINT64_MAX
 
-/* Nobody is told where this lies, so that the compiler keeps it in registers. */
+/* Its address does not escape, so that the compiler keeps it in registers. */
 typedef struct conversion {
   const p3l_store *store;
   const uint8_t *memory; /* of the object */

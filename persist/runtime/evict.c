@@ -26,7 +26,7 @@ static void sweep_by_limit(p3l_store *store) {
  * Readers on many threads may overlap for ever, so that no leaver ever finds the store empty. Then
  * one has to wait, and those who come to enter wait behind it. That is done well above the limit
  * only, for a reader in a long scope makes all of them wait; and never by a thread that is within
- * another store, where somebody may wait for it.
+ * another store, where a thread may wait for it.
  */
 static bool worth_waiting(const p3l_store *store, uint64_t held) {
   return held > threshold(store) + store->options.memory_bytes / 2 && !p3l_scope_anywhere();
@@ -34,7 +34,7 @@ static bool worth_waiting(const p3l_store *store, uint64_t held) {
 
 void p3l_evict_if_needed(p3l_store *store) {
   if (store->options.memory_bytes == 0) return;
-  /* Whoever holds `slow` is within, and comes by here when it leaves. */
+  /* A thread that holds `slow` is within, and gets here when it leaves. */
   if (pthread_mutex_trylock(&store->slow) != 0) return;
   uint64_t held = store->statistics.memory_bytes;
   bool above = held > threshold(store), wait = worth_waiting(store, held);

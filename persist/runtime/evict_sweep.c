@@ -46,7 +46,7 @@ static bool begin(sweep *sweep) {
 
 /* ---- who goes ---- */
 
-/* The oldest first; the pool's frames last, for nothing that anybody knows is in them. */
+/* The oldest first; the pool's frames last, because no address leads into them. */
 static void choose(sweep *sweep, uint64_t bytes) {
   p3l_store *store = sweep->store;
   uint64_t held = store->statistics.memory_bytes;

@@ -79,7 +79,7 @@ p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store 
 static p3l_code make_if_missing(const char *path, p3l_error *error) {
   if (access(path, F_OK) == 0 || errno != ENOENT) return P3L_OK; /* opening it says why not */
   p3l_code code = p3l_store_create(path, error);
-  /* Somebody else was faster: that is their store, and ours. */
+  /* Another process was faster: use its store. */
   return code != P3L_OK && access(path, F_OK) == 0 ? P3L_OK : code;
 }
 

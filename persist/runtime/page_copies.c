@@ -52,7 +52,7 @@ void p3l_copies_take(p3l_store *store, p3l_page_state *state, uint32_t granule) 
   uint32_t rank = p3l_bits_before(state->copied, granule), count = copies_of(state);
   memmove(&state->copies[rank], &state->copies[rank + 1], (count - rank - 1) * sizeof(void *));
   state->copied[granule / 64] &= ~(UINT64_C(1) << granule % 64);
-  /* Room for all was made for objects that are yet to move here: p3l_copies_reserve_all(). */
+  /* Space for all was reserved for objects that are yet to move here: p3l_copies_reserve_all(). */
   if (count > 1 || state->copy_capacity == 0 || state->copy_capacity == ALL) return;
   free(state->copies);
   p3l_memory_shrank(store, state->copy_capacity * sizeof(void *));

@@ -13,7 +13,7 @@ static _Noreturn void refuse(const char *call, const void *object, const char *w
   p3l_raise(&error);
 }
 
-/* The segment of an object, with the slow-path lock of its store held; NULL: there is none. */
+/* The segment of an object, with the slow-path lock of its store held; NULL: not an object. */
 static p3l_segment *lock_segment(const void *object) {
   p3l_segment *segment = p3l_segment_of(object);
   if (segment != NULL) pthread_mutex_lock(&segment->store->slow);

@@ -41,8 +41,8 @@ static p3l_code look(p3l_store *store, p3l_page_number number, p3l_page_state *s
 
 /*
  * What pays: a neighbour costs its transfer, about 0.5 us from the page cache, and saves a request if
- * somebody comes for it: of 1 us from the page cache, of 100 us from a disk. So the longer a request
- * takes, the fewer neighbours must be used. Looked at anew every so many requests.
+ * it is needed: of 1 us from the page cache, of 100 us from a disk. So the longer a request
+ * takes, the fewer neighbours must be used. Checked again after a number of requests.
  */
 #define CLUSTER_WINDOW 16u
 #define SLOW_REQUEST 20000u /* ns: a disk's, not the page cache's */
@@ -62,7 +62,7 @@ static void adapt(p3l_cluster *cluster) {
   if (cluster->reads < CLUSTER_WINDOW) return;
   bool slow = cluster->nanoseconds > SLOW_REQUEST;
   /* Of a longer cluster's pages, those beside read ones would be used for sure. */
-  uint32_t enough = slow ? 8 : 2; /* one in so many */
+  uint32_t enough = slow ? 8 : 2; /* one in this many */
   bool longer =
       cluster->adjacent * enough >= cluster->reads && cluster->used * enough >= cluster->brought;
   bool shorter = cluster->used * enough * 2 < cluster->brought;
@@ -77,7 +77,7 @@ static void adapt(p3l_cluster *cluster) {
 static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   p3l_pool *pool = store->pool;
   p3l_cluster *cluster = &pool->cluster;
-  if (!p3l_adopts_all(store)) adapt(cluster); /* else nobody counts what was used */
+  if (!p3l_adopts_all(store)) adapt(cluster); /* else use is not counted */
   uint64_t size = cluster->pages, begin = number & ~(size - 1), end = begin + size;
   uint64_t buddy = begin ^ size; /* what a cluster twice as long would also have */
   cluster->reads++;
@@ -90,10 +90,10 @@ static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   return (uint32_t)(last + 1 - *first);
 }
 
-/* Pages of a small store that somebody came for, until what is read beside them is adopted, too. */
+/* Requested pages of a small store, until their neighbours are adopted, too. */
 #define ADOPTED_ENOUGH 16u
 
-/* Neighbours that are no pages of objects, or wrong, are left: nobody asked for them. What will be
+/* Neighbours that are not pages of objects, or damaged, are skipped: they were not requested. What will be
  * adopted is adopted while the processor's cache has it. */
 static void keep_neighbour(p3l_store *store, p3l_frame_run run, uint32_t index, uint64_t number) {
   const p3l_page *page = (const p3l_page *)p3l_frame_page(run, index);

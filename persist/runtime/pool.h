@@ -7,11 +7,11 @@
 
 #include "page_state.h"
 
-/* Reads a page of which nothing is in memory. Afterwards the state is known, and has a frame if the
+/* Reads a page that is not in memory. Afterwards the state is known, and has a frame if the
  * page is one with objects. P3L_DANGLING: there is no page of objects of that number. */
 p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state *state,
                        p3l_error *error);
-/* Takes over a page that somebody else read. */
+/* Takes over a page that another function read. */
 p3l_code p3l_pool_put(p3l_store *store, p3l_page_number number, p3l_page_state *state,
                       const p3l_page *page, p3l_error *error);
 

@@ -19,7 +19,7 @@
 #define LIMIT_PART 8
 
 /* Of a small store most pages will be used: 200,000 parts without locality from a disk in 850
- * requests instead of 1900. Of a large one, or one that does not stay in memory, nobody knows. */
+ * requests instead of 1900. Unknown for a large one, or one that does not stay in memory. */
 static uint32_t first_cluster(const p3l_store *store) {
   return p3l_adopts_all(store) ? P3L_LONGEST_CLUSTER : 1;
 }
@@ -54,7 +54,7 @@ size_t p3l_pool_frames(const p3l_store *store) { return store->pool->capacity; }
 
 /* ---- frames ---- */
 
-/* Its page lies in the page cache, in no frame of ours. */
+/* Its page lies in the page cache, in no frame of the pool. */
 static bool is_mapped(const p3l_page_state *state) { return p3l_segment_of(state->frame) == NULL; }
 
 static p3l_frame_info *info_of(const p3l_page_state *state) {
@@ -66,7 +66,7 @@ static p3l_frame_info *info_of(const p3l_page_state *state) {
 static void empty(p3l_frame_info *info) {
   p3l_page_state *state = info->state;
   if (info->use == P3L_FRAME_ADOPTED) {
-    /* Nobody is within: an adopted frame is only emptied by a commit or a sweep. */
+    /* No thread is within: an adopted frame is only emptied by a commit or a sweep. */
     for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, 0);
     state->adopted = false;
     state->found = 0;
@@ -119,7 +119,7 @@ void p3l_pool_forget(p3l_store *store, p3l_segment *segment) {
   pool->hand_frame = 0;
 }
 
-/* ---- room ---- */
+/* ---- space ---- */
 
 static p3l_code take_segment(p3l_store *store, p3l_error *error) {
   p3l_pool *pool = store->pool;
@@ -157,7 +157,7 @@ static void advance_segment(p3l_pool *pool) {
   pool->hand_frame = 0;
 }
 
-/* The clock: up to `count` frames side by side that nobody has come to since the hand passed. */
+/* The clock: up to `count` adjacent frames not requested since the hand passed. */
 static bool sweep(p3l_pool *pool, uint32_t count, p3l_frame_run *run) {
   *run = (p3l_frame_run){0};
   /* Twice around: the first time may only take their chance from all. */

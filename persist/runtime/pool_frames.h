@@ -86,7 +86,7 @@ static inline p3l_object_page *p3l_frame_page(p3l_frame_run run, uint32_t index)
 /* A frame of a run has a page of objects from now on; `brought`: as a neighbour. */
 void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state,
                    bool brought);
-/* The same for a page that lies in no frame: nobody writes to it. */
+/* As above, for a page that lies in no frame: it is not written. */
 void p3l_state_pooled(p3l_page_state *state, p3l_object_page *page, bool brought);
 
 #endif

@@ -4,7 +4,7 @@
  *
  *   level 0   root
  *   level 1   targets of its slots      surrogates of a level ──> pages ──> read, many at a time
- *   level 2   targets of theirs, ...         │                                │   (prefetch_pages.c)
+ *   level 2   their targets, ...             │                                │   (prefetch_pages.c)
  *                                            └──> p3l_resolve(), in the order of the slots
  *
  * The order in which objects become resident is that in which a breadth-first search meets them, not
@@ -12,7 +12,7 @@
  * whole; what is looked for there is in place already.
  *
  * It is a hint: what cannot be had (a dangling slot, a page that cannot be read, no memory for the
- * books kept here) is left out, and told to whoever comes for it. At the store's memory limit it
+ * books kept here) is skipped; following it reports the error. At the store's memory limit it
  * ends.
  */
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 #include "store.h"
 #include "types.h"
 
-/* So many pointers deep, or where so many of the pages are wanted at once, a small store is read
+/* Beyond this depth, or this share of pages wanted at once, a small store is read
  * whole: a request for each 16 pages is slower, and those few are wanted one after the other. */
 #define DEEP 4u
 #define WHOLE_PART 64u
@@ -57,7 +57,7 @@ typedef struct wish {
   uint64_t surrogate;
 } wish;
 
-/* The slots of a type that are followed, where somebody chooses: a type with these alone. */
+/* The slots of a type that are followed, where the caller chooses: a type with these alone. */
 typedef struct choice {
   struct choice *next;
   p3l_stored_type type;
@@ -101,7 +101,7 @@ static uint64_t *word_of(const seen *seen, const uint8_t *memory, uint64_t *bit)
   return index < seen->count && seen->bits[index] != NULL ? &seen->bits[index][granule / 64] : NULL;
 }
 
-/* The same, made if there is none; NULL: no memory. */
+/* As above, created if missing; NULL: no memory. */
 static uint64_t *make_word(seen *seen, const uint8_t *memory, uint64_t *bit) {
   size_t index = ((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_SEGMENT_SHIFT;
   if (index >= seen->count && !grow_seen(seen, index + 1)) return NULL;
@@ -110,7 +110,7 @@ static uint64_t *make_word(seen *seen, const uint8_t *memory, uint64_t *bit) {
   return word_of(seen, memory, bit);
 }
 
-/* Notes an object for the next level, unless it was met before. */
+/* Records an object for the next level, unless it was met before. */
 static void note(prefetch *p, const object *object) {
   uint64_t bit, *word = word_of(&p->seen, object->memory, &bit);
   if (word == NULL) word = make_word(&p->seen, object->memory, &bit);

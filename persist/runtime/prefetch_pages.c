@@ -2,7 +2,7 @@
  * Three ways to read pages that are wanted soon:
  *
  *   far apart      many requests at a time, each into a buffer, from there into the pool
- *   side by side   the same, one after the other: the kernel reads ahead by itself then, and what it
+ *   side by side   the same, one after the other: the kernel then reads ahead automatically, and what it
  *                  has costs no change of threads
  *   whole store    from its first page to its last straight into frames, which are adopted: nothing
  *                  is copied, the kernel reads ahead all the way while we check what we have
@@ -63,7 +63,7 @@ static void sort(p3l_page_list *list) {
 }
 
 /*
- * How many pages that nobody asked for are read rather than begin another request behind them. Where
+ * How many unrequested pages are read rather than begin another request behind them. Where
  * every eighth page is wanted, its neighbours are soon; in a large store pages that are wanted stand
  * alone.
  */
@@ -72,7 +72,7 @@ static uint64_t gap_to_bridge(p3l_store *store, const p3l_page_list *list) {
   return list->count * 8 >= span || store->page_count <= SMALL_STORE_PAGES ? 16 : 1;
 }
 
-/* Adds the pages of short gaps, while the pool has room for them. Under `slow`. */
+/* Adds the pages of short gaps, while the pool has space for them. Under `slow`. */
 static void bridge_gaps(p3l_store *store, p3l_page_list *list) {
   size_t wanted = list->count, frames = p3l_pool_frames(store);
   uint64_t most = gap_to_bridge(store, list);
@@ -134,7 +134,7 @@ static void keep_page(p3l_store *store, p3l_frame_run run, uint32_t index, uint6
   p3l_adopt(store, state); /* or not: then it is in the pool */
 }
 
-/* Returns how many it tried; 0: there is no room. */
+/* Returns how many it tried; 0: there is no space. */
 static uint32_t read_run(p3l_store *store, uint64_t first, uint32_t count) {
   p3l_frame_run run;
   if (p3l_frames_find(store, count, &run, NULL) != P3L_OK) return 0;

@@ -107,7 +107,7 @@ static bool piece_unseen(const p3l_page_state *state, uint32_t offset, p3l_piece
   return true;
 }
 
-/* Whatever the first looks in p3l_resolve() did not find. */
+/* What the first checks in p3l_resolve() did not find. */
 static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_address *address,
                                bool *again, void **memory, p3l_error *error) {
   p3l_page_number number = {address->byte / P3L_PAGE_SIZE};
@@ -168,7 +168,7 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_e
       return dangling(store, address, "which no object can have", error);
     p3l_page_state *state = p3l_page_state_known(store, number);
     if (state == NULL) {
-      /* Not for pages that are none: a wild pointer would cost memory for states up to it. */
+      /* Not for pages beyond the store: a wild pointer would cost memory for states up to it. */
       if (number.n >= p3l_pager_page_count(store->pager))
         return dangling(store, address, "behind the last page of the store", error);
       state = p3l_page_state_of(store, number);

@@ -15,7 +15,7 @@
  *      its page's adopted frame (its bit in `in_place`). Objects that were copied before the page
  *      was adopted stay where they are; their bytes in the frame are dead, and are not believed
  *      again when the copy is evicted: then the page is read once more.
- *   2. A frame of the pool is as the pager has it; nobody has an address in it. So it may be
+ *   2. A frame of the pool is as the pager has it; no address leads into it. So it may be
  *      dropped at any time, and is when a commit changes its page.
  *   3. In an adopted frame and in arenas, the bytes are the truth for everything but what
  *      p3l_commit() has not yet written to the pager; slots may be healed.

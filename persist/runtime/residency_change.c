@@ -51,7 +51,7 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
   (void)error;
   p3l_page_state *state = p3l_page_state_known(store, number);
   if (state == NULL) return P3L_OK;
-  /* Of a large object that goes, the first page is told by p3l_residency_remove(); what the others
+  /* Of a large object that goes, p3l_residency_remove() handles the first page; what the others
    * lie in may be looked up again at any time. Not left to that one, which knows them only as far
    * as no eviction has forgotten some between. */
   if (state->known && state->use == P3L_USE_LARGE && state->large.first != number.n &&
@@ -84,7 +84,7 @@ static void bury(uint8_t *memory) {
     place.resident->flags = P3L_RESIDENT_DEAD;
 }
 
-/* The pages of a large object are nobody's. */
+/* The pages of a large object become unowned. */
 static void forget_large(p3l_store *store, uint64_t first) {
   for (uint64_t number = first;; number++) {
     p3l_page_state *state = p3l_page_state_known(store, (p3l_page_number){number});

@@ -73,7 +73,7 @@ static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade, const uint
   if (!done)
     return p3l_fail(error, P3L_WRONG_TYPE,
                     "%s: the program's upgrade of type %s from version %u to %u failed; the store "
-                    "is as it was. Mend the upgrade, or use the program that wrote the object",
+                    "is as it was. Fix the upgrade, or use the program that wrote the object",
                     store->path, upgrade->to_type->name, upgrade->from_type->version,
                     upgrade->to_type->version);
   store->statistics.objects_upgraded++;
@@ -162,7 +162,7 @@ static bool is_large_page(const p3l_page *page, uint64_t first) {
          p3l_data_page_fault(page) == NULL;
 }
 
-/* The bytes of the object from its pages, `buffer` has room for LARGE_RUN of them. */
+/* The bytes of the object from its pages, `buffer` holds LARGE_RUN of them. */
 static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes, p3l_page *buffer,
                            uint8_t *memory, p3l_error *error) {
   uint64_t pages = pages_of(bytes);

@@ -19,7 +19,7 @@
  * scope or a transaction of the store, and would wait for itself. */
 p3l_code p3l_scope_begin_writing(p3l_store *store, p3l_error *error);
 /* For p3l_close(): this thread is no longer within. Another store may come to lie where this one was,
- * and nobody is in that. */
+ * and no thread is in that. */
 void p3l_scope_forget(p3l_store *store);
 /* For p3l_commit(), p3l_abort(). The caller goes on to p3l_evict_if_needed(). */
 void p3l_scope_end_writing(p3l_store *store);

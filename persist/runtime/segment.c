@@ -100,7 +100,7 @@ static bool reserve_all(uint64_t bytes) {
   madvise(card_memory, cards, MADV_DONTDUMP);
   uintptr_t base = ((uintptr_t)range + OPENED_BYTES - 1) & ~(uintptr_t)(OPENED_BYTES - 1);
   p3l_segment_table = table_memory;
-  segment_count = (bytes >> P3L_SEGMENT_SHIFT) - 1; /* the last is a gap to whatever comes behind */
+  segment_count = (bytes >> P3L_SEGMENT_SHIFT) - 1; /* the last is a gap to the memory behind */
   p3l_persistent_memory.cards = card_memory;
   p3l_persistent_memory.base = base;
   p3l_persistent_memory.bytes = bytes; /* last: from here on addresses lie within */
@@ -126,7 +126,7 @@ static uint8_t *memory_of(uint64_t index) {
   return (uint8_t *)p3l_persistent_memory.base + index * P3L_SEGMENT_BYTES;
 }
 
-/* The lowest run of `count` segments that nobody has, or segment_count. */
+/* The lowest run of `count` free segments, or segment_count. */
 static uint64_t find_run(uint64_t count) {
   uint64_t run = 0;
   while (lowest < segment_count && p3l_segment_table[lowest] != NULL) lowest++;
@@ -139,7 +139,7 @@ static uint64_t find_run(uint64_t count) {
 
 /*
  * Huge pages: a first touch costs 0.48 us for 4 KB instead of 1.28, and the processor's translation
- * buffer reaches all of it. Not for the first megabytes of a large store, of which little may be
+ * buffer reaches all of it. Not for the first megabytes of a large store, little of which may be
  * used; not for the last frames of a small one, which would leave most of it empty; and not under a
  * limit: the kernel would take 2 MB where we count less.
  */
@@ -152,7 +152,7 @@ static bool wants_huge_pages(const p3l_store *store, p3l_segment_kind kind) {
 }
 
 /* The pairs of segments that [first, first + count) lies in become accessible. A neighbour that
- * nobody has yet comes along. */
+ * is still free comes along. */
 static int open_memory(const p3l_store *store, p3l_segment_kind kind, uint64_t first,
                        uint64_t count) {
   uint64_t from = first & ~UINT64_C(1), to = (first + count + 1) & ~UINT64_C(1);
@@ -166,7 +166,7 @@ static int open_memory(const p3l_store *store, p3l_segment_kind kind, uint64_t f
 
 /*
  * The kernel has the memory back, and it is inaccessible: a new mapping does both. With the other
- * half of a pair if nobody has that: the kernel can use a huge page there again only when the whole
+ * half of a pair if that is free: the kernel can use a huge page there again only when the whole
  * of a former one was unmapped.
  */
 static void close_memory(uint64_t first, uint64_t count) {

@@ -3,7 +3,7 @@
  * address, the segment says what lies there, whose it is, and where in the store.
  *
  *   p3l_persistent_memory.base       on x86-64, all of it lies below 2^46 (but under ThreadSanitizer), and
- *   v                                nobody ever has the last segment
+ *   v                                the last segment is never used
  *   +---------+---------+---------+---------+---------+----- ... -----+
  *   | frames  | arena   | arena   | large   | (large) | not used      |   PROT_NONE until it is taken
  *   +---------+---------+---------+---------+---------+----- ... -----+
@@ -50,13 +50,13 @@ typedef struct p3l_resident {
 #define P3L_RESIDENT_UPGRADED 1u
 /* Made in the transaction under way. */
 #define P3L_RESIDENT_NEW 2u
-/* It was deleted, or its transaction aborted: whoever points here dangles. */
+/* It was deleted, or its transaction aborted: pointers to it dangle. */
 #define P3L_RESIDENT_DEAD 4u
 
 /* What a frame is for. */
 typedef enum p3l_frame_use {
   P3L_FRAME_EMPTY = 0, /* no page is in it */
-  P3L_FRAME_POOLED,    /* a page of the pool; nobody has an address in it */
+  P3L_FRAME_POOLED,    /* a page of the pool; no address leads into it */
   P3L_FRAME_ADOPTED    /* its objects are used in place */
 } p3l_frame_use;
 
@@ -120,12 +120,12 @@ void p3l_segment_release(p3l_segment *segment);
 /* Bytes that it holds, with what is known of its objects: of an arena and of frames what was
  * touched. The store's statistics count it until the release. */
 static inline uint64_t p3l_segment_held(const p3l_segment *segment) { return segment->held; }
-/* It holds so many more. */
+/* Adds to the count of its objects. */
 void p3l_segment_grew(p3l_segment *segment, uint64_t bytes);
 
-extern p3l_segment **p3l_segment_table; /* [index]; NULL: nobody has it */
+extern p3l_segment **p3l_segment_table; /* [index]; NULL: free */
 
-/* NULL: not persistent memory, or a part of it that nobody has. */
+/* NULL: not persistent memory, or a free part of it. */
 static inline p3l_segment *p3l_segment_of(const void *address) {
   uintptr_t offset = (uintptr_t)address - p3l_persistent_memory.base;
   if (offset >= p3l_persistent_memory.bytes) return NULL;

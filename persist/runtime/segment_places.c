@@ -23,7 +23,7 @@ static bool in_arena(p3l_segment *segment, uint64_t offset, p3l_place *place) {
   return offset < start * P3L_GRANULE + place->bytes;
 }
 
-/* The page state of an adopted frame; NULL: the frame is none. */
+/* The page state of an adopted frame; NULL: the frame is not adopted. */
 static const p3l_page_state *adopted(const p3l_segment *segment, uint64_t frame) {
   const p3l_frame_info *info = &segment->frames.frame[frame];
   return info->use == P3L_FRAME_ADOPTED ? info->state : NULL;

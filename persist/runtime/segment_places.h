@@ -8,7 +8,7 @@
 #include "segment.h"
 
 /* How many objects begin before `granule`: the index of the one that begins there. Words and ranks
- * are written by whoever fills the arena, while others ask for objects that were there before. */
+ * are written by the thread that fills the arena, while others request earlier objects. */
 static inline uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granule) {
   uint64_t starts = __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
   uint64_t below = (UINT64_C(1) << granule % 64) - 1;

@@ -9,7 +9,7 @@
 #include "store.h"
 #include "types.h"
 
-/* So many of an array's slots ahead: as far as a disk gains by it. */
+/* Slots of an array to read ahead: as far as a disk gains. */
 #define AHEAD 4u
 
 static struct p3l_soon_page *entry_of(p3l_soon *soon, uint64_t page) {

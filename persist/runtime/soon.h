@@ -1,5 +1,5 @@
 /*
- * Pages that will be wanted soon: whoever follows one pointer of an array follows the next ones, too.
+ * Pages that will be needed soon: code that follows one pointer of an array follows the next ones, too.
  *
  *     part ── to[0] ──> page 7    wanted now: the thread waits for the disk
  *          ├─ to[1] ──> page 93   } the disk reads them beside it, into the page cache: who comes for
@@ -8,7 +8,7 @@
  * It is a hint. Nothing becomes resident by it, and no frame is taken.
  *
  * Invariants:
- *   1. Only while the pages that nobody hinted at come slowly, from a disk; not of a small store, which
+ *   1. Only while unhinted pages come slowly, from a disk; not of a small store, which
  *      is fetched whole (pool.c).
  *   2. Whether hints are used is counted by the type of the object that has the slots: one whose
  *      pointers are followed here and there (an index) gets none for a while.

@@ -3,7 +3,7 @@
  *
  * Locks, in the order in which they are taken:
  *   scopes       shared by readers, exclusive for the writer and for eviction (p3l.h, Isolation)
- *   slow         whoever makes objects resident: page states, segments, pool. Held for short
+ *   slow         the thread that makes objects resident: page states, segments, pool. Held for short
  *   the pager's own
  * None is held when p3l_raise() is called.
  */

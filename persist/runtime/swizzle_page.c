@@ -1,8 +1,8 @@
 /*
  * A page to which slow paths lead again and again is swizzled whole.
  *
- * A pointer is swizzled when it is read: that is what makes a store cheap of which little is used.
- * Of a page of which much is used, nearly every slot takes the slow path once, and what that costs is
+ * A pointer is swizzled when it is read: that makes a store cheap that is used little.
+ * On a page that is used much, nearly every slot takes the slow path once, and that costs
  * less its instructions than that the processor cannot foresee the branch: 20 ns, where a slot of a
  * page that is passed over from front to back takes 3. So when an eighth of a page's objects have
  * been asked for, those of its slots become addresses whose targets are in place already, and which
@@ -23,9 +23,9 @@
 
 #define DENSE_PART 8  /* an eighth */
 #define LEAST_FOUND 8 /* where there are few objects, a pass saves nothing */
-/* Types with more slots that are followed are arrays of pointers, of which nobody follows all. */
+/* Types with more slots that are followed are arrays of pointers; programs do not follow all. */
 #define MOST_SLOTS 16
-/* The first passes look for kinds of slots that the program follows, and then one in so many, for those
+/* The first passes look for kinds of slots that the program follows, and then one in a number, for those
  * that it has begun to follow: that costs as much as the pass itself. */
 #define LEARNING_FIRST 8u
 #define LEARNING 64u
@@ -139,7 +139,7 @@ typedef struct pass {
   plan plans[PLANS];
 } pass;
 
-/* Slots of an object that lead to a page of which something is known begin to wait, from `next` on. */
+/* Slots of an object that lead to a known page begin to wait, from `next` on. */
 static inline waiting *add_instance(pass *pass, const plan *plan, uint8_t *object, waiting *next) {
   if (next > pass->batch + BATCH - MOST_SLOTS) {
     pass->healed += heal_batch(pass->batch, next);

@@ -20,12 +20,12 @@ typedef struct p3l_table {
   size_t capacity; /* a power of two, or 0 */
 } p3l_table;
 
-/* Room for `more` numbers, so that adding them cannot fail. False: no memory. */
+/* Space for `more` numbers, so that adding them cannot fail. False: no memory. */
 bool p3l_table_reserve(p3l_table *table, size_t more);
-/* There is room. The key was not there. */
+/* There is space. The key was not there. */
 void p3l_table_add(p3l_table *table, uint64_t key, size_t index);
 bool p3l_table_find(const p3l_table *table, uint64_t key, size_t *index);
-/* Empties it; the room stays. */
+/* Empties it; the memory stays. */
 void p3l_table_clear(p3l_table *table);
 void p3l_table_free(p3l_table *table);
 

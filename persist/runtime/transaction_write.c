@@ -115,7 +115,7 @@ static uint64_t word_at(const uint8_t *bytes) {
   return word;
 }
 
-/* As bits. By lines first, most of which are as they were. */
+/* As bits. By lines first: most are unchanged. */
 static uint64_t different_words(const span *span) {
   enum { LINE_WORDS = 8 };
   uint64_t different = 0;
@@ -229,7 +229,7 @@ static p3l_code write_made(p3l_store *store, p3l_error *error) {
       code = write_range(store, place, place->address, 0, place->bytes, error);
       continue;
     }
-    /* The pager was told of the whole page when the room was taken. */
+    /* The whole page was reported to the pager when the space was taken. */
     p3l_page *page;
     code =
         page_to_write(store, (p3l_page_number){place->address.byte / P3L_PAGE_SIZE}, &page, error);

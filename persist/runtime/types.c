@@ -45,7 +45,7 @@ static const char *type_fault(const p3l_type *type) {
 
 static _Noreturn void misuse(const p3l_type *type, const char *what) {
   p3l_error error;
-  p3l_fail(&error, P3L_MISUSE, "the program's type %s, version %u, %s; mend its P3L_TYPE",
+  p3l_fail(&error, P3L_MISUSE, "the program's type %s, version %u, %s; fix its P3L_TYPE",
            type->name == NULL ? "(none)" : type->name, type->version, what);
   p3l_raise(&error);
 }
@@ -80,7 +80,7 @@ void p3l_register_type(const p3l_type *type) {
 
 /* ---- in the store's form ---- */
 
-/* Fields side by side are one: a door that sees a[2] and one that sees a0, a1 describe the same. */
+/* Adjacent fields are one: an interface that sees a[2] and one that sees a0, a1 describe the same. */
 static p3l_stored_type *stored_form(const p3l_type *type) {
   uint32_t count = 0;
   for (const p3l_field *field = type->pointers; field->name != NULL; field++) count++;

@@ -5,7 +5,7 @@
 enum { SLAB_BYTES = 1 << 21, BUFFERS = SLAB_BYTES / P3L_PAGE_SIZE - 1 };
 
 struct p3l_slab {
-  p3l_slab *next, *previous; /* of those with room */
+  p3l_slab *next, *previous; /* of slabs with space */
   uint32_t fresh;            /* buffers from here on were never taken */
   uint32_t used;
   struct free_buffer {
@@ -47,7 +47,7 @@ static void *map_aligned(void) {
 static p3l_slab *make_slab(p3l_buffers *buffers) {
   p3l_slab *slab = map_aligned();
   if (slab == NULL) return NULL;
-  madvise(slab, SLAB_BYTES, MADV_HUGEPAGE); /* where there are none, it is as malloc() was */
+  madvise(slab, SLAB_BYTES, MADV_HUGEPAGE); /* without huge pages, it is as malloc() was */
   *slab = (p3l_slab){0};
   link_slab(buffers, slab);
   return slab;
@@ -75,7 +75,7 @@ void p3l_buffer_give(p3l_buffers *buffers, p3l_page *buffer) {
   given->next = slab->given_back;
   slab->given_back = given;
   if (slab->used-- == BUFFERS) link_slab(buffers, slab);
-  /* One that nobody uses is kept for the next commit, others go: a load has many, once. */
+  /* One unused slab is kept for the next commit, others are freed: a load has many, once. */
   if (slab->used == 0 && (slab->next != NULL || slab->previous != NULL)) {
     unlink_slab(buffers, slab);
     munmap(slab, SLAB_BYTES);

@@ -16,7 +16,7 @@
 typedef struct p3l_slab p3l_slab;
 
 typedef struct p3l_buffers {
-  p3l_slab *with_room; /* slabs of which a buffer is free */
+  p3l_slab *with_room; /* slabs with a free buffer */
 } p3l_buffers;
 
 /* Not zeroed; NULL: no memory. */

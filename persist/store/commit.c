@@ -7,7 +7,7 @@
 #include "durable.h"
 #include "images.h"
 
-/* Takes out of `changed` the units that were told and are as they were committed: the object layer
+/* Removes from `changed` the reported units that equal their committed state: the object layer
  * tells whole pages. */
 static void leave_out_unchanged(p3l_image *image) {
   const uint8_t *now = (const uint8_t *)image->private_copy;
@@ -125,7 +125,7 @@ static void shorten_log(p3l_pager *pager) {
     if (length / PATIENCE <= pager->checkpoint_bytes) return;
     pthread_mutex_lock(&pager->writer);
   }
-  /* Unless somebody else has made it meanwhile. */
+  /* Unless another thread has made it meanwhile. */
   if (pager->log.end.byte - pager->log.start.byte > pager->checkpoint_bytes)
     p3l_checkpoint_locked(pager, false, NULL);
   pthread_mutex_unlock(&pager->writer);

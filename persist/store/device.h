@@ -24,7 +24,7 @@ struct p3l_device {
   int (*sync)(p3l_device *device);
   int (*size)(p3l_device *device, uint64_t *bytes);
   void (*close)(p3l_device *device);
-  /* Makes the file shorter; NULL: it stays as it is. Only ever asked for bytes that nobody needs. */
+  /* Truncates the file; NULL: not supported. Used for unneeded bytes only. */
   int (*shorten)(p3l_device *device, uint64_t bytes);
   /* The file descriptor, for io_uring; NULL if there is none. Reading only. */
   int (*descriptor)(p3l_device *device);

@@ -11,7 +11,7 @@ p3l_code p3l_pager_usable(p3l_pager *pager, p3l_error *error) {
   pthread_mutex_unlock(&pager->sync);
   if (!broken) return P3L_OK;
   return p3l_fail(error, P3L_BROKEN,
-                  "%s: the disk failed to sync; nothing more is written. Mend the disk, then open "
+                  "%s: the disk failed to sync; nothing more is written. Fix the disk, then open "
                   "the store again",
                   pager->path);
 }

@@ -81,7 +81,7 @@ struct p3l_pager {
   p3l_image *images;
   uint64_t page_count;
 
-  /* Group commit: whoever comes first syncs for all that were appended by then. */
+  /* Group commit: the first thread syncs for all that were appended by then. */
   pthread_mutex_t sync;
   pthread_cond_t synced;
   bool syncing;

@@ -133,7 +133,7 @@ static void *grown(void *array, size_t *capacity, size_t needed, size_t each) {
   return moved;
 }
 
-/* Room for `more` bytes, and for two parts more. */
+/* Space for `more` bytes, and for two parts more. */
 static bool make_room(p3l_frames *frames, size_t more) {
   uint8_t *bytes = grown(frames->bytes, &frames->capacity, frames->used + more, 1);
   if (bytes != NULL) frames->bytes = bytes;
@@ -143,7 +143,7 @@ static bool make_room(p3l_frames *frames, size_t more) {
   return bytes != NULL && parts != NULL;
 }
 
-/* The part that `bytes` ends with is so much longer. */
+/* Extends the last part by `bytes`. */
 static void lengthen(p3l_frames *frames, size_t more) {
   if (frames->part_count % 2 == 0)
     frames->parts[frames->part_count++] = (struct iovec){.iov_len = 0};
@@ -270,7 +270,7 @@ typedef struct reader {
   uint8_t bytes[P3L_PAGE_SIZE];
 } reader;
 
-/* Reads the frame at a position: *valid says whether there is one, whatever came before it. */
+/* Reads the frame at a position: *valid: it is a frame, checked without the frames before it. */
 static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_error *error) {
   p3l_log *log = reader->log;
   p3l_file_offset at = place_of(log, position);

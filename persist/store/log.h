@@ -20,10 +20,10 @@
  *     frames before the reset is synced. Of the two headers the valid one with the higher round
  *     counts, and a reset writes the other one. Each is there twice: a damaged header must not
  *     bring the round before it back, for that would lose this one's frames. A reset that fails in
- *     between, nobody knows how far, is the last thing that is written (P3L_BROKEN).
- *  5. A log that was closed in peace says so (`clean`): no frame of its round was written, so nobody
+ *     between, of unknown extent, is the last thing that is written (P3L_BROKEN).
+ *  5. A log that was closed in order is marked (`clean`): no frame of its round was written, so no reader
  *     looks for any. The first append begins a round that does not say so, and is durable with it:
- *     until that sync returns, nobody was told of a commit.
+ *     until that sync returns, no commit was reported.
  *  6. A commit frame says up to where the log was known to be on stable storage when it was made.
  *     An invalid frame below that position is no torn tail but damage, and is reported as such.
  */
@@ -120,7 +120,7 @@ p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error)
 
 /* To be called before frames are made for an append: ends the peace of invariant 5. */
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error);
-/* Appends them. On failure the log is as before: whatever was written lies behind its end. Not
+/* Appends them. On failure the log is as before: the bytes written lie behind its end. Not
  * durable yet. */
 p3l_code p3l_log_append(p3l_log *log, p3l_frames *frames, p3l_error *error);
 

@@ -1,11 +1,11 @@
 /*
  * Pages where the kernel has them: the file, mapped, as far as it is in the page cache. A frame costs
- * the kernel a page to clear and a page to copy, which was half of the time of a large store of which
+ * the kernel a page to clear and a page to copy, which was half of the time of a large store where
  * little is used; a page that is looked at once, for an object to be copied from it, needs neither.
  *
  * Invariants:
  *   1. Of a store that is open for reading, pages are used where they are, and only while no image is
- *      newer than the file: then nobody writes to it, which the lock sees to, and a page stays as it was
+ *      newer than the file: then it is not written, which the lock ensures, and a page stays as it was
  *      when it was checked. Of one that is open for writing, a transaction copies pages that no image is
  *      newer than, and checks the copy: its own checkpoint, which alone writes to the file, waits for it.
  *   2. A page is looked at in the mapping only after the kernel has said that its window is in memory

@@ -11,7 +11,7 @@
  *     no write to the page is under way; in memory it means nothing: it is computed when the page
  *     is written, checked when it is read.
  *  2. The page number says where the page belongs, so that a page at a wrong place is found out.
- *  3. The log position is that of the checkpoint that wrote the page.
+ *  3. The log position is the position of the checkpoint that wrote the page.
  */
 #ifndef P3L_PAGE_H
 #define P3L_PAGE_H
@@ -24,8 +24,8 @@
 
 typedef enum p3l_page_kind {
   P3L_PAGE_HEADER = 1, /* page 0 */
-  P3L_PAGE_FREE = 2,   /* belongs to nobody; `next` leads to the next free page */
-  P3L_PAGE_DATA = 3    /* of whoever allocated it */
+  P3L_PAGE_FREE = 2,   /* unowned; `next` leads to the next free page */
+  P3L_PAGE_DATA = 3    /* owned by its allocator */
 } p3l_page_kind;
 
 typedef struct p3l_page {

@@ -17,7 +17,7 @@
  *  4. After a failed sync, or a failed write of the log's header, nothing is written any more (P3L_BROKEN): the kernel may have dropped
  *     what it could not write, and a second sync would succeed without it.
  *  5. What a reader sees was committed, but a crash in the same instant may still undo it; the
- *     committer is told only after the sync.
+ *     committer gets its result only after the sync.
  *  6. Page 0 is written like any other page, so the number of pages and the list of free ones are
  *     transactional.
  */
@@ -62,7 +62,7 @@ p3l_code p3l_pager_open_devices(struct p3l_device *file, struct p3l_device *log,
 /* Writes an empty store to two empty devices, which stay open. */
 p3l_code p3l_store_format(struct p3l_device *file, struct p3l_device *log, p3l_error *error);
 
-/* Checkpoints (if it can) and closes. The pager is gone whatever this returns. */
+/* Checkpoints (if it can) and closes. The pager is freed in any case. */
 p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error);
 
 /*
@@ -156,9 +156,9 @@ p3l_code p3l_pager_append_early(p3l_pager_transaction *transaction, size_t least
 
 /*
  * The first half of a commit: everything that can fail before the frames are in the log. Ends the
- * transaction, whatever it returns: P3L_OK, and it is what readers see, the next one may begin, and
+ * transaction in any case: P3L_OK, and it is what readers see, the next one may begin, and
  * it is committed unless the disk fails; anything else, and nothing of it is left. Of the units of 64
- * bytes that p3l_page_changed() was told, those are logged that differ from what was committed.
+ * bytes reported to p3l_page_changed(), those are logged that differ from what was committed.
  */
 p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error);
 /*
@@ -168,7 +168,7 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
  * times the length it waits for the end of that one, so that the log does not grow for ever.
  */
 p3l_code p3l_pager_wait(p3l_pager *pager, p3l_lsn position, p3l_error *error);
-/* Both. Ends the transaction, whatever it returns; see invariant 3. */
+/* Both. Ends the transaction in any case; see invariant 3. */
 p3l_code p3l_pager_commit(p3l_pager_transaction *transaction, p3l_error *error);
 void p3l_pager_abort(p3l_pager_transaction *transaction);
 
@@ -180,7 +180,7 @@ p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error);
 
 typedef struct p3l_verification {
   uint64_t pages, data_pages, free_pages;
-  uint64_t faults; /* pages and lists that are wrong; each was told to the listener */
+  uint64_t faults; /* pages and lists that are wrong; each was reported to the listener */
 } p3l_verification;
 /* P3L_CORRUPT: the header page counts more pages than the file and the log could have. Whoever makes
  * an array with an element a page asks first, or it is as long as a liar likes. */

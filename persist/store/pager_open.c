@@ -207,7 +207,7 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
   failed =
       asprintf(&log_path, "%s-log", path) < 0 ? ENOMEM : p3l_file_open(log_path, mode, false, &log);
   if (failed != 0) {
-    /* Of a foreign file nobody should look for the log. */
+    /* Do not look for the log of a foreign file. */
     uint8_t store_id[16];
     p3l_code code = read_store_id(file, path, store_id, error);
     file->close(file);

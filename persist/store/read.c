@@ -60,7 +60,7 @@ static bool any_images(p3l_pager *pager) {
   return any;
 }
 
-/* Which of a run are no images, as a range that has them all; empty if there is none. */
+/* The range of a run that holds all pages without an image; empty if there are none. */
 static void copy_images(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
                         size_t *from, size_t *to) {
   bool exists;
@@ -107,7 +107,7 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
   return P3L_OK;
 }
 
-/* The mapping of the first `pages` pages, made when first asked for; NULL: there is none. */
+/* The mapping of the first `pages` pages, made on first use; NULL: not available. */
 static p3l_mapping *mapping_of(p3l_pager *pager, uint64_t pages) {
   if (pager->mapping == NULL && !pager->unmapped) {
     if (pages > 0) pager->mapping = p3l_mapping_open(pager->file, pages);

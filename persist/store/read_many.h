@@ -9,8 +9,8 @@
  *                                                       or one after the other
  *
  * Invariants:
- *  1. Whatever is odd about a request (an error, too few bytes, a page that fails its check) is told
- *     by nobody but p3l_pager_read(), which is asked for the page again: it knows about checkpoints
+ *  1. Only p3l_pager_read() reports a failed request (an error, too few bytes, a page that fails its
+ *     check): it is called for the page again, because it knows about checkpoints
  *     under way, and says file, page and cause.
  *  2. When a call returns, nothing of it is under way: buffers are never freed under the kernel or
  *     a thread.

@@ -36,7 +36,7 @@ p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_numbe
   p3l_page *copy = p3l_buffer_take(&pager->buffers);
   p3l_code code = copy == NULL ? P3L_NO_MEMORY : P3L_OK;
   if (code == P3L_OK && image != NULL && image->committed != NULL)
-    *copy = *image->committed; /* nobody changes it but us */
+    *copy = *image->committed; /* only this thread changes it */
   else if (code == P3L_OK)
     code = p3l_committed_read(transaction, number, copy, error);
   if (code == P3L_OK && image == NULL) {

@@ -37,7 +37,7 @@ static void follow_free_list(p3l_pager *pager, const p3l_header *header, uint8_t
     }
     on_list[number / 8] |= (uint8_t)(1u << number % 8);
     length++;
-    /* A page that cannot be read is told when all pages are read. */
+    /* An unreadable page is reported when all pages are read. */
     if (p3l_pager_read(pager, (p3l_page_number){number}, &page, &error) != P3L_OK) return;
     if (page.kind != P3L_PAGE_FREE) {
       snprintf(sentence, sizeof(sentence), "page %llu is on the list of free pages and is not free",

@@ -97,7 +97,7 @@ static char *next_text(void) {
   return texts[next++ % TEXTS];
 }
 
-/* Length of the UTF-8 sequence at `at`; 0: there is none. By the C library, which knows all rules. */
+/* Length of the UTF-8 sequence at `at`; 0: none. By the C library, which knows all rules. */
 static size_t sequence(const char *at) {
   static locale_t utf8;
   wchar_t character;

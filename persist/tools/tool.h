@@ -46,7 +46,7 @@ void p3l_parse(const struct argp *argp, int argc, char **argv, void *input);
 /* "p3l: " and the sentence, on standard error; returns 1. */
 int p3l_told(const p3l_error *error);
 
-/* Begins a survey for a command that must be able to believe the store: 0, or 1 and it was told. The
+/* Begins a survey for a command that must be able to trust the store: 0, or 1 after a report. The
  * survey is to be ended in any case. */
 int p3l_survey_sound(p3l_survey *survey, p3l_pager *pager);
 

@@ -143,7 +143,7 @@ static int check(torture *torture, uint64_t at_least, unsigned long kill_number)
   if (status == 0 && !model_equals(torture->model, store, sentence, sizeof(sentence)))
     status = complain(torture, kill_number, sentence);
   if (status == 0 && objects != torture->model->alive + MODEL_OWN)
-    status = complain(torture, kill_number, "there are objects that nobody made");
+    status = complain(torture, kill_number, "there are objects that the writer did not make");
   if (p3l_close(store, &error) != P3L_OK && status == 0)
     status = complain(torture, kill_number, error.message);
   return status;
@@ -196,7 +196,7 @@ static int kill_once(torture *torture, unsigned long kill_number) {
   close(ends[0]);
   int how;
   waitpid(pid, &how, 0);
-  if (WIFEXITED(how)) return complain(torture, kill_number, "the writer ended by itself");
+  if (WIFEXITED(how)) return complain(torture, kill_number, "the writer ended on its own");
   return check(torture, at_least, kill_number);
 }
 

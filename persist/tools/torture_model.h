@@ -1,6 +1,6 @@
 /*
  * A graph of objects of several sizes, and a model of it in plain memory. Transaction t changes both
- * in ways that follow from the seed, t and the model alone: so whoever has the model as of
+ * in ways that follow from the seed, t and the model alone: so a process with the model as of
  * transaction t - 1 knows what the store must be after transaction t, without having seen it run.
  * For `p3l torture` and the tests of the runtime.
  *
@@ -216,7 +216,7 @@ static inline void model_delete(model *model, const model_graph *graph) {
       /* In the store the links of what is deleted stay as they are. */
     }
   if (object->linked > 0) {
-    /* Somebody leads here: those links go. */
+    /* Links to it are removed. */
     for (unsigned from = 0; from < MODEL_OBJECTS && object->linked > 0; from++)
       for (unsigned i = 0; i < model->objects[from].link_count; i++)
         if (model->objects[from].kind != MODEL_NONE && model->objects[from].link[i].target == index)

@@ -255,7 +255,7 @@ static void build_table(AdaptiveJoinState *state) {
 /* At an outer row: whether to go on with a hash table. */
 static void decide(AdaptiveJoinState *state) {
   /* Rows that are materialized are computed when they are first asked for. A join that wants one
-   * match only, or of whose rows somebody wants a few, may never ask for all: some could fail. */
+   * match only, or whose consumer wants a few rows, may never ask for all: some could fail. */
   bool can_build = state->build != innerPlanState(state) || state->inner_ended;
 
   if (state->settled || state->rows < state->next_decision) return;

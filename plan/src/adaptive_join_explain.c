@@ -51,7 +51,7 @@ static Node *as_external(Node *node, void *params) {
 }
 
 /*
- * Since 17 core holds a parameter that nobody passes for a fault of its own, and a server with
+ * Since 17 core treats a parameter that no node passes as an internal error, and a server with
  * assertions ends there. The inner index scan, which is a leaf, has run when it is explained, or
  * never will: from here on its state has a copy of its plan, to be printed.
  */

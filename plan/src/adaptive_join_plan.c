@@ -49,7 +49,7 @@ typedef struct Candidate {
   NestLoop *join;
   Plan *build; /* NULL: built of the inner plan's own rows */
   List *outer_keys, *inner_keys, *outer_types, *inner_types;
-  Bitmapset *needed; /* attributes of the index scan's row that somebody looks at */
+  Bitmapset *needed; /* attributes of the index scan's row that are used */
   List *behind;      /* Var: columns that the hash table's row has behind the index scan's */
   List *hash_quals, *shown_quals;
   double build_rows;
@@ -172,7 +172,7 @@ static AttrNumber built_column(Candidate *candidate, Var *var) {
 }
 
 /*
- * A scan of the whole table that gives what the index scan gives, with NULL for what nobody looks at,
+ * A scan of the whole table that gives what the index scan gives, with NULL for unused attributes,
  * and behind it what keys and conditions need besides: a BatchScan as its own planning makes one
  * (batch_scan_plan.c): predicates in custom_exprs, nothing in private.
  */

@@ -12,7 +12,7 @@
  * an MVCC snapshot identifiers may be older than the fetch, as in a bitmap scan: a place that was
  * vacuumed and used again holds a row that the snapshot does not see.
  *
- * The first rows of a look-up are fetched as core does it: so that of few rows none is read in vain,
+ * The first rows of a look-up are fetched as core does it: so that none of a few rows is read in vain,
  * and index entries of dead rows are marked as such.
  */
 #include "adaptive_join.h"
@@ -79,7 +79,7 @@ void adaptive_lookup_start(AdaptiveLookup *lookup) {
   PlanState *node = &lookup->scan->ss.ps;
 
   /* Of an index scan that has nothing below it ExecReScan() would make a set of the parameters that
-   * changed, ask nobody, and free it: a part of what a short look-up takes. */
+   * changed, without a check, and free it: a part of what a short look-up takes. */
   if (node->instrument) InstrEndLoop(node->instrument);
   ExecReScanIndexScan(lookup->scan);
   lookup->by_core = lookup->scan->iss_ScanDesc == NULL;
@@ -111,7 +111,7 @@ static void prefetch_page(AdaptiveLookup *lookup, int which) {
 }
 
 /*
- * Nobody has the page pinned, and it may have become another's: what is read is used as an address to
+ * The page is not pinned, and its buffer may hold another page now: what is read is used as an address to
  * prefetch, which does no harm wherever it points.
  */
 static void prefetch_row(const AdaptiveLookup *lookup, int which) {

@@ -1,5 +1,5 @@
 /*
- * Nodes that need to know of each other are told when the executor has started: a hash table's
+ * Nodes that need to know of each other are connected when the executor has started: a hash table's
  * owner above, and the buffer or BatchScan below that prefetches its rows or drops what has no
  * partner.
  *
@@ -41,7 +41,7 @@ static AttrNumber equal_outer_column(const PlanState *node, AttrNumber attno) {
     const OpExpr *clause = lfirst(cell);
     const Var *outer = linitial(clause->args);
     const Var *inner = lsecond(clause->args);
-    /* Equal as integers are; an operator class of somebody's own may think otherwise. */
+    /* Equal as integers are; a user's operator class may differ. */
     if (clause->opno >= FirstGenbkiObjectId || !IsA(outer, Var) ||
         !is_hashed_as_integer(outer->vartype))
       continue;

@@ -1,5 +1,5 @@
 /*
- * Nodes that need to know of each other are told when the executor has started.
+ * Nodes that need to know of each other are connected when the executor has started.
  */
 #ifndef CCOPT_ATTACH_H
 #define CCOPT_ATTACH_H

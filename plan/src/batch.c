@@ -9,7 +9,7 @@
 
 /*
  * numeric(p,s): a value has at most p digits, s of them behind the point. Beyond 18 digits it does
- * not fit an int64; a scale beyond 8 would leave products no room. Without a modifier every row has
+ * not fit an int64; products of a scale beyond 8 would not fit. Without a modifier every row has
  * its own scale.
  */
 #define DECIMAL_MAX_DIGITS 18

@@ -57,7 +57,7 @@ typedef struct BatchColumn {
   const char **where; /* [BATCH_ROWS]; NULL is SQL NULL. Valid for selected rows */
   bool has_nulls;     /* false: no selected row is NULL; true: some may be */
   bool decoded;       /* number[] is valid for the selected rows that are neither NULL nor odd */
-  int64 *number;      /* [BATCH_ROWS]; NULL until somebody decodes */
+  int64 *number;      /* [BATCH_ROWS]; NULL until decoded */
   uint64 magnitude;   /* with decoded: the absolute values, or-ed: how many bits they may have */
 } BatchColumn;
 
@@ -107,7 +107,7 @@ extern void batch_store_slot(const Batch *batch, int row, TupleTableSlot *slot);
 /* ---- sources ---- */
 
 /*
- * Whoever produces batches. The batch and all it points to is valid until the next call of next(),
+ * A producer of batches. The batch and all it points to is valid until the next call of next(),
  * rescan of the node, or its end. next() returns NULL at the end, and a batch with nselected > 0
  * otherwise.
  */

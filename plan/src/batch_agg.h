@@ -38,11 +38,11 @@ extern void having_filter_reset(HavingFilter *filter);
 extern bool having_filter_passes(HavingFilter *filter, const Transitions *transitions,
                                  const GroupRecord *group, ExprContext *context);
 
-/* ---- rows whose group has no room ---- */
+/* ---- rows whose group does not fit ---- */
 
 typedef struct AggSpill AggSpill;
 
-/* `layout`: the columns of the input, of which `columns` are used; `descriptor`: of the slots that
+/* `layout`: the columns of the input, `columns`: the used ones; `descriptor`: of the slots that
  * are put. Lives in the current memory context. */
 extern AggSpill *agg_spill_create(const Batch *layout, const Bitmapset *columns,
                                   TupleDesc descriptor, int npartitions);

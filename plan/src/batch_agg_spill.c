@@ -1,5 +1,5 @@
 /*
- * Rows for later: those whose group found no room in memory, in partitions by hash.
+ * Rows for later: those whose group did not fit in memory, in partitions by hash.
  *
  * As core's hashed aggregation does it: the groups in memory are finished, then one partition after
  * the other is aggregated from the start, and divided again if it has too many groups as well. A

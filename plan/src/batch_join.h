@@ -111,7 +111,7 @@ typedef enum JoinPhase {
 /* Where a column of the output batch comes from. */
 typedef struct JoinColumn {
   bool of_inner;
-  bool needed;                /* by anybody */
+  bool needed;                /* by any consumer */
   bool for_quals;             /* by the join's quals: filled in before they run */
   int column;                 /* of the outer batch, or of the inner batch */
   const StoredColumn *stored; /* of inner columns that are needed */
@@ -191,7 +191,7 @@ extern bool join_spill_next_pass(BatchJoinState *state);
 extern bool join_spill_next_outer(BatchJoinState *state);
 extern void join_spill_end(BatchJoinState *state);
 
-/* ---- to others of ours ---- */
+/* ---- for other operators of ccopt ---- */
 
 /* Is `node` a BatchHashJoin whose target entry `resno` is a column of its outer side, and one that
  * rows can be dropped from below? Then what it is there. */

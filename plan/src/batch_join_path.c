@@ -118,7 +118,7 @@ static bool equates_sides(const RestrictInfo *clause, const RelOptInfo *outer,
           bms_is_subset(clause->left_relids, inner->relids));
 }
 
-/* Can ours use such a clause? */
+/* Can BatchHashJoin use such a clause? */
 static bool is_hash_clause(const RestrictInfo *clause, const RelOptInfo *outer,
                            const RelOptInfo *inner) {
   const OpExpr *equality = (const OpExpr *)clause->clause;
@@ -159,7 +159,7 @@ static const char *sort_clauses(const RelOptInfo *joinrel, const RelOptInfo *out
   }
   if (clauses->hash == NIL)
     return "no condition equates columns that are integers, decimals or text of one kind";
-  /* The keys that are left may be frequent ones: core's table would have short chains, ours long. */
+  /* The keys that are left may be frequent ones: core's table would have short chains, BatchHashJoin's long ones. */
   if (missed && !ccopt_force) return "it could hash by some of the equated columns only";
   return NULL;
 }
@@ -217,7 +217,7 @@ static const char *columns_refusal(const RelOptInfo *joinrel, const RelOptInfo *
 
 /* ---- what is around and below ---- */
 
-/* Rows are read ahead, so that whatever has effects would have more of them. */
+/* Rows are read ahead, so that side effects would occur more often. */
 static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   int relid = -1;
 
@@ -237,7 +237,7 @@ static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
 }
 
 /*
- * A child's path at the price it has for us, who take batches. NULL: there is none without
+ * A child's path at its cost for a parent that takes batches. NULL: there is none without
  * parameters.
  */
 static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
@@ -262,7 +262,7 @@ static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
 /* ---- the path ---- */
 
 /* Beyond this many times hash_mem, core's join is left alone: it keeps a part of the table in
- * memory, ours writes all of both sides. */
+ * memory, BatchHashJoin writes all of both sides. */
 #define SPILL_FACTOR 8
 
 static Size row_bytes(const RelOptInfo *rel, int nkeys) {

@@ -1,7 +1,7 @@
 /*
  * BatchHashJoin, planning: a chosen path becomes a plan node.
  *
- * All columns that somebody looks at become entries of custom_scan_tlist, so that core itself turns
+ * All columns that are used become entries of custom_scan_tlist, so that core itself turns
  * our clauses' columns into references to it, with subplans, parameters and dependencies.
  */
 #include "batch_join.h"
@@ -53,7 +53,7 @@ static Node *over_entries(Node *node, JoinColumns *columns) {
 
 /*
  * The children's target entries that a hash clause compares. Returns the clause with the outer side
- * to the left, as core's hash joins show theirs.
+ * to the left, as core's hash joins do.
  */
 static OpExpr *add_key(const JoinColumns *columns, OpExpr *clause, List **outer, List **inner) {
   Node *left, *right;

@@ -165,7 +165,7 @@ static ProbeMode probe_mode(const BatchJoinState *state) {
   return state->inner_unique && !state->has_checks ? PROBE_FIRST : PROBE_ALL;
 }
 
-/* Marks both rows of the selected pairs; drops pairs of rows that are wanted once and had theirs.
+/* Marks both rows of the selected pairs; drops pairs of rows that are wanted once and already matched.
  */
 static void mark_pairs(BatchJoinState *state) {
   const BatchJoinTraits *traits = state->traits;

@@ -80,7 +80,7 @@ static bool placeholders_may_fail(const PlannerInfo *root) {
   return false;
 }
 
-/* Our rows have no order, so that whoever groups or sorts them reads all of them first. */
+/* Our rows have no order, so that a node that groups or sorts them reads all of them first. */
 static bool may_stop(const PlannerInfo *root) {
   const Query *query = root->parse;
 
@@ -102,9 +102,9 @@ const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *j
   int relid = -1;
 
   if (!query->may_stop) return NULL;
-  if (query->quals_may_fail) return "rows that nobody asks for could fail";
+  if (query->quals_may_fail) return "rows that are not requested could fail";
   while ((relid = bms_next_member(joinrel->relids, relid)) >= 0)
-    if (query->computes[relid]) return "rows that nobody asks for could fail";
+    if (query->computes[relid]) return "rows that are not requested could fail";
   return NULL;
 }
 

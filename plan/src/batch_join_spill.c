@@ -56,7 +56,7 @@ struct JoinSpill {
 
 static void write_row(BufFile **file, JoinRow *row) {
   if (*file == NULL) *file = BufFileCreateTemp(false);
-  /* To memcheck: what lies between a row's parts is nothing, and nobody will read it. */
+  /* For memcheck: the gaps between a row's parts are undefined, and never read. */
   VALGRIND_MAKE_MEM_DEFINED(row, join_row_size(row));
   BufFileWrite(*file, row, join_row_size(row));
 }

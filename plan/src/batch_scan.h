@@ -14,9 +14,9 @@
 extern Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows);
 
 /*
- * A visitor sees each batch after the predicates ran and before anybody gets it: it may shorten the
+ * A visitor sees each batch after the predicates and before the consumer: it may shorten the
  * selection (a bloom filter) or touch what the consumer will need (prefetch). Visitors run in the
- * order in which they were added. Only columns that somebody asked for by
+ * order in which they were added. Only columns that were requested by
  * batch_scan_column_of_resno() are found by then: the others are looked for in the rows that are
  * left.
  */

@@ -195,7 +195,7 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
                                 .nresnos = state->nresult,
                                 .column_of = state->result_columns};
 
-  /* Columns that nobody needs are NULL in the slot for good. */
+  /* Unneeded columns stay NULL in the slot. */
   memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
          sizeof(bool) * node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
   /* One call less for each row. */
@@ -393,7 +393,7 @@ static void end_batch_scan(CustomScanState *node) {
   stats_add(STATS_BATCH_SCAN, &state->counts);
 }
 
-/* ---- doors for other operators ---- */
+/* ---- interface for other operators ---- */
 
 bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, BatchVisitorExplain explain,
                             void *visitor_state) {

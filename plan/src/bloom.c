@@ -1,14 +1,14 @@
 /*
  * Bloom filters from finished hash tables.
  *
- * Rows are dropped of which the join would make nothing: inner, semi and right joins, single-batch
- * tables. How many that will be, nobody knows before; so a filter earns its way:
+ * Rows without a match in the join are dropped: inner, semi and right joins, single-batch
+ * tables. Their number is unknown in advance, so a filter is tested first:
  *
  *     WAITING    no table yet
  *     TRYING     the first rows are looked up in core's table itself (which is exact)
  *     FILTERING  most of those had no partner: the filter is made, from core's hash values, in the
  *                order in which they lie in memory
- *     OFF        most rows pass, or the table is none for us
+ *     OFF        most rows pass, or the table is not suitable
  *
  *     WAITING ── look_for_table ──> TRYING ── judge ──> FILTERING ── judge ──> OFF
  *       ^            └──────────────────────────┴─────────────────────────────> OFF
@@ -33,7 +33,7 @@
 #define MOST_PASSING 0.7
 /* A table of more rows makes a filter that misses the caches itself. */
 #define MOST_TUPLES (4.0 * 1024 * 1024)
-/* 16 bits a tuple, three of them set, all in one word: 2 % of strangers pass. */
+/* 16 bits a tuple, three of them set, all in one word: 2 % of other keys pass. */
 #define BITS_PER_TUPLE 16
 
 typedef enum BloomPhase { BLOOM_WAITING, BLOOM_TRYING, BLOOM_FILTERING, BLOOM_OFF } BloomPhase;
@@ -108,7 +108,7 @@ static void make_filter(Bloom *bloom) {
   Size bytes;
 
   while (64.0 * (1 << log2_words) < bits) log2_words++;
-  /* A shift by 64 is none; two words are as good as one. */
+  /* A shift by 64 is undefined; two words work as well as one. */
   log2_words = Max(log2_words, 1);
   bytes = sizeof(uint64) << log2_words;
   if (bytes > bloom->allocated) {

@@ -36,14 +36,14 @@ typedef struct BufferPlace {
  * What is known of a node from what is above it.
  */
 typedef struct PlanPosition {
-  bool may_stop; /* somebody above may not read all rows: LIMIT, EXISTS, a merge join, a cursor */
-  bool order_matters; /* somebody above, or the client, sees the order of the rows */
+  bool may_stop; /* a node above may not read all rows: LIMIT, EXISTS, a merge join, a cursor */
+  bool order_matters; /* a node above, or the client, sees the order of the rows */
   bool ties_matter;   /* and, if they get sorted, of those that are equal */
   bool limited;       /* a LIMIT is above */
   bool rescanned;     /* below the inner side of a nested loop, or in a subplan */
 } PlanPosition;
 
-/* Whether an aggregation gives the same digits whatever order its rows come in (key_sort_plan.c).
+/* True if an aggregation gives the same digits for any order of rows (key_sort_plan.c).
  */
 extern bool aggregates_ignore_order(const Plan *plan);
 
@@ -96,11 +96,11 @@ typedef enum BufferPrivate {
 
 extern const CustomScanMethods buffer_scan_methods;
 
-/* The purpose of a Buffer's state, or -1 if `node` is none. */
+/* The purpose of a Buffer's state, or -1 if `node` is not a Buffer. */
 extern int buffer_purpose_of(const PlanState *node);
 
 /*
- * What a buffer does with rows it has gathered, told when the executor starts (attach.c). `ready`
+ * What a buffer does with gathered rows, set when the executor starts (attach.c). `ready`
  * is asked before each refill: NULL, or why the buffer should hand on rows unbuffered, and after
  * how many to ask again. `gathered` sees the rows of a refill.
  */

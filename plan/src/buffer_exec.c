@@ -2,7 +2,7 @@
  * Buffer, execution. PCPCPCPC becomes PCCCCCCCCPPPPPPPP: an empty buffer runs its child until it is
  * full, a buffer with rows hands on one.
  *
- * Who reads ahead may do work that nobody asked for: below LIMIT or EXISTS the prototype lost up to
+ * Reading ahead may do unrequested work: below LIMIT or EXISTS the prototype lost up to
  * 2.6 x. So a buffer starts small, 8 rows, and doubles; what is read ahead is never more than what
  * was wanted already.
  */
@@ -136,7 +136,7 @@ static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
   RowStore store;
   MemoryContext context;
 
-  /* buffer_legal.c saw to it that nobody goes backwards here. */
+  /* buffer_legal.c ensures that no node scans backwards here. */
   child = ExecInitNode(outerPlan(plan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK));
   outerPlanState(node) = child;
   child_ops = ExecGetResultSlotOps(child, &child_fixed);
@@ -155,7 +155,7 @@ static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
   start_over(buffer);
 
   /*
-   * The parent is told what slots it will see. A buffer that may pass rows through shows the
+   * The parent learns which slots it will see. A buffer that may pass rows through shows the
    * child's slots, too.
    */
   node->ss.ps.resultops = store == ROWS_PINNED   ? &TTSOpsHeapTuple

@@ -4,7 +4,7 @@
  *
  *     writes, locks, volatile functions    the whole statement is left alone
  *     going backwards, mark and restore    no scrolling cursor; nothing below a merge join's inner
- * side rows nobody asks for                 slow start (buffer_exec.c), and where somebody may stop
+ * side effects of unrequested rows          slow start (buffer_exec.c), and where a node may stop
  *                                          early, nothing that can fail is computed ahead of time
  *     parameters that change               nothing that depends on them is buffered
  *     parallel plans                       left alone: workers would need our state

@@ -33,7 +33,7 @@ static bool collect_init_params(Plan *plan, void *argument) {
 
 /* ---- places ---- */
 
-/* The purpose of a buffer at this place, by the setting; or why there is none. */
+/* The purpose of a buffer at this place, by the setting; or the reason for none. */
 static const char *choose_purpose(const PlanFacts *facts, ChildRole role, PlanPosition position,
                                   BufferPlace *place) {
   const Plan *child = *place->link;

@@ -65,7 +65,7 @@ extern BufferRows *buffer_rows_make(RowStore store, TupleDesc descriptor, List *
 extern void buffer_rows_free(BufferRows *rows);
 /* Forgets all rows; gives pins back. */
 extern void buffer_rows_clear(BufferRows *rows);
-/* Makes room, while there are no rows. */
+/* Allocates space, while there are no rows. */
 extern void buffer_rows_reserve(BufferRows *rows, int room);
 /* Keeps the child's row. False: it was kept, but there should be no more. */
 extern bool buffer_rows_add(BufferRows *rows, TupleTableSlot *slot);

@@ -157,7 +157,7 @@ static void store(const CostConstants *constants) {
 
 /* ---- the function ---- */
 
-/* One warning a node, whatever of it is missing. */
+/* One warning for each node, for any missing constants. */
 static void warn_of_missing(const QueryTimes *times) {
   for (int i = 0; i < CALIBRATION_QUERIES; i++) {
     const char *node = calibration_query_node(i);

@@ -47,7 +47,7 @@ extern void calibrate_drop_tables(void);
  * less. */
 extern void calibrate_run_queries(QueryTimes *times);
 
-/* The node of ours that a query is about, or NULL; and its text. */
+/* The ccopt node that a query measures, or NULL; and its text. */
 extern const char *calibration_query_node(CalibrationQuery query);
 extern const char *calibration_query_text(CalibrationQuery query);
 

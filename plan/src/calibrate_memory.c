@@ -114,7 +114,7 @@ void calibrate_memory(CostConstants *constants) {
     constants->probe_plain[size] = constants->probe_plain[sizes - 1];
     constants->probe_prefetched[size] = constants->probe_prefetched[sizes - 1];
   }
-  /* A larger structure is never faster: what took longer in a smaller one was somebody else's. */
+  /* A larger structure is never faster: extra time in a smaller one came from other load. */
   for (int size = SIZES - 2; size >= 0; size--) {
     constants->probe_plain[size] =
         Min(constants->probe_plain[size], constants->probe_plain[size + 1]);

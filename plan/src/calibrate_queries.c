@@ -1,9 +1,9 @@
 /*
- * Queries on scratch tables, timed with core's nodes and with ours, in turns.
+ * Queries on scratch tables, timed with core's nodes and with ccopt's, in turns.
  *
  * The tables are unlogged ones in shared buffers, small enough to stay there and for core to read
  * them without its ring, and frozen: what a table that was loaded and vacuumed looks like. They are
- * created by the transaction that measures, so nobody else ever sees them.
+ * created by the transaction that measures, so no other session sees them.
  */
 #include "calibrate.h"
 
@@ -37,7 +37,7 @@
 /* What varies; all else of the session is set once. */
 typedef struct Variant {
   bool ours;
-  bool aggregate; /* ours too */
+  bool aggregate; /* with ccopt's node too */
 } Variant;
 
 typedef struct QueryText {
@@ -101,7 +101,7 @@ static void fill_slot(TupleTableSlot *slot, int row) {
   ExecStoreVirtualTuple(slot);
 }
 
-/* Fills a new table until it has so many rows or pages; returns the rows. */
+/* Fills a new table up to this number of rows or pages; returns the rows. */
 static int fill(const char *name, int rows, BlockNumber pages, double *pages_made) {
   Relation relation =
       table_open(get_relname_relid(name, get_namespace_oid("ccopt", false)), RowExclusiveLock);
@@ -222,7 +222,7 @@ void calibrate_run_queries(QueryTimes *times) {
   set("ccopt.enable_batch_scan", "on");
   set("ccopt.enable_batch_join", "on");
 
-  /* A plan without parameters is made at its first use and kept, whatever is set later. */
+  /* A plan without parameters is made at its first use and kept, independent of later settings. */
   for (int i = 0; i < CALIBRATION_QUERIES; i++) {
     const Variant as_ours = {true, queries[i].aggregate};
 

@@ -1,7 +1,7 @@
 /*
- * Loading, and the planner's hooks, which only decide whose door to open.
+ * Loading, and the planner's hooks, which only decide which operator to call.
  *
- * Every hook calls its predecessor first, so that other extensions keep working whatever the order
+ * Every hook calls its predecessor first, so that other extensions keep working in any order
  * of loading.
  */
 #include "compat.h"
@@ -110,7 +110,7 @@ void _PG_init(void) {
   stats_register();
   shape_memory_register();
   explain_register();
-  /* After all registered their own: a misspelled ccopt.* in the configuration is told now. */
+  /* After all registered their own: a misspelled ccopt.* in the configuration is reported now. */
   MarkGUCPrefixReserved("ccopt");
 
   previous_planner = planner_hook;

@@ -16,7 +16,7 @@
 #include "commands/explain_state.h"
 #endif
 
-/* Up to 16 an old snapshot could be told that it is too old. */
+/* Up to 16 an old snapshot could be refused as too old. */
 #if PG_VERSION_NUM >= 170000
 #define check_snapshot_age(snapshot, rel, page) ((void)0)
 #else
@@ -45,7 +45,7 @@
 /*
  * What one major version has and another has not. Weak, a library that was built for one can be
  * opened by another, which then finds the wrong version in its magic block and says that, instead of
- * naming a symbol that nobody knows.
+ * naming an unknown symbol.
  */
 #if PG_VERSION_NUM >= 160000
 #pragma weak GetMemoryChunkContext

@@ -59,7 +59,7 @@ static bool takes_batches(const Path *path) {
   return strcmp(name, BATCH_SCAN_NAME) == 0 || strcmp(name, BATCH_JOIN_NAME) == 0;
 }
 
-/* An operator on batches gathers the rows of any other child by itself. */
+/* An operator on batches gathers the rows of any other child itself. */
 static double gather_ns(const CostConstants *constants, const Path *child) {
   return takes_batches(child) ? 0 : child->rows * constants->batch_emit;
 }
@@ -88,7 +88,7 @@ static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanP
   int quals = work->number_quals + work->text_quals;
   ScanPrice price;
 
-  /* Core asks nothing for walking over columns, whoever does it: the ratio is of the whole row. */
+  /* Core charges nothing for walking over columns: the ratio is of the whole row. */
   price.rows =
       core.rows * (c->batch_row + work->walked * c->batch_attribute) / stock_row_ns(c, work);
   /* Nor does it count that later predicates see fewer rows. */
@@ -119,7 +119,7 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
   stock.pathtype = T_SeqScan;
   stock.parent = rel;
   stock.pathtarget = rel->reltarget;
-  /* With enable_seqscan off (up to 17) this has core's penalty, and so have we: ours is one, too. */
+  /* With enable_seqscan off (up to 17) this has core's penalty; BatchScan gets it too, as a sequential scan. */
   cost_seqscan(&stock, root, rel, NULL);
   get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
   cost_qual_eval(&row_qual_cost, row_quals, root);

@@ -2,7 +2,7 @@
  * What things cost on this machine: nanoseconds, measured by ccopt_calibrate(), and how they turn
  * into the planner's units.
  *
- * Costs of core's own paths are never touched; ours are put on their scale. Of what core asks for
+ * Costs of core's own paths are never touched; ccopt's are put on their scale. Of what core charges for
  * the same work the share of the disk stays as it is, and the processor's share shrinks as the
  * nanoseconds do:
  *
@@ -52,7 +52,7 @@ typedef struct JoinWork {
   int row_quals; /* join quals left to rows */
 } JoinWork;
 /*
- * ns of one access into a structure of so many bytes beyond what it takes in one that fits L2: by
+ * ns of one access into a structure of this size beyond what it takes in one that fits L2: by
  * interpolation of probe_plain or probe_prefetched.
  */
 extern double memory_ns(const double probe[12], double bytes);

@@ -4,7 +4,7 @@
  *
  * They are read at the session's first planning and again after the table was invalidated, which
  * ccopt_calibrate() does. The table is read without SQL: we are called from the planner, which must
- * not plan, and whoever may plan may know the constants.
+ * not plan, and all users may know the constants.
  */
 #include "costs_in_force.h"
 
@@ -148,7 +148,7 @@ Oid calibration_table(void) {
   if (!OidIsValid(schema)) return InvalidOid;
   table = get_relname_relid("calibration", schema);
   if (!OidIsValid(table)) return InvalidOid;
-  /* Anybody's table of that name is not ours. */
+  /* A user's table of that name is not used. */
   extension = get_extension_oid("ccopt", true);
   if (!OidIsValid(extension) || getExtensionOfObject(RelationRelationId, table) != extension)
     return InvalidOid;
@@ -178,7 +178,7 @@ static bool text_is(Datum value, const char *expected) {
 static void take(Datum name, double value) {
   for (int i = 0; i < cost_constant_count; i++) {
     if (!text_is(name, cost_constant_names[i].name)) continue;
-    /* Somebody may have written into the table: a cost of 0 or NaN would upset the planner. */
+    /* Users may have written into the table: a cost of 0 or NaN would upset the planner. */
     if (!(value > 0) || !isfinite(value)) return;
     *cost_constant(&in_force, i) = value;
     measured[i] = true;
@@ -236,7 +236,7 @@ const CostConstants *cost_constants(void) {
   return &with_setting;
 }
 
-/* As long as there is no table, any that comes may be it: CREATE EXTENSION, in whatever session. */
+/* As long as there is no table, any new one may be it: CREATE EXTENSION, in any session. */
 static void table_changed(Datum argument, Oid relation) {
   if (!OidIsValid(relation) || !OidIsValid(loaded_from) || relation == loaded_from) loaded = false;
 }

@@ -64,7 +64,7 @@ static inline double *cost_constant(CostConstants *constants, int index) {
   return (double *)((char *)constants + cost_constant_names[index].offset);
 }
 
-/* What the constants are before anybody measured. */
+/* The constants before the first calibration. */
 extern const CostConstants built_in_cost_constants;
 
 /* What a calibration is valid for, with the version above. */

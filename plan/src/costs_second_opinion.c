@@ -154,7 +154,7 @@ PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse, const char
 
 /*
  * Core drops a partial path of a join as soon as some path without workers costs less, although it
- * would win further up, where its rows are few. Ours without workers so keep whole plans with
+ * would win further up, where its rows are few. ccopt's paths without workers so keep whole plans with
  * workers out of sight.
  */
 static bool may_hide_workers(const PlannedStmt *ours, int cursor_options) {

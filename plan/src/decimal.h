@@ -21,7 +21,7 @@ extern Numeric numeric_with_scale(Numeric value, int scale);
 /* Number and display scale of a numeric; false if it does not fit: more than 18 digits, NaN,
  * infinity. */
 extern bool decimal_of_numeric(Numeric value, int64 *number, int *scale);
-/* The number of a numeric at a given scale, whatever its display scale; false if it does not fit or
+/* The number of a numeric at a given scale, for any display scale; false if it does not fit or
  * has more digits. */
 extern bool decimal_at_scale(Numeric value, int scale, int64 *number);
 

@@ -190,14 +190,14 @@ static const uint64 inverse_of_five[] = {1, UINT64CONST(0xCCCCCCCCCCCCCCCD),
 /*
  * The usual numeric, without a branch: one-byte header, short form, the column's scale, at most four
  * digits with the zeros left out behind them. Eight bytes are loaded from where the digits would
- * start if there were four up to the scale, and those that are none are masked; so each of the
+ * start if there were four up to the scale, and the missing ones are masked; so each of the
  * word's four lanes has a fixed weight, and two products make a number of the lanes. Where that is,
  * and the mask, depends on weight and number of digits only: a table has it.
  *
  * The load may begin before the value and end behind it, by less than eight bytes. A value in a
  * tuple lies within its page, with the tuple's header before it; what is behind the last page of
- * the pool, or around an allocated value, is mapped, too. Memcheck is told otherwise of a page that
- * nobody has pinned: a server compiled for it (USE_VALGRIND) loads what belongs to the value, no
+ * the pool, or around an allocated value, is mapped, too. Memcheck treats an unpinned page
+ * as inaccessible: a server compiled for it (USE_VALGRIND) loads what belongs to the value, no
  * more, so that a value read after its page was given back is still found.
  */
 typedef struct DigitLanes {

@@ -4,7 +4,7 @@
  *     ccopt: orders: BatchScan not used: fewer than 64 pages
  *     ccopt: shape pinned to stock: 1.20x over n=12
  *
- * A plain EXPLAIN has them where the plan still has the node of core's that ours would have
+ * A plain EXPLAIN has them where the plan still has the node of core's that ccopt's would have
  * replaced: a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds
  * for many joins is said once. With VERBOSE all that was noted is printed. Other formats have the
  * same as a group of their own beside the plan's, because PostgreSQL 15 to 17 let nobody write into

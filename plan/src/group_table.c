@@ -10,7 +10,7 @@
 
 /* Slots at the start, at least; a power of two. */
 #define MIN_SLOTS 256
-/* However small the limit, so many groups are taken: a pass over the input must get on. */
+/* Minimum of groups for any limit: each pass over the input must make progress. */
 #define MIN_GROUPS 64
 
 Size group_size(int ncells, Size state) {

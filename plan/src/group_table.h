@@ -27,7 +27,7 @@
 typedef enum KeyKind {
   KEY_NUMBER, /* the column's number; of odd rows the value, by core's functions */
   KEY_BYTES,  /* the bytes of a varlena */
-  KEY_GENERIC /* whatever the type's hash and equality functions say */
+  KEY_GENERIC /* by the type's hash and equality functions */
 } KeyKind;
 
 typedef struct GroupKey {
@@ -69,7 +69,7 @@ extern bool group_key_init(GroupKey *key, const BatchColumn *column, int index);
 
 /*
  * The groups of the selected rows, by row; new ones are made. NULL for rows that the table has no
- * room for; returns how many these are.
+ * space for; returns how many these are.
  */
 extern int group_table_find(GroupTable *table, Batch *batch, GroupRecord **groups);
 /* Without keys there is one group, which is made at first need. */

@@ -392,7 +392,7 @@ int group_table_find(GroupTable *table, Batch *batch, GroupRecord **groups) {
   MemoryContext old;
   int without;
 
-  /* Whatever core's functions leave behind goes with the next batch. */
+  /* Memory that core's functions leave is freed with the next batch. */
   if (table->scratch == NULL)
     table->scratch = AllocSetContextCreate(GetMemoryChunkContext(table), "ccopt keys of a batch",
                                            ALLOCSET_SMALL_SIZES);

@@ -6,7 +6,7 @@
 
 #include "group_table.h"
 
-/* `number` is that of the group, from 1; 0: empty. */
+/* `number`: the group's number, from 1; 0: empty. */
 typedef struct GroupSlot {
   uint32 hash;
   uint32 number;
@@ -60,7 +60,7 @@ static inline GroupRecord *group_at(const GroupTable *table, uint32 index) {
 
 /* The number of a key, false if it has none at the column's scale. */
 extern bool group_key_number(const GroupKey *key, const Batch *batch, int row, int64 *number);
-/* A group for a row that has none yet, or NULL if there is no room. */
+/* A new group for a row, or NULL if there is no space. */
 extern GroupRecord *group_table_insert(GroupTable *table, const Batch *batch, int row, uint32 hash);
 
 #endif

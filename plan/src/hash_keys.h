@@ -2,7 +2,7 @@
  * The hash values that core computes for integer keys, without its function calls: those of
  * hashint2, hashint4, hashint8 (dates and timestamps use the same) and how several are combined, in
  * HashJoin and in hashed Agg. That core of the running server does the same is not taken on trust:
- * whoever uses them compares one stored hash value first (hash_prefetch.c, bloom.c).
+ * their users compare one stored hash value first (hash_prefetch.c, bloom.c).
  */
 #ifndef CCOPT_HASH_KEYS_H
 #define CCOPT_HASH_KEYS_H

@@ -2,7 +2,7 @@
  * Touching a hash table before its rows get there: a probe of a table beyond the caches costs two
  * dependent misses, 350 ns at 8 MB; with the rows of a batch known, their misses overlap (93 ns).
  *
- * The hash table is that of core's HashJoin or hashed Agg; it is only looked at.
+ * The hash table belongs to core's HashJoin or hashed Agg; it is only read.
  */
 #ifndef CCOPT_HASH_PREFETCH_H
 #define CCOPT_HASH_PREFETCH_H

@@ -257,7 +257,7 @@ static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinT
         equal = same_keys(table, keys, row, packed);
       if (mode == PROBE_NEW_INNER_ROWS) equal = equal && !(packed->size & ROW_MATCHED);
       if (mode == PROBE_MARK_INNER_ROWS && equal) {
-        /* Whoever marked it goes on to the others of that key, or did. */
+        /* The probe that marked it continues with the others of that key, or did. */
         if (packed->size & ROW_MATCHED) continue;
         packed->size |= ROW_MATCHED;
       }

@@ -145,7 +145,7 @@ typedef struct JoinTable {
 extern JoinTable *join_table_create(const RowLayout *layout);
 /* No rows; memory but for one chunk is freed. */
 extern void join_table_clear(JoinTable *table);
-/* Room for a row of `size` bytes (a multiple of 8). The caller fills in hash, size and the rest. */
+/* Space for a row of `size` bytes (a multiple of 8). The caller fills in hash, size and the rest. */
 extern JoinRow *join_table_room(JoinTable *table, uint32 size);
 /* Adds the batch's rows whose keys `vector` has, and if `with_nulls` those with a NULL key. */
 extern void join_table_add(JoinTable *table, const Batch *batch, const KeyVector *vector,

@@ -4,7 +4,7 @@
  *
  * All bits of a key are in one 64-bit word, so that a test is one memory access (a blocked Bloom
  * filter: Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). With 8 to
- * 16 bits a key about 2 to 5 of 100 strangers pass.
+ * 16 bits a key about 2 to 5 of 100 other keys pass.
  */
 #include "join_table.h"
 

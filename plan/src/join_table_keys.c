@@ -99,7 +99,7 @@ static void take_numbers(KeyVector *vector, Batch *batch, int key) {
 
   vector->number[key] = column->number;
   if (batch->nodd == 0) return;
-  /* The batch's numbers are not ours to change. */
+  /* The batch's numbers must not be changed. */
   for (int i = 0; i < vector->n; i++) {
     int row = vector->rows[i];
     own[row] = batch->odd[row] ? number_of_odd(column, column->where[row]) : column->number[row];

@@ -111,7 +111,7 @@ RowLayout *row_layout_create(const Batch *batch, const Bitmapset *columns, int n
 
 /* ---- packing ---- */
 
-/* What can be kept: a value in memory that is not ours, or that has to be plain, is copied first.
+/* What can be kept: a value in foreign memory, or one that has to be plain, is copied first.
  */
 static const char *storable(const StoredColumn *column, const char *value) {
   if (column->length != -1) return value;

@@ -1,6 +1,6 @@
 /*
  * Key-sorting buffers, planning: below the outer side of a nested loop that looks up an index by
- * one integer or date, where nobody above sees the order of rows.
+ * one integer or date, where no node above depends on the order of rows.
  */
 #include "plan_tree.h"
 

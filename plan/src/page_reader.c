@@ -49,7 +49,7 @@ static int gather_prepared(HeapScanDesc scan, HeapTupleHeader *headers) {
 }
 
 /*
- * The rows of a page of which all are visible to everybody; -1 if that is not so. Under a snapshot
+ * The rows of an all-visible page; -1 if it is not. Under a snapshot
  * taken during recovery the mark does not count, since the standby may not know of all transactions
  * that the primary knew; and a serializable transaction has to look for conflicts.
  */
@@ -92,7 +92,7 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   scan->rs_cblock = BufferGetBlockNumber(*buffer);
   heap_prepare_pagescan((TableScanDesc)scan);
   nrows = gather_prepared(scan, headers);
-  /* The scan's own pin becomes ours: it will find none to drop. */
+  /* Takes over the scan's own pin: the scan has none to drop. */
   scan->rs_cbuf = InvalidBuffer;
   return nrows;
 }
@@ -136,7 +136,7 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   } else
     heapgetpage((TableScanDesc)scan, block);
   nrows = gather_prepared(scan, headers);
-  /* The scan's own pin becomes ours: it will find none to drop when it takes the next page. */
+  /* Takes over the scan's own pin: the scan has none to drop when it takes the next page. */
   *buffer = scan->rs_cbuf;
   scan->rs_cbuf = InvalidBuffer;
   return nrows;

@@ -5,9 +5,9 @@
  * 1. Each holder may always have one pin, as each of core's scans has.
  * 2. All other pins of all holders of this backend stay below a quarter of the local buffers, or
  *    half of this backend's share of the shared ones: statements nest, cursors stay open, and what
- *    core pins itself needs room as well.
- * 3. A holder is counted until the memory context in which it was counted is reset, whatever ends
- *    the statement.
+ *    core pins itself needs space as well.
+ * 3. A holder is counted until the memory context in which it was counted is reset, however
+ *    the statement ends.
  */
 #ifndef CCOPT_PIN_BUDGET_H
 #define CCOPT_PIN_BUDGET_H

@@ -6,7 +6,7 @@
  *   column [NOT] IN (constants), IS [NOT] NULL, [NOT] LIKE with a literal pattern of % only,
  *   AND, OR, NOT of these
  *
- * for integers, decimals, text and bpchar. A constant is whatever does not change during a scan:
+ * for integers, decimals, text and bpchar. A constant is an expression that does not change during a scan:
  * literals, parameters, stable functions of them; it is evaluated when the scan begins.
  */
 #ifndef CCOPT_QUAL_H

@@ -2,7 +2,7 @@
  * Predicates on batches, within: the tree that a clause becomes.
  *
  * NOT is pushed down to the leaves while parsing, so that a node's rows are those for which it is
- * true, and nobody has to tell false from NULL: a leaf drops the rows whose value is NULL, unless
+ * true, and false need not be distinguished from NULL: a leaf drops the rows whose value is NULL, unless
  * it asks for just that.
  */
 #ifndef CCOPT_QUAL_INTERNAL_H

@@ -1,7 +1,7 @@
 /*
  * Which clauses can be run on batches, and the tree they become.
  *
- * Taken is only what cannot fail and what core computes the same way whatever the settings:
+ * Taken is only what cannot fail and what core computes the same way under any settings:
  * comparisons of core's own btree operators on whole columns.
  */
 #include "qual_internal.h"
@@ -256,7 +256,7 @@ static const char *parse_connective(BoolExpr *expr, bool negate, QualNode **node
     QualNode *child;
     const char *reason = qual_parse(lfirst(cell), negate, &child);
     if (reason) return reason;
-    /* Children of the same kind become ours. */
+    /* Children of the same type are merged into this node. */
     if (child->kind == (*node)->kind)
       (*node)->children = list_concat((*node)->children, child->children);
     else

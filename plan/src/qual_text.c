@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Up to so many strings are compared one by one; more go into a table. */
+/* Up to this number of strings are compared one by one; more go into a table. */
 #define FEW_STRINGS 4
 
 /* ---- constants ---- */
@@ -154,7 +154,7 @@ static const char *find(const char *text, const char *end, const char *piece, in
   return NULL;
 }
 
-/* Each piece at its first place: whatever matches later ones matches them then, too. */
+/* Each piece at its first place: a match of later pieces remains possible then. */
 static bool is_like(const QualNode *node, QualString string) {
   const char *start = string.data, *end = string.data + string.length;
   int first = 0, last = node->nvalues;

@@ -1,7 +1,7 @@
 /*
  * Why an operator was not used: noted while planning, printed by EXPLAIN, quoted by ccopt.require.
  *
- * Nothing is noted unless somebody will read it, so that planning a short statement pays one test
+ * Nothing is recorded unless it will be read, so that planning a short statement pays one test
  * per note. Notes live in a context of their own below the one that was current when planning
  * began: GEQO throws away what is allocated while it tries join orders.
  */
@@ -15,7 +15,7 @@
 #include "settings.h"
 #include "utils/memutils.h"
 
-/* Nobody wonders how a table of less than this is read. */
+/* Reasons for smaller tables are not recorded. */
 #define WORTH_TELLING_PAGES 64
 
 /* A refusal or an offer, with what is needed to find its relation in the finished plan. */
@@ -154,7 +154,7 @@ static bool walk_statement(PlannedStmt *statement, PlanVisitor visit, void *argu
          walk_plans(statement->subplans, visit, argument);
 }
 
-/* What we look for: a node of ours by name, or the node of core's in whose place it would be. */
+/* What is searched for: a node of ccopt by name, or the node of core's in whose place it would be. */
 typedef struct Wanted {
   PlannedStmt *statement;
   const char *node;

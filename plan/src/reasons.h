@@ -71,7 +71,7 @@ extern void note_offer(PlannerInfo *root, RelOptInfo *rel, const char *node);
 /* The statement's plan with our nodes was not taken: it was not the cost of a path that decided. */
 extern void forget_offers(void);
 
-/* Whether a node of ours is anywhere in a finished plan, subplans too. */
+/* True if a node of ccopt is anywhere in a finished plan, subplans too. */
 extern bool plan_has_node(PlannedStmt *statement, const char *node);
 
 #endif

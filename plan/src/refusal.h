@@ -5,7 +5,7 @@
  *      ^                                │ plannings nest: the caller puts back the outer one's
  *      └────────────────────────────────┘ also when planning fails
  *
- * Invariant: planning_refusal is that of the innermost planning under way, NULL outside of all.
+ * Invariant: planning_refusal belongs to the innermost running planning, NULL outside.
  */
 #ifndef CCOPT_REFUSAL_H
 #define CCOPT_REFUSAL_H
@@ -15,7 +15,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/pathnodes.h"
 
-/* Why the statement being planned is one that no operator of ours may be in; NULL: it may. */
+/* Why the statement being planned may contain no operator of ccopt; NULL: it may. */
 extern const char *planning_refusal;
 
 /* What planning_refusal is for a statement. */

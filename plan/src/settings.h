@@ -15,7 +15,7 @@ typedef enum BufferSetting {
 
 typedef enum ShapesSetting {
   SHAPES_OFF,      /* nothing is remembered, nothing is pinned */
-  SHAPES_SUSPECTS, /* core's plan is tried where ours takes longer than core's was predicted to */
+  SHAPES_SUSPECTS, /* core's plan is tried where ccopt's takes longer than core's prediction */
   SHAPES_EVERY     /* and everywhere else, for a small share of the time */
 } ShapesSetting;
 

@@ -1,5 +1,5 @@
 /*
- * Rows to batches: the child of a batch operator, whatever node it is.
+ * Rows to batches: the child of a batch operator, any node.
  *
  * A row of an executor node is gone when the next is asked for, so values are copied: those passed
  * by value into an array per column, the others one after the other into memory that is reused for
@@ -163,7 +163,7 @@ static TupleTableSlot *child_row(void *argument) {
   return child->ExecProcNodeReal(child);
 }
 
-/* The nodes of ours that hand on batches; set at loading. */
+/* The nodes of ccopt that hand on batches; set at loading. */
 #define MOST_OWN 2
 static const BatchExecMethods *own[MOST_OWN];
 static int nown = 0;

@@ -203,7 +203,7 @@ static bool serves(const Transition *have, const Transition *want) {
 
 /*
  * Transitions of a list of Aggrefs without repeating any: sums first, since counts may be part of
- * them. results[i] is that of the i-th Aggref; `transitions` has room for as many.
+ * them. results[i] belongs to the i-th Aggref; `transitions` holds as many.
  */
 static int collect(List *aggregates, Transition *transitions, AggResult *results) {
   int n = 0;

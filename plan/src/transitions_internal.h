@@ -108,10 +108,10 @@ struct Transitions {
   uint16 *filtered, *regular, *odd, *passed, *rest, *valid;
 };
 
-/* Which transition and result an aggregate function is; false if none of ours. */
+/* The transition and result of an aggregate function; false if not supported. */
 extern bool aggregate_kind(Oid function, TransitionKind *transition, ResultKind *result);
 
-/* The exact state of a group, made if there is none and `make`; else NULL. */
+/* The exact state of a group, created if missing and `make`; else NULL. */
 extern ExactState *exact_state(const Transitions *transitions, int transition,
                                const GroupRecord *group);
 extern ExactState *exact_state_make(Transitions *transitions, int transition,

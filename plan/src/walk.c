@@ -18,7 +18,7 @@ static uint8 alignment_of(char align) {
 
 /*
  * A row that is older than an attribute with a constant default has the default of pg_attribute.
- * The copy has eight bytes of room on either side, as a value in a page has: decoders load words
+ * The copy has eight spare bytes on either side, as a value in a page has: decoders load words
  * that end or begin with the value.
  */
 static const char *missing_value(TupleDesc descriptor, int index) {
@@ -269,7 +269,7 @@ static pg_attribute_always_inline void step_varlena(Walk *walk, const Batch *bat
   });
 }
 
-/* The last attribute of all: nobody needs to know where it ends. */
+/* The last attribute: its end is not needed. */
 static void step_last_varlena(Walk *walk, const Batch *batch, const WalkStep *step) {
   const char **cursors = walk->cursors;
   const char **where = step->where[0];

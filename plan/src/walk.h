@@ -51,7 +51,7 @@ typedef struct Walk {
   uint16 all_rows[BATCH_ROWS];
   HeapTupleHeader headers[BATCH_ROWS];
   const char *cursors[BATCH_ROWS];  /* end of what was walked over; before that, the row's data */
-  const char *unwanted[BATCH_ROWS]; /* where places go that nobody asked for: no branch for them */
+  const char *unwanted[BATCH_ROWS]; /* a sink for unrequested places: no branch for them */
 } Walk;
 
 /*

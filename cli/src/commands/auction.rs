@@ -105,7 +105,7 @@ struct Run {
     /// Visitors of the open loop, who take turns; few enough that each gets about in a short run.
     #[arg(long, default_value_t = 40)]
     visitors: usize,
-    /// A closed loop instead: so many clients, each asking again when it was answered.
+    /// A closed loop instead: this number of clients; each sends its next request when it has the answer.
     #[arg(long, conflicts_with_all = ["rate", "arrivals", "connections"])]
     clients: Option<usize>,
     /// How long requests of a mix come that count.
@@ -188,7 +188,7 @@ impl SiteOptions {
     fn start(&self, folder: &Path, picture_bytes: usize, bar: &Bar) -> Result<Site, CommandError> {
         if !(self.data > 0.0 && self.data <= 20.0) {
             return Err(CommandError::new(
-                format!("--data {} is no scale", self.data),
+                format!("invalid scale --data {}", self.data),
                 "choose one up to 20",
             ));
         }

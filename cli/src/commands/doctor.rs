@@ -75,7 +75,7 @@ fn prescription(diagnosis: &Diagnosis, color: bool) -> String {
             let _ = writeln!(text, "\n`hardmeter record` takes the source {} here.", verdict.source);
         }
         None => {
-            let _ = writeln!(text, "\nNothing can be recorded here until one of these is mended.");
+            let _ = writeln!(text, "\nNothing can be recorded here until one of these is fixed.");
         }
     }
     text

@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(Outcome::Complete)
 }
 
-/// What the simulation tells of an event's samples. A branch or a plain instruction touches no data; causes are those
+/// The simulation's data for an event's samples. A branch or a plain instruction touches no data; causes are those
 /// of cache misses.
 fn simulated_text(event: &str) -> &'static str {
     use MemoryEvent::{BranchesMispredicted, Instructions, L1dMiss, L1iMiss, L2Miss, L3Miss};
@@ -59,7 +59,7 @@ fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -
             Rate::Period(period) => format!("every {period}"),
             Rate::Frequency(hertz) => format!("{hertz} Hz"),
         };
-        let _ = writeln!(text, "  -e {:<22} sampled {rate} unless told otherwise", entry.event);
+        let _ = writeln!(text, "  -e {:<22} default: sampled {rate}", entry.event);
         let hardware = match (&entry.hardware, &entry.refusal) {
             (Some(answer), _) => {
                 let mut parts = vec![answer.name.to_string()];

@@ -66,7 +66,7 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// An error of a cause and what mends it; the remedy may be empty when the cause says it.
+    /// An error with cause and remedy; the remedy may be empty when the cause contains it.
     pub fn new(cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
         CommandError { cause: cause.to_string(), remedy: remedy.to_string() }
     }

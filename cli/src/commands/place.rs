@@ -95,7 +95,7 @@ impl Place {
         self.serving(cluster, workload, globals)
     }
 
-    /// The folder of the server, if it is one of ours; `None`: it is somebody's, by a connection string.
+    /// The folder of a throwaway server; `None`: another server, by a connection string.
     pub(super) fn ours(&self, workload: &Workload) -> Option<ServerFolder> {
         self.connection.is_none().then(|| self.folder(workload))
     }
@@ -149,7 +149,7 @@ pub(super) fn refuse_password(connection: &str, remedy: &str) -> Result<(), Comm
     match holds_password(connection) {
         false => Ok(()),
         true => Err(CommandError::new(
-            "there is a password in --connection, where everybody on this machine can read it in the list of processes",
+            "--connection contains a password, which all users of this machine can read in the list of processes",
             remedy,
         )),
     }

@@ -302,7 +302,7 @@ fn name_shards(folder: &ServerFolder, shards: u32, database: &str) -> Result<(),
     Ok(())
 }
 
-/// Settings of a throwaway MariaDB for so many warehouses: a workload of transactions on it shall wait for the disk as on a
+/// Settings of a throwaway MariaDB for this number of warehouses: transactions on it wait for the disk as on a
 /// real one, but not for checkpoints of a small log.
 pub(super) fn mariadb_settings(warehouses: u32, memory_mb: u64) -> Vec<(&'static str, String)> {
     let wanted = 256 + 120 * u64::from(warehouses);

@@ -64,7 +64,7 @@ pub struct Arguments {
     /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
     /// them two traps of about 3 us (more with prepared statements): a quarter of the throughput where statements take
     /// 20 us, little where they take milliseconds. The texts go into the capture as clients sent them, constants
-    /// included. It needs root, and a PostgreSQL built with --enable-dtrace, as Debian's is. The software PMU tells of
+    /// included. It needs root, and a PostgreSQL built with --enable-dtrace, as Debian's is. The software PMU records
     /// statements without it.
     #[arg(long, overrides_with = "no_statements")]
     statements: bool,
@@ -94,7 +94,7 @@ pub(super) struct Measured {
     /// Leave the kernel out.
     #[arg(long)]
     user_only: bool,
-    /// Begin to measure so many seconds after the start.
+    /// Begin to measure this many seconds after the start.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     delay: Option<Duration>,
     /// Measure running processes with all their threads and children, later ones too.
@@ -129,7 +129,7 @@ enum SourceName {
 const DEFAULT_EVENTS: &str = "l1d-miss,l2-miss";
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("invalid delay {text:?}: expected seconds"))?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait"))
 }
 
@@ -154,7 +154,7 @@ impl Measured {
             .map_err(|error| CommandError::new(error, "`hardmeter events` lists what can be asked for"))?;
         if let (SourceName::Timer, Some(asked)) = (self.source, &self.events) {
             return Err(CommandError::new(
-                format!("--source timer tells where time goes and counts no events: it cannot record {asked}"),
+                format!("--source timer shows where time goes and counts no events: it cannot record {asked}"),
                 "leave -e out (-F says how often), or take these events from another source: --source hardware \
                  (the processor's PMU, and the kernel's events such as cpu-clock), or --source simulated",
             ));

@@ -12,7 +12,7 @@ pub(super) struct ThrowawayServer {
 }
 
 impl ThrowawayServer {
-    /// The server in `folder`; `None` if the folder is no server of ours, but may be somebody else's.
+    /// The server in `folder`; `None` if the folder has no throwaway server, but perhaps another one.
     pub(super) fn find(folder: &Path) -> Result<Option<ThrowawayServer>, CommandError> {
         match Cluster::open(&ServerFolder::new(folder)) {
             Ok(cluster) => {

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// file.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
-    /// Infer causes even where the software PMU told them, and compare: the confusion matrix, agreement, kappa.
+    /// Infer causes even where the software PMU recorded them, and compare: the confusion matrix, agreement, kappa.
     #[arg(long, visible_alias = "inferred")]
     score: bool,
     /// Places, objects and statements per cause.

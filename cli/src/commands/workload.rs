@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::Path;
 
-/// A line on standard error that tells how far the work is; on a terminal only, and gone afterwards.
+/// A line on standard error with the progress of the work; on a terminal only, and removed afterwards.
 pub(super) struct Bar(pub(super) ProgressBar);
 
 impl Bar {
@@ -23,7 +23,7 @@ impl Bar {
 }
 
 impl Bar {
-    /// So many of so many steps are done; this one begins.
+    /// The number of finished steps and of all steps; this one begins.
     pub(super) fn stands_at(&self, done: usize, of: usize, what: &str) {
         self.0.set_length(of as u64);
         self.0.set_position(done as u64);

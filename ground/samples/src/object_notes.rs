@@ -1,7 +1,7 @@
-//! What the addresses of a profiled program were at the time: the notes `hardmeter.data.objects` beside a capture.
+//! What the addresses of a profiled program were at the time: the side file `hardmeter.data.objects`.
 //!
-//! Whoever knows a server (the room `objects`) writes them while recording; `analysis` joins samples to them. They are
-//! made of names, ranges and times alone, so that what a PostgreSQL is need not be known by whoever reads them:
+//! The crate that knows a server (`measure/objects`) writes them while recording; `measure/answers` joins samples to them.
+//! They consist of names, ranges and times only, so that their reader needs no knowledge of PostgreSQL:
 //!
 //! ```text
 //!   class               name                           instance          part
@@ -40,7 +40,7 @@ pub struct ObjectPath {
 }
 
 /// State of the server that a fact depends on: the bytes that a [`StateRule`](crate::model::StateRule) reads at a
-/// sample. A sample that carries other bytes under the same number is of another object, whatever the time.
+/// sample. A sample that carries other bytes under the same number is of another object at any time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StateKey {
     /// The rule.
@@ -66,7 +66,7 @@ pub struct ObjectFact {
     pub state: Option<StateKey>,
     /// Its names.
     pub path: ObjectPath,
-    /// Where the whole object begins of which this is a part: the page of a line pointer.
+    /// Where the whole object begins that this is a part of: the page of a line pointer.
     pub origin: VirtualAddress,
 }
 
@@ -116,7 +116,7 @@ pub struct PageKind {
     pub kind: TextId,
 }
 
-/// The notes.
+/// The content of the side file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectNotes {
     /// Version of this format: [`ObjectNotes::VERSION`] when written here.
@@ -141,14 +141,14 @@ pub struct ObjectNotes {
     pub remarks: Vec<String>,
 }
 
-/// Larger notes are not ours.
+/// Larger files were not written by Hardmeter.
 const SIZE_LIMIT: u64 = 1 << 30;
 
 impl ObjectNotes {
     /// The version written here.
     pub const VERSION: u32 = 1;
 
-    /// Notes without facts.
+    /// A side file without facts.
     pub fn new(server: impl Into<String>) -> ObjectNotes {
         ObjectNotes {
             version: Self::VERSION,
@@ -167,7 +167,7 @@ impl ObjectNotes {
         self.texts.get(id.0 as usize).map_or("", String::as_str)
     }
 
-    /// Where the notes of a capture lie: its name with `.objects` appended.
+    /// The path of the side file: the capture's name with `.objects` appended.
     pub fn path_for(capture: &Path) -> PathBuf {
         let mut name = capture.as_os_str().to_os_string();
         name.push(".objects");

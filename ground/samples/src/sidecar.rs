@@ -1,6 +1,6 @@
-//! The notes beside a capture: what perf.data has no place for.
+//! The side file of a capture: what perf.data has no field for.
 //!
-//! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is ours, optional, and
+//! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is Hardmeter's, optional, and
 //! versioned. A capture without it opens with those columns empty.
 
 use crate::model::{Cycles, EventDescription, EventSource, Period, ProcessTime, StallNotes, StatementId};
@@ -67,7 +67,7 @@ pub struct PageWalks {
     pub shared_huge: u64,
 }
 
-/// The notes. Fields that a source does not know are empty; fields that an older version did not write too.
+/// The content of the side file. Fields that a source does not know are empty; fields that an older version did not write too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sidecar {
     /// Version of this format: [`Sidecar::VERSION`] when written here.
@@ -118,7 +118,7 @@ pub struct Sidecar {
     /// What the workload counted: transactions, rows.
     #[serde(default)]
     pub workload: BTreeMap<String, f64>,
-    /// The databases of which `workload` is, where it is not of the whole server.
+    /// The databases that `workload` covers, if not the whole server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_databases: Vec<String>,
     /// How far `workload` can be trusted, as text for people.
@@ -141,7 +141,7 @@ pub struct Sidecar {
     pub times: Vec<ProcessTime>,
 }
 
-/// Why notes that exist cannot be used, or written.
+/// Why an existing side file cannot be used, or a new one written.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
     /// A newer Hardmeter wrote them.
@@ -154,11 +154,11 @@ pub enum SidecarError {
         path: PathBuf,
         /// Its version.
         found: u64,
-        /// Ours.
+        /// The version that this program writes.
         known: u32,
     },
-    /// They are no JSON of ours.
-    #[error("{path} is damaged ({reason}): its notes are ignored; delete it, or record again")]
+    /// It is not JSON of this format.
+    #[error("{path} is damaged ({reason}): it is ignored; delete it, or record again")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -175,14 +175,14 @@ pub enum SidecarError {
     },
 }
 
-/// Larger notes are not ours.
+/// Larger files were not written by Hardmeter.
 const SIZE_LIMIT: u64 = 64 << 20;
 
 impl Sidecar {
     /// The version written here. Fields may be added without a new one; a changed meaning needs one.
     pub const VERSION: u32 = 2;
 
-    /// Empty notes of a source.
+    /// An empty side file of a source.
     pub fn new(source: EventSource) -> Sidecar {
         Sidecar {
             version: Self::VERSION,
@@ -231,7 +231,7 @@ impl Sidecar {
         self.one_line_in = u32::try_from(largest).ok();
     }
 
-    /// Where the notes of a capture lie: its name with `.json` appended.
+    /// The path of the side file: the capture's name with `.json` appended.
     pub fn path_for(capture: &Path) -> PathBuf {
         let mut name = capture.as_os_str().to_os_string();
         name.push(".json");
@@ -279,7 +279,7 @@ impl Sidecar {
     }
 }
 
-/// Writes notes beside a capture: whole or not at all.
+/// Writes a side file: whole or not at all.
 pub(crate) fn store_whole(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>,

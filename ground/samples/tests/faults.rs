@@ -136,7 +136,7 @@ fn a_full_disk_is_named_and_the_capture_still_finished() {
     assert!(matches!(error, WriteError::DiskFull { .. }), "{text}");
     assert!(text.contains("no room to write") && text.contains("free some space"), "{text}");
     assert!(writer.discarded().0 > 0);
-    // What was recorded before is kept, under its final name, and the loss is told again.
+    // What was recorded before is kept, under its final name, and the loss is reported again.
     let error = writer.finish().expect_err("shortened");
     assert!(matches!(error, WriteError::Shortened { .. }), "{error}");
     let reader = CaptureReader::open(&path).expect("opens");

@@ -1,4 +1,4 @@
-//! Damaged captures: whatever the bytes, there is an error or a partial result that says what is missing.
+//! Damaged captures: for any bytes, there is an error or a partial result that says what is missing.
 
 mod common;
 #[path = "common/seeds.rs"]

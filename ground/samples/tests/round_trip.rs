@@ -339,7 +339,7 @@ fn rounds_come_out_in_time_order() {
     assert_eq!(times(RecordOrder::Time), [3, 4, 5, 6, 6, 7, 8, 9, 10, 11]);
 }
 
-/// Two events of different layout, told apart by their identifier.
+/// Two events of different layout, distinguished by their identifier.
 #[test]
 fn events_of_different_layout_share_a_file() {
     let first = event(field::IDENTIFIER | field::IP | field::TIME);

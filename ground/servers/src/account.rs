@@ -1,4 +1,4 @@
-//! As whom a server runs: an unprivileged account when we are root, ourselves otherwise.
+//! The account that a server runs as: an unprivileged one when we are root, else the current user.
 
 use crate::error::{io_error, ServerError};
 use std::ffi::{CStr, CString, OsStr};
@@ -18,7 +18,7 @@ pub struct Account {
     home: PathBuf,
 }
 
-/// Whether this process may become somebody else.
+/// True if this process may change its user.
 pub(crate) fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
@@ -84,7 +84,7 @@ impl Account {
         unsafe { libc::geteuid() == self.uid }
     }
 
-    /// Lets `command` run as this account: its ids, groups, home and name; nothing of ours that would lead a
+    /// Lets `command` run as this account: its ids, groups, home and name; none of our environment that would lead a
     /// database client astray; a folder that it can enter.
     pub fn apply(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
@@ -179,7 +179,7 @@ fn lookup(
 fn groups_of(name: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
     let mut groups = vec![gid; 64];
     let mut count = groups.len() as libc::c_int;
-    // SAFETY: `groups` has room for `count` ids.
+    // SAFETY: `groups` has space for `count` ids.
     let found = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &mut count) };
     // More than 64: its own group is all that a throwaway server needs.
     groups.truncate(if found < 0 { 1 } else { count as usize });

@@ -24,12 +24,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Told what is being done, in a few words, each time that changes.
+/// Receives a short description of the current step, each time it changes.
 pub type Progress<'a> = &'a dyn Fn(&str);
 
 /// Makes of the server's own command another that runs it, for example inside a simulator.
 ///
-/// What it starts must become the server by `exec`: the server's process id is that of the child. It runs as the
+/// What it starts must become the server by `exec`: the server's process id is the child's. It runs as the
 /// server's account, so everything it needs must be readable by that ([`Cluster::lend`]).
 pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
 
@@ -56,7 +56,7 @@ pub enum Status {
     Running(Pid),
     /// It was stopped, or never started.
     Stopped,
-    /// It was started and is gone, though nobody stopped it.
+    /// It was started and is gone without having been stopped.
     Died(Pid),
 }
 
@@ -153,7 +153,7 @@ impl Cluster {
             }
             Status::Died(_) => {
                 for path in self.state.engine.ways().leftovers(&self.site()) {
-                    // It may be gone already, or the server may remove it by itself: nothing is lost either way.
+                    // It may be gone already, or the server may remove it itself: both are fine.
                     let _ = std::fs::remove_file(path);
                 }
             }
@@ -172,7 +172,7 @@ impl Cluster {
             self.end_process(PATIENCE_WITH_BEGINNERS, &|_: &str| {});
             // A setting or program that does not work must not stay: the next start would fail by it too.
             (self.state, self.programs) = before;
-            // The error to tell is that of the start. Should this not be written, the server shows as died.
+            // Report the error of the start. If this is not written, the server shows as died.
             let _ = self.state.write(&self.folder);
         }
         started
@@ -417,7 +417,7 @@ impl Cluster {
                 return step.outcome;
             }
         }
-        // Children first known, then killed: without their parent nobody tells whose they were.
+        // List children before killing: without their parent they cannot be identified.
         let family: Vec<_> = children(process.pid).into_iter().filter_map(ProcessIdentity::of).collect();
         for member in family.iter().chain([process]) {
             member.signal(libc::SIGKILL);

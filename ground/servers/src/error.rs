@@ -1,10 +1,10 @@
-//! Why a throwaway server could not do what was asked: the cause, and what mends it.
+//! Why a throwaway server could not do what was asked: the cause and the remedy.
 
 use hardmeter_samples::model::Pid;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a throwaway server could not do what was asked. [`ServerError::remedy`] says what mends it.
+/// Why a throwaway server could not do what was asked. [`ServerError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum ServerError {
@@ -52,7 +52,7 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    /// What mends the cause; one line, or a few.
+    /// The remedy; one line or a few.
     pub fn remedy(&self) -> String {
         match self {
             ServerError::Io { source, path, .. } => match source.kind() {
@@ -63,7 +63,7 @@ impl ServerError {
                     format!("free some space on the disk of {}, or use another with --dir", path.display())
                 }
                 io::ErrorKind::ReadOnlyFilesystem => "choose a folder on a writable disk with --dir".into(),
-                _ => "mend what the system says, or choose another folder with --dir".into(),
+                _ => "fix what the system reports, or choose another folder with --dir".into(),
             },
             ServerError::ProgramsMissing { package, .. } => format!("apt-get install {package}"),
             ServerError::VersionMissing { remedy, .. } => remedy.clone(),
@@ -113,7 +113,7 @@ impl ServerError {
     }
 }
 
-/// A log's last lines, set off from the sentence before them; nothing when there are none.
+/// A log's last lines, set off from the sentence before them; empty when there are no lines.
 fn quoted(log: &str) -> String {
     if log.trim().is_empty() {
         return String::new();

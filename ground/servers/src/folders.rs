@@ -53,7 +53,7 @@ impl ServerFolder {
 
 /// The folder below which throwaway servers live: `$XDG_STATE_HOME/hardmeter/servers`.
 ///
-/// Root's own state folder is closed to the account as which root's servers run, so theirs is below `/var/lib`.
+/// Root's own state folder is closed to the account of root's servers, so their folder is below `/var/lib`.
 pub fn servers_folder() -> PathBuf {
     base("XDG_STATE_HOME", "/var/lib", ".local/state").join("hardmeter/servers")
 }

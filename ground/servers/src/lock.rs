@@ -12,7 +12,7 @@ pub(crate) struct FolderLock {
 }
 
 impl FolderLock {
-    /// Takes the lock of an existing folder, or says that somebody else has it.
+    /// Takes the lock of an existing folder, or reports that another process has it.
     pub fn take(folder: &ServerFolder) -> Result<FolderLock, ServerError> {
         let path = folder.path();
         let file = File::open(path).map_err(io_error("open", path))?;

@@ -23,7 +23,7 @@ impl Log {
     /// Opens the log for appending; what is in it already belongs to earlier runs.
     pub fn open(path: PathBuf) -> Result<Log, ServerError> {
         let mut options = OpenOptions::new();
-        // The folder is ours, but a link put there by mistake must not lead root elsewhere.
+        // The folder is Hardmeter's, but a link put there by mistake must not lead root elsewhere.
         options.create(true).append(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
         let open = || options.open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (before, file) = open().map_err(io_error("open", &path))?;

@@ -33,7 +33,7 @@ impl ProcessIdentity {
         Some(ProcessIdentity { pid, started: stat.started, boot: boot_id() })
     }
 
-    /// Whether it still runs. A zombie does not: it only waits for somebody to ask how it ended.
+    /// Whether it still runs. A zombie does not: it only waits to be collected.
     pub fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|stat| {
             stat.started == self.started && !matches!(stat.state, b'Z' | b'X') && self.boot == boot_id()
@@ -53,7 +53,7 @@ impl ProcessIdentity {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
         loop {
-            // Should it be a child of ours, collect it; if not, the call fails and does no harm.
+            // If it is a child of this process, collect it; if not, the call fails and does no harm.
             // SAFETY: a null status pointer is allowed.
             unsafe { libc::waitpid(self.pid.0, std::ptr::null_mut(), libc::WNOHANG) };
             if !self.is_alive() {
@@ -80,7 +80,7 @@ pub fn children(parent: Pid) -> Vec<Pid> {
 }
 
 impl ProcessIdentity {
-    /// What it left behind: the processes of the session that it led, when it is gone itself. The kernel gives its number to nobody
+    /// What it left behind: the processes of the session that it led, when it is gone itself. The kernel does not reuse its number
     /// else as long as one of them is there.
     pub fn orphans(&self) -> Vec<Pid> {
         if self.boot != boot_id() || stat(self.pid).is_some_and(|stat| stat.started != self.started) {

@@ -1,4 +1,4 @@
-//! Where a server's programs are, and of which version.
+//! Where a server's programs are, and their version.
 
 use crate::engine::Engine;
 use crate::error::ServerError;

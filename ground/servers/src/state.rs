@@ -30,7 +30,7 @@ pub struct State {
     pub socket_folder: PathBuf,
     /// The port in the socket's name (PostgreSQL). No network port is open.
     pub port: u16,
-    /// The database user that clients of ours are.
+    /// The database user of Hardmeter's own clients.
     pub user: String,
     /// The database that workloads are loaded into.
     pub database: String,

@@ -19,14 +19,14 @@ impl Drop for Site {
     }
 }
 
-/// Not there any more; one that ended and that nobody has asked about yet counts as gone.
+/// True if the process has ended; one that has not been collected yet counts as ended.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
 }
 
 fn signal(pid: Pid, signal: libc::c_int) {
-    // SAFETY: a server of ours, which lives as long as the test holds it.
+    // SAFETY: a server of this test, which lives as long as the test holds it.
     assert_eq!(unsafe { libc::kill(pid.0, signal) }, 0);
 }
 
@@ -128,7 +128,7 @@ fn pages_are_answered_by_fpm_and_a_killed_server_leaves_nothing() {
     let fpm = site.server.fpm_processes();
     assert_eq!(fpm.len(), 4, "the first and three workers");
     let all = [site.server.apache_processes(), fpm].concat();
-    // Somebody kills Apache's first process; its children stay, without a parent.
+    // Apache's first process is killed; its children stay, without a parent.
     signal(all[0], libc::SIGKILL);
     while !is_gone(all[0]) {
         std::thread::yield_now();

@@ -176,7 +176,7 @@ fn why_empty(column: Dimension) -> &'static str {
             "the event recorded no data address; record a memory event (hardmeter events)"
         }
         Dimension::Statement => {
-            "the capture tells of no statement; record a PostgreSQL server with the software PMU, or with --statements"
+            "the capture records no statement; record a PostgreSQL server with the software PMU, or with --statements"
         }
         Dimension::Role => {
             "no notes on a server's processes lie beside the capture; record a PostgreSQL server (--server DIR or -p PID)"

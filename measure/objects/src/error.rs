@@ -1,4 +1,4 @@
-//! Why a server's objects cannot be told.
+//! Why a server's objects cannot be identified.
 
 use crate::process_memory::MemoryError;
 use crate::program::ProgramError;
@@ -21,7 +21,7 @@ pub enum AttachError {
         /// Its first process.
         pid: Pid,
     },
-    /// The server's version cannot be told.
+    /// The server's version is unknown.
     #[error("{} cannot be read ({source}), so that the version of the server is unknown; run as root or as the server's account", path.display())]
     Version {
         /// The file that says it.
@@ -37,7 +37,7 @@ pub enum AttachError {
         /// The major versions with tables.
         known: String,
     },
-    /// The living server does not look as its table says.
+    /// The running server does not match the table of its version.
     #[error("the server does not look as PostgreSQL {major} does: {reason}; was it built with other options? Make a table from its own headers with scripts/postgres-layouts, or record without objects")]
     SelfTest {
         /// The version that its data folder names.

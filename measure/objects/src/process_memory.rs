@@ -171,7 +171,7 @@ impl ProcessMemory {
 
     /// Whether the kernel lets us look into it at all.
     pub fn may_be_read(&self) -> bool {
-        // The link is there for whoever may read the memory: one right for both.
+        // The link needs the same right as reading the memory.
         let link = fs::read_link(format!("/proc/{}/root", self.pid));
         !link.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }

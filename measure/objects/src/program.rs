@@ -116,7 +116,7 @@ impl Image {
         Image::parse_file(path, &read_file(path, FILE_LIMIT)?)
     }
 
-    /// Reads an ELF file from memory; `path` is what its faults are told of.
+    /// Reads an ELF file from memory; `path` names it in errors.
     pub(crate) fn parse_file(path: &Path, bytes: &[u8]) -> Result<Image, ProgramError> {
         let fault = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         Image::parse(bytes)

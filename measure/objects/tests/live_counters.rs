@@ -1,4 +1,4 @@
-//! What a living PostgreSQL counts, read from outside, is what `pg_stat_database` shows inside, to the last row.
+//! What a running PostgreSQL counts, read from outside, equals what `pg_stat_database` shows inside, to the last row.
 //!
 //! The judge is a session that stays within one transaction: what it does itself is added to the counters by none of
 //! its questions, and each shows the counters of that moment.
@@ -112,7 +112,7 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
     assert_eq!(transactions, ALL);
     assert!(fetched >= 200, "each looks one row up: {fetched}");
 
-    // With nobody else connected the figures are exact, and nothing is said of them.
+    // Without other clients the figures are exact, and have no limits.
     let mut objects = attach(server.pid).expect("attached");
     pgbench(&server, &["-c", "1", "-t", "10"]);
     let counted = objects.counted();

@@ -1,4 +1,4 @@
-//! A living PostgreSQL, looked into from outside and asked from inside: both must say the same.
+//! A running PostgreSQL, read from outside and queried from inside: both must agree.
 //!
 //! `pg_buffercache` is installed here as the judge; the crate itself never connects.
 
@@ -199,7 +199,7 @@ fn locks_and_areas_have_the_servers_own_names() {
          AND name NOT IN ('Buffer Blocks', 'Buffer Descriptors')",
     );
     let starts: Vec<u64> = areas.iter().map(|row| segment + number::<u64>(&row[2])).collect();
-    // Behind the pages of the log there may be a rest; well before the end there is none.
+    // Behind the pages of the log there may be a rest; well before the end there is no rest.
     let inside = |row: &Vec<String>| number::<u64>(&row[1]) - if row[0] == "XLOG Ctl" { 16_384 } else { 0 };
     let areas: Vec<(String, u64)> = areas.iter().map(|row| (row[0].clone(), segment + inside(row))).collect();
     assert!(areas.len() > 40);
@@ -252,7 +252,7 @@ fn locks_and_areas_have_the_servers_own_names() {
     for (name, at) in &areas {
         let (_, class, found) = inside.get(at).unwrap_or_else(|| panic!("nothing at the end of {name}"));
         let right = match class.as_str() {
-            // What lies inside an area is told more exactly.
+            // What lies inside an area is identified more exactly.
             "shared memory area" if name == "XLOG Ctl" => false,
             "WAL" => name == "XLOG Ctl",
             "buffer condition variable" => name == "Buffer IO Condition Variables",

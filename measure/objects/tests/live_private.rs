@@ -1,5 +1,5 @@
-//! Private memory of a living PostgreSQL, seen from outside. The judges: the server's own view
-//! `pg_backend_memory_contexts`, its exported variables, and magic numbers that the test looks for by itself.
+//! Private memory of a running PostgreSQL, read from outside. The references: the server's own view
+//! `pg_backend_memory_contexts`, its exported variables, and magic numbers that the test searches itself.
 
 mod common;
 

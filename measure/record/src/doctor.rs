@@ -1,4 +1,4 @@
-//! What works on this machine, what does not, and the command that mends it.
+//! What works on this machine, what does not, and the command that fixes it.
 //!
 //! Findings are plain data. Whether a source works is found out by using it: an event is opened, a segment made.
 
@@ -29,7 +29,7 @@ pub struct Check {
     pub state: State,
     /// What was seen.
     pub evidence: String,
-    /// The command or the step that mends it; empty when there is nothing to mend.
+    /// The command or step that fixes it; empty when nothing is missing.
     pub remedy: String,
 }
 
@@ -42,7 +42,7 @@ pub struct SourceVerdict {
     pub works: bool,
     /// What was tried and what came of it.
     pub evidence: String,
-    /// What mends it, if it can be mended.
+    /// The remedy, if there is one.
     pub remedy: String,
 }
 

@@ -16,11 +16,11 @@ pub struct Identity {
     pub gid: u32,
     /// All groups.
     pub groups: Vec<u32>,
-    /// The user's name, or the number where there is none.
+    /// The user's name, or the number of a user without a name.
     pub name: String,
 }
 
-/// Who really called, when the process runs as root for somebody else.
+/// The calling user, when the process runs as root through sudo.
 pub fn invoking_user() -> Option<Identity> {
     // SAFETY: no preconditions.
     let (real, effective, group) = unsafe { (libc::getuid(), libc::geteuid(), libc::getgid()) };
@@ -59,7 +59,7 @@ fn identity(uid: u32, gid: u32) -> Identity {
     if let Some(name) = &name {
         let mut room = vec![0 as libc::gid_t; 1024];
         let mut count = room.len() as libc::c_int;
-        // SAFETY: `count` says how much room there is.
+        // SAFETY: `count` is the capacity.
         let found = unsafe { libc::getgrouplist(name.as_ptr(), gid, room.as_mut_ptr(), &mut count) };
         if found >= 0 {
             room.truncate(count as usize);

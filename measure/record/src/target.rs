@@ -51,7 +51,7 @@ pub enum TargetError {
 }
 
 impl TargetError {
-    /// What mends it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             TargetError::NoProcess(_) => "look for its number with `pgrep -a NAME`",
@@ -149,7 +149,7 @@ pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
                 text = Some(read);
                 break;
             }
-            // A data folder is closed to all but its owner, whoever else asks does not even learn whether it is there.
+            // A data folder is closed to all but its owner; other users cannot even see whether it exists.
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(TargetError::Unreadable { file, source });
             }

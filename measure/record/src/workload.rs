@@ -46,7 +46,7 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
-    /// What mends it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             WorkloadError::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -239,7 +239,7 @@ impl Drop for Workload {
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
-    // SAFETY: room for two descriptors, which are new and ours.
+    // SAFETY: the array holds two descriptors, which are new and owned here.
     unsafe {
         if libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());

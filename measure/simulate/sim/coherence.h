@@ -3,7 +3,7 @@
  * Coherence: a store takes its line away from the private caches of other cores.
  *
  * A directory in the shared segment says for each line which cores have an up to
- * date copy.  Nobody reaches into the caches of another core to take lines out:
+ * date copy.  No core removes lines from the caches of another:
  * a tag whose core is no longer among the sharers is out of date, and is found so
  * when the core comes to use it.
  *
@@ -19,7 +19,7 @@
  * What the filters hide (hierarchy.c).  A line is put into the load filter only while
  * its core is a sharer, into the store filter only while it is the only one and has
  * written it.  When a line is taken from a core that held it, the line becomes
- * *contended*: from then on it is in nobody's filter, and every access is seen.
+ * *contended*: from then on it is in no filter, and every access is seen.
  * Until that first time another core's filter may still hold it; that core is called
  * upon (hm_core.attention) and empties the slots concerned at its next L1 miss, and at
  * the end of Valgrind's time slice of 100,000 blocks at the latest.
@@ -65,7 +65,7 @@ struct hm_contended_line {
 struct hm_coherence {
   _Atomic uint32_t lock[HM_COHERENCE_LOCKS]; /* of lines, by the low bits of their number */
   _Atomic uint32_t records_used;
-  struct hm_contended_line record[HM_CONTENDED_LINES + 1]; /* 0 is nobody's */
+  struct hm_contended_line record[HM_CONTENDED_LINES + 1]; /* 0 is unused */
 };
 
 /* Where this core's copy of a line was found; of what the directory found out of date. */
@@ -77,7 +77,7 @@ uint64_t hm_directory_size(void);
 
 static inline struct hm_line_state *hm_line_state(uint32_t line) { return &hm_sim.directory[line]; }
 
-/* What this core may do with the line without telling anybody: neither, read it, or write
+/* What this core may do with the line without the directory: neither, read it, or write
  * it as well. */
 enum hm_right { HM_RIGHT_NONE, HM_RIGHT_READ, HM_RIGHT_WRITE };
 

@@ -113,7 +113,7 @@ void hm_enter_core(void) {
       empty_tlb(&hm_sim.huge_shared);
     }
   } else if (hm_sim.moved) {
-    hm_sim.slice_began = core->clock; /* it was that of another core */
+    hm_sim.slice_began = core->clock; /* it was another core's */
   }
   hm_sim.moved = 0;
   if (hm_sim.forgotten[hm_sim.cpu] != hm_sim.forget_count) {

@@ -42,7 +42,7 @@ static uint64_t data_places[HM_KNOWN_PAGES / 64], code_places[HM_KNOWN_PAGES / 6
 
 /* --- The first level --------------------------------------------------------- */
 
-/* A hit brings its set's epoch on, and the twin up to date. */
+/* A hit advances its set's epoch and updates the shadow. */
 INLINE void observe_hit(const struct first_level *level, uint32_t set, uint32_t place,
                         uint32_t line) {
   uint32_t ways = level->cache->ways;
@@ -141,7 +141,7 @@ static void forget_known(const struct first_level *level, struct known_page *kno
 
 /* Before a fill: sees to it that the page at the end of the TLB set is not one
  * in use.  In narrow sets every page has to be seen again after a fill, as lines
- * have in theirs; wide sets would make that dear, and there CLOCK comes close. */
+ * have in theirs; wide sets would make that expensive, and CLOCK is close there. */
 #define NARROW_SET 8
 static void second_chances(const struct first_level *level, const struct hm_tlb *tlb,
                            uint32_t set) {

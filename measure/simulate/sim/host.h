@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a page is told apart from others. */
+/* How a page is identified. */
 enum hm_page_kind {
   HM_PAGE_PRIVATE,      /* anonymous memory of this process */
   HM_PAGE_FILE_PRIVATE, /* a file's page until it is written, then private */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What huge pages would change: twins of the second-level TLB (of the first-level data
- * TLB where there is no second) in which an entry reaches over 2 MiB.  In one twin all
+ * What huge pages would change: copies of the second-level TLB (of the first-level data
+ * TLB where there is no second) in which an entry reaches over 2 MiB.  In one copy all
  * memory is in huge pages, in the other only shared memory is, as with PostgreSQL's
  * huge_pages.  Their misses are the page walks that would remain; HM_STLB_MISS (or, with
  * one level, the first-level misses) counts those of today.
  *
- * An approximation: twins see the accesses that miss the first level as it is.  With huge
+ * An approximation: the copies see the accesses that miss the first level as it is.  With huge
  * pages that level would reach further, and hide accesses that here keep entries of the
- * twin young.  Entries are as many as for small pages; some processors have fewer.
+ * copy young.  Entries are as many as for small pages; some processors have fewer.
  */
 #ifndef HM_HUGE_PAGES_H
 #define HM_HUGE_PAGES_H
@@ -26,7 +26,7 @@ static inline uint64_t hm_huge_key(uint64_t page) {
   return hm_tlb_key(page >> HM_HUGE_BITS) | HM_HUGE_KEY;
 }
 
-/* 1: the twin had to walk. */
+/* 1: the copy had to walk. */
 static inline uint64_t hm_huge_walk(const struct hm_tlb *twin, uint64_t page, int huge) {
   uint64_t key = huge ? hm_huge_key(page) : hm_tlb_key(page);
   uint32_t set = hm_tlb_set(twin, huge ? page >> HM_HUGE_BITS : page), entry;

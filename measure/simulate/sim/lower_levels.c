@@ -47,7 +47,7 @@ static void access_l3(struct hm_access *access, uint32_t line) {
   access->latency = max32(access->latency, hm_sim.config.memory_latency);
 }
 
-/* The tags of a last level are many megabytes: they may come while its second level's twin is
+/* The tags of a last level are many megabytes: they may arrive while its second level's shadow is
  * asked. */
 INLINE void expect_l3(uint32_t line) {
   if (hm_sim.l3.sets == 0) return;
@@ -56,7 +56,7 @@ INLINE void expect_l3(uint32_t line) {
   __builtin_prefetch(way + hm_sim.l3.ways - 1);
 }
 
-/* Below L1; `first` is 1 if this L1 never had the line, -1 if nobody asked yet.  A
+/* Below L1; `first` is 1 if this L1 never had the line, -1 if not known yet.  A
  * line that neither L1 of the core ever had is new to its L2 as well, and then it
  * misses there: so the question can wait until it does. */
 INLINE void access_below_l1(struct hm_access *access, const struct first_level *level,

@@ -7,12 +7,12 @@
 
 #include "filters.h"
 
-/* Causes are kept up for the levels whose misses are sampled: nobody asks for others. */
+/* Causes are maintained for the levels whose misses are sampled only. */
 INLINE int causes_wanted(enum hm_event miss) {
   return (hm_sim.config.flags & HM_FLAG_CAUSES) != 0 && hm_sim.config.period[miss] != 0;
 }
 
-/* In the recent half of its set: such hits are not told to the twin (shadow.h). */
+/* In the recent half of its set: the shadow does not get such hits (shadow.h). */
 INLINE int is_recent(const struct hm_cache *cache, int place) {
   return place >= 0 && place < (int)((cache->ways + 1) / 2);
 }

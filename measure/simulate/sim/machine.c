@@ -32,7 +32,7 @@ static uint64_t tag_bytes(const struct hm_cache_config *cache) {
   return (uint64_t)hm_cache_sets(cache) * cache->ways * sizeof(uint32_t);
 }
 
-/* Lines of a cache's fully associative twin: as many as the cache has for the
+/* Lines of a cache's fully associative shadow: as many as the cache has for the
  * lines that are simulated. */
 static uint32_t twin_lines(const struct hm_config *config, const struct hm_cache_config *cache) {
   uint32_t lines = hm_cache_sets(cache) * cache->ways / config->set_sampling;
@@ -49,7 +49,7 @@ static uint64_t tlb_bytes(const struct hm_tlb_config *tlb) {
   return (uint64_t)tlb->entries * (sizeof(uint64_t) + sizeof(uint32_t));
 }
 
-/* The TLB whose twins tell what huge pages would change. */
+/* The TLB whose copies show what huge pages would change. */
 static const struct hm_tlb_config *last_tlb(const struct hm_config *config) {
   return config->stlb.entries != 0 ? &config->stlb : &config->dtlb;
 }

@@ -111,7 +111,7 @@ hm_pte hm_pages_touch(struct hm_pages *pages, uint64_t virtual_page) {
   if (pages->watched != NULL && page.kind == HM_PAGE_PRIVATE) hm_begin_lines(pages->watched, frame);
   switch (page.kind) {
     case HM_PAGE_PRIVATE: *slot = frame | pages->generation << 24; break;
-    case HM_PAGE_FILE_PRIVATE: *slot = frame; break; /* generation 0: nobody's own */
+    case HM_PAGE_FILE_PRIVATE: *slot = frame; break; /* generation 0: not private */
     case HM_PAGE_SHARED: *slot = frame | HM_PTE_SHARED; break;
   }
   return *slot;

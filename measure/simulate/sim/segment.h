@@ -167,7 +167,7 @@ struct hm_header {
 
   /* Control. */
   _Alignas(64) _Atomic uint32_t measuring; /* 0: programs run unsimulated */
-  _Atomic uint32_t recorder_pid;           /* 0: it has ended, nobody drains the ring */
+  _Atomic uint32_t recorder_pid;           /* 0: it has ended, the ring is not drained */
   _Atomic uint32_t init_state;             /* enum hm_init */
   _Atomic uint32_t attached;               /* processes that ever attached or forked */
   _Atomic uint32_t frames_exhausted;       /* simulated memory ran out: lines alias */

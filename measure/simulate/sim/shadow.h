@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The fully associative twin of a cache: same capacity, LRU over all lines.
+ * The fully associative shadow of a cache: same capacity, LRU over all lines.
  * A miss of the real cache that hits here is a conflict miss, one that misses
- * here too is a capacity miss (Hill 1987); cold misses are told apart before.
+ * here too is a capacity miss (Hill 1987); cold misses are identified before.
  *
  * Exact LRU by a doubly linked list and a chained hash table.  One compromise:
  * hits in the recent half of a real set are not reported here, so such a line

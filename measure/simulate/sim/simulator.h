@@ -67,7 +67,7 @@ struct hm_sharing {
   uint8_t offset;  /* where on the line the other accessed it */
   uint8_t size;    /* how many bytes */
   uint8_t stored;  /* 1: it stored, 0: it loaded */
-  uint32_t pid;    /* 0: nobody is known */
+  uint32_t pid;    /* 0: unknown */
   uint64_t ip;
 };
 

@@ -204,7 +204,7 @@ static uint64_t misclassified(const struct stream *stream, uint32_t flags) {
   return wrong * 10000 / misses;
 }
 
-/* The twin does not see all hits; its second chances mend most of that.  How
+/* The shadow does not see all hits; its second chances correct most of that.  How
  * much remains is measured here, and kept from growing. */
 static void random_streams_are_classified_nearly_as_exactly(void **state) {
   (void)state;

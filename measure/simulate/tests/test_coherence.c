@@ -45,7 +45,7 @@ static void two_writers_of_one_word_share_truly(void **state) {
     assert_int_equal(sample_of(HM_COHERENCE_MISS, i)->modified_elsewhere, 1);
     assert_int_equal(sample_of(HM_COHERENCE_MISS, i)->level, HM_LEVEL_L3);
   }
-  /* Of the first invalidation the other side is not known: nobody watched the line yet. */
+  /* Of the first invalidation the other side is not known: the line was not watched yet. */
   assert_null(hm_sharing_of(sample_of(HM_INVALIDATION, 0), HM_INVALIDATION));
   for (uint32_t i = 1; i < 9; i++)
     assert_other_side(HM_INVALIDATION, i,
@@ -357,7 +357,7 @@ static void the_oldest_contended_line_is_forgotten(void **state) {
   other_core();
   assert_int_equal(hm_line_state(line)->record, 0);
   assert_int_equal(hm_line_state(line + 1)->record, 1);
-  load(SHARED); /* lost all the same, to whom is not known */
+  load(SHARED); /* lost all the same, the taker is not known */
   assert_shared(1, 2);
   assert_null(hm_sharing_of(sample_of(HM_COHERENCE_MISS, 0), HM_COHERENCE_MISS));
 }

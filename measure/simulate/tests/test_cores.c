@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Several processes: what they share, who waits for whom, and what happens when
+ * Several processes: what they share, which process waits for which, and what happens when
  * one is killed.
  */
 #define _GNU_SOURCE

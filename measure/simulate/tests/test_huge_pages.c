@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Page walks that huge pages would leave.  The small machine: DTLB of 4 entries, STLB of
- * 4 sets x 4 ways, and so are its twins; a huge page is 512 pages.
+ * 4 sets x 4 ways, and so are its copies; a huge page is 512 pages.
  */
 #include "test.h"
 
@@ -36,7 +36,7 @@ static void pages_that_share_a_huge_page_walk_once(void **state) {
   stop(header);
 }
 
-/* A page in each of 16 huge pages fits the twin; in each of 17, one of the four sets has
+/* A page in each of 16 huge pages fits the copy; in each of 17, one of the four sets has
  * five: its five walk always.  The pages as they are, 512 apart, are all of set 0. */
 static void more_huge_pages_than_entries_walk(void **state) {
   (void)state;
@@ -60,7 +60,7 @@ static void shared_memory_alone_may_be_huge(void **state) {
   stop(header);
 }
 
-/* Unmapping takes the translation out of the twins as well. */
+/* Unmapping takes the translation out of the copies as well. */
 static void unmapping_forgets_huge_translations(void **state) {
   (void)state;
   struct hm_header *header = start_with_huge_pages(0);
@@ -74,7 +74,7 @@ static void unmapping_forgets_huge_translations(void **state) {
   stop(header);
 }
 
-/* No second level: the twin is as large as the DTLB. */
+/* No second level: the copy is as large as the DTLB. */
 static void a_machine_without_a_second_level(void **state) {
   (void)state;
   struct hm_config config = small_machine();

@@ -123,7 +123,7 @@ static void fork_shares_until_either_side_writes(void **state) {
   assert_int_not_equal(copy, childs);
   assert_int_equal(read_frame(&parent, 0x12), childs);
   assert_int_equal(written_frame(&child, 0x12), copy);
-  /* Pages touched only after the fork are nobody else's. */
+  /* Pages touched only after the fork are private. */
   assert_int_not_equal(read_frame(&parent, 0x13), read_frame(&child, 0x13));
 }
 

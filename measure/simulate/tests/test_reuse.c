@@ -112,7 +112,7 @@ static void one_line_in_so_many_is_followed(void **state) {
   }
 }
 
-/* Through the hierarchy: a loop over 256 lines, of which L1 holds 16.  Each followed line
+/* Through the hierarchy: a loop over 256 lines; L1 holds 16.  Each followed line
  * is one of `n`: the distance is n - 1 of them, times 64. */
 static void what_misses_l1_is_measured(void **state) {
   (void)state;

@@ -72,7 +72,7 @@ static void a_statement_is_its_hash_and_its_text_in_the_table(void **state) {
   /* Another text in the same place. */
   strcpy((char *)memory + 64, "select  a");
   assert_true(statement(address_of(64)) == hm_statement_id("select a", 8));
-  header->statements = 0; /* no table: the hash is told all the same */
+  header->statements = 0; /* no table: the hash is reported all the same */
   strcpy((char *)memory + 64, "select  b");
   assert_true(statement(address_of(64)) == hm_statement_id("select b", 8));
   header->statements = HM_RING_OFFSET;

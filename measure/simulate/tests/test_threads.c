@@ -96,7 +96,7 @@ static void a_new_page_in_an_old_frame_is_not_shared(void **state) {
   assert_shared(2, 3);
 }
 
-/* Of a frame that somebody else had, tags may be left in other cores' caches: they are not
+/* Tags of a frame that another process had may be left in other cores' caches: they are not
  * those of a sharer. */
 static void tags_of_a_former_owner_are_nobodys(void **state) {
   (void)state;

@@ -56,7 +56,7 @@ void hm_collapse_code(ULong blocks_done) {
   if (!hm_memory_is_plenty(SPARE_PART)) return;
   static Addr starts[MOST_MAPPINGS];
   Int mappings = VG_(am_get_segment_starts)(SkAnonV, starts, MOST_MAPPINGS);
-  for (Int i = 0; i < mappings; i++) { /* negative: there are more, none was told */
+  for (Int i = 0; i < mappings; i++) { /* negative: there are more, none was returned */
     const NSegment *mapping = VG_(am_find_nsegment)(starts[i]);
     if (is_code(mapping)) collapse(mapping);
   }

@@ -27,7 +27,7 @@ extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT length);
 extern Bool VG_(translate)(ThreadId tid, Addr address, Bool debugging, Int verbosity,
                            ULong blocks_done, Bool allow_redirection);
 
-/* The out parameters are UShort in 3.19 and may grow: room for more is given. */
+/* The out parameters are UShort in 3.19 and may grow: more space is given. */
 extern Bool VG_(search_transtab)(Addr *host_code, void *sector, void *entry, Addr guest_address,
                                  Bool update_cache);
 

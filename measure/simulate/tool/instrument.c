@@ -216,7 +216,7 @@ static IRExpr *held_by_slot_of(struct block *block, Addr line) {
   return IRExpr_RdTmp(assign(block, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, entry)));
 }
 
-/* Reports the line that is due, by itself. */
+/* Reports the line that is due, alone. */
 static void report_due_line(struct block *block) {
   Addr line = block->due_line, ip = block->due_ip;
   if (line == 0) return;

@@ -3,7 +3,7 @@
  * softpmu: a performance monitoring unit in software.
  *
  * A Valgrind tool that runs unmodified programs on a simulated memory hierarchy
- * and writes, for every n-th event, a record like that of a processor's PEBS.
+ * and writes, for every n-th event, a record like a PEBS record.
  * This file is the tool's life: options, start, fork, scheduling, end.
  */
 #include "tool.h"

@@ -2,7 +2,7 @@
  *
  * Which page is whose: private memory, a file's page, or memory shared between
  * processes.  Valgrind's address-space manager does not remember MAP_SHARED, so
- * shared mappings are noted as their system calls return; fork copies the notes,
+ * shared mappings are recorded as their system calls return; fork copies the records,
  * and with them the object's number, to the child.
  */
 #include "tool.h"
@@ -124,7 +124,7 @@ static void unmapped(Addr address, SizeT length) {
   hm_unmapped(address, length);
 }
 
-/* mremap: the notes move with the memory. */
+/* mremap: the records move with the memory. */
 static void moved(Addr from, Addr to, SizeT length) {
   for (UInt i = 0; i < region_count && from != to; i++) {
     struct shared_region region = regions[i];

@@ -99,7 +99,7 @@ static Bool anything_is_sampled(void) {
 
 static void submit(void) {
   struct hm_header *header = hm_sim.header;
-  if (!anything_is_sampled()) return; /* only counted: nobody drains the ring */
+  if (!anything_is_sampled()) return; /* only counted: the ring is not drained */
   char *ring = (char *)header + HM_RING_OFFSET;
   uint64_t size = header->ring_size, bytes = (uint64_t)record.length * sizeof(uint64_t);
   record.words[0] |= bytes << 48;
@@ -110,7 +110,7 @@ static void submit(void) {
        tries++) {
     uint32_t recorder = atomic_load(&header->recorder_pid);
     if (recorder == 0 || (tries % 4096 == 0 && !hm_host_process_exists(recorder))) {
-      hm_lock_release(&header->ring_lock); /* nobody will read it any more */
+      hm_lock_release(&header->ring_lock); /* it will not be read any more */
       return;
     }
     hm_host_yield();
@@ -173,7 +173,7 @@ static void record_segment(NSegment const *segment, Addr address, SizeT length, 
   submit();
 }
 
-/* Files, and anonymous code of JIT compilers; plain anonymous memory is not told. */
+/* Files, and anonymous code of JIT compilers; plain anonymous memory is not reported. */
 void hm_record_mapping(Addr address, SizeT length) {
   NSegment const *segment = VG_(am_find_nsegment)(address);
   if (segment == NULL) return;
@@ -287,7 +287,7 @@ static void put_callchain(ThreadId tid, Addr ip) {
   for (UInt i = 0; i < found; i++) put(frames[i]);
 }
 
-/* With set sampling, events of cache lines are seen on one line in so many;
+/* With set sampling, events of cache lines are seen on one line in N;
  * what the code itself does is seen whole. */
 static uint64_t events_of_sample(const struct hm_sample *sample) {
   switch (sample->event) {
@@ -341,7 +341,7 @@ static void put_block(const struct hm_access *access) {
   put(block.site);
 }
 
-/* RAW: a length and so many bytes, together a multiple of 8. */
+/* RAW: a length and that many bytes, together a multiple of 8. */
 static void put_detail(const struct hm_access *access, enum hm_event event) {
   const struct hm_sharing *other = hm_sharing_of(access, event);
   uint32_t begin = record.length;

@@ -84,7 +84,7 @@ static uint64_t statement_at(struct hm_header *header, uint64_t pointer) {
   return id;
 }
 
-/* The statement being executed; while there is none, the one executed last, which
+/* The statement being executed; between statements, the one executed last, which
  * the server keeps for its own views of what it does. */
 static void read_statement(struct hm_header *header, const struct hm_state_rule *rule,
                            struct hm_state *state) {

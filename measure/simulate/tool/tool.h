@@ -23,7 +23,7 @@ void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);
 void hm_refuse_io_uring(void);
 void hm_collapse(Addr start, SizeT length); /* into huge pages, if the kernel can */
-Bool hm_memory_is_plenty(UInt part);        /* one part in so many is available */
+Bool hm_memory_is_plenty(UInt part);        /* one part in `part` is available */
 
 /* instrument.c */
 IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayout *layout,

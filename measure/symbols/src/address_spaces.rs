@@ -44,7 +44,7 @@ pub enum ImageKind {
     Anonymous,
 }
 
-/// What the capture told of an image.
+/// What the capture recorded of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageDescription {
     /// The path, or bracketed name, as recorded.
@@ -250,7 +250,7 @@ impl AddressSpaces {
         below.unwrap_or_default().iter().rev().map(move |mapping| answer(mapping, address))
     }
 
-    /// What the capture told of an image.
+    /// What the capture recorded of an image.
     pub fn image(&self, id: ImageId) -> &ImageDescription {
         &self.images[id.index()]
     }
@@ -260,7 +260,7 @@ impl AddressSpaces {
         &self.images
     }
 
-    /// An image that no record told of: the map file of a just-in-time compiler, the kernel of a capture
+    /// An image without a record: the map file of a just-in-time compiler, the kernel of a capture
     /// without kernel mappings.
     pub(crate) fn intern_special(&mut self, description: ImageDescription) -> ImageId {
         let key = (description.path.clone(), description.build_id.clone());
@@ -316,7 +316,7 @@ fn is_kernel(mode: CpuMode) -> bool {
     matches!(mode, CpuMode::Kernel | CpuMode::Hypervisor)
 }
 
-/// Whether an address belongs to the kernel's half. Where the mode is not told, the address tells it: on
+/// Whether an address belongs to the kernel's half. Where the mode is not recorded, the address decides: on
 /// 64-bit Linux the kernel has the upper half.
 pub(crate) fn is_kernel_address(address: VirtualAddress, mode: CpuMode) -> bool {
     is_kernel(mode) || (mode == CpuMode::Unknown && address.0 >= 1 << 63)

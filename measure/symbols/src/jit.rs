@@ -22,7 +22,7 @@ pub(crate) struct JitRoutine {
 impl JitMap {
     /// Reads a map file.
     pub(crate) fn read(path: &Path) -> io::Result<JitMap> {
-        // The directory is writable by everybody: a pipe there must not hold us up.
+        // All users may write to the directory: a pipe there must not block us.
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }

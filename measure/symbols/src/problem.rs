@@ -12,7 +12,7 @@ pub enum ProblemKind {
     OtherBuild,
     /// The file was replaced or removed while the process ran.
     ImageDeleted,
-    /// The file is there but is no intact ELF file.
+    /// The file is there but is not an intact ELF file.
     ImageMalformed,
     /// No symbol table beyond the exported names: static functions stay unnamed.
     NoStaticNames,
@@ -61,7 +61,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Notes a problem, unless its kind is already known of this subject.
+    /// Records a problem, unless one of its kind is recorded for this subject.
     pub fn note(&mut self, kind: ProblemKind, subject: &str, cause: impl fmt::Display, remedy: &str) {
         if self.known.insert((kind, subject.to_owned())) {
             self.list.push(Problem {

@@ -1,5 +1,5 @@
 //! Debug files from debuginfod: only when the user allows it and names a server. The client is replaced by a
-//! script that notes its arguments, since tests have no network; what it answers must still be of the right
+//! script that records its arguments, since tests have no network; what it answers must still be of the right
 //! build.
 //!
 //! One test, alone in its process: it changes the environment.

@@ -159,7 +159,7 @@ __attribute__((noinline)) void set_global(int i) {
 __attribute__((noinline)) long unknown(void *memory) {
     return *(long *)memory;                                           /* L10 */
 }
-/* The pointer is the result of one of two ways, neither of which names it in a variable. */
+/* The pointer results from one of two paths; no variable holds it. */
 __attribute__((noinline)) long longest(struct list *list, node *other, int i) {
     long most = (i ? list->head : other)->key;                        /* L14 */
     do {
@@ -270,7 +270,7 @@ fn nothing_is_named_wrongly_and_failures_have_reasons() {
             unknown.iter().filter_map(|(_, answer)| answer.as_ref().err().copied()).collect();
         assert!(reasons.contains(&NoField::NoType), "{level}: {unknown:?}");
         assert!(reasons.contains(&NoField::StackOperation), "{level}: {unknown:?}");
-        // Every path told of a node is one that a node has.
+        // Every reported path of a node exists in the type.
         let known = ["next", "key", "value", "more.x", "more.y[2]", "more.y[*]", "more.y[0]", "more"];
         let mut tally = FieldTally::default();
         for function in ["sum", "find", "deep", "set", "set_global", "longest", "main"] {

@@ -139,5 +139,5 @@ fn a_file_of_data_is_a_problem_only_where_code_is_said_to_run_in_it() {
     assert_eq!(symbolizer.problems().iter().count(), 0, "{:?}", symbolizer.problems());
     symbolizer.lookup(PID, VirtualAddress(common::BIAS + 100), CpuMode::User);
     let told: Vec<String> = symbolizer.problems().iter().map(|problem| problem.to_string()).collect();
-    assert!(told.len() == 1 && told[0].contains("is no ELF file"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("is not an ELF file"), "{told:?}");
 }

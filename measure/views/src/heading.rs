@@ -127,7 +127,7 @@ impl HeadingText for Heading {
             line(title, value);
         }
         if !self.limits.is_empty() {
-            line("limits", &format!("{} of this capture, told at the end", self.limits.len()));
+            line("limits", &format!("{} of this capture, listed at the end", self.limits.len()));
         }
         text
     }

@@ -1,4 +1,4 @@
-//! Views: what the user sees of an analysis, on a terminal, as JSON or CSV, or in another program's format.
+//! Views: answers as text for a terminal, as JSON or CSV, or in the format of another program.
 //!
 //! ```text
 //!  Answers (measure/answers) ──┬─> TopReport, WhyReport, ObjectsReport ...   text, JSON, CSV, HTML
@@ -14,8 +14,18 @@
 //!   [`Style`]; without it, text is complete and without escape sequences.
 //! * *No number without its conditions.* Every view begins with a [`Heading`]: source, machine, events and
 //!   periods, losses, limits.
-//! * *Names are hostile.* They come from foreign files; control characters never reach the terminal.
+//! * *Names are untrusted.* They come from files of unknown origin; control characters never reach the terminal.
 //! * *All or nothing.* A result file appears under its final name when it is complete, see [`write_file`].
+//!
+//! ```
+//! use hardmeter_answers::Share;
+//! use hardmeter_views::{grouped, percent, percent_interval};
+//!
+//! let share = Share { count: 5_384, total: 12_830 };
+//! assert_eq!(grouped(share.count), "5,384");
+//! assert_eq!(percent(share), "41.96 %");
+//! assert_eq!(percent_interval(share), "41.11..42.82 %");
+//! ```
 
 mod drawn;
 mod error;

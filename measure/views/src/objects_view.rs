@@ -171,6 +171,10 @@ impl ObjectsReport {
     }
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };

@@ -146,7 +146,7 @@ impl PageReport {
         if !self.remarks.is_empty() {
             let body =
                 html! { ul { @for remark in &self.remarks { li { (printable(&remark.to_string())) } } } };
-            sections.push(Section { id: "remarks".into(), title: "Remarks".into(), body });
+            sections.push(Section { id: "remarks".into(), title: "Warnings".into(), body });
         }
         page(&title, &self.heading, &sections)
     }
@@ -214,7 +214,7 @@ fn letter(part: usize) -> char {
 
 fn part_name(name: &str) -> &str {
     if name.is_empty() {
-        "(not told)"
+        "(not recorded)"
     } else {
         name
     }

@@ -170,7 +170,7 @@ fn grades_json(grades: &AddressGrades) -> Json {
 
 fn skid_text(event: &EventQuality) -> String {
     let Some(skid) = event.skid else {
-        return "skid cannot be told: the event counts fetches of code too, or the code is not at hand"
+        return "skid cannot be determined: the event counts fetches of code too, or the code is not at hand"
             .to_string();
     };
     let suspects = Share { count: skid.suspects, total: skid.examined };
@@ -189,11 +189,11 @@ fn skid_text(event: &EventQuality) -> String {
 
 fn shadowing_text(event: &EventQuality) -> String {
     let Some(shadowing) = &event.shadowing else {
-        return "shadowing cannot be told: the event does not count every execution of an instruction"
+        return "shadowing cannot be determined: the event does not count every execution of an instruction"
             .to_string();
     };
     if shadowing.blocks == 0 {
-        return "shadowing cannot be told: no straight-line block has fifty samples and five for each instruction"
+        return "shadowing cannot be determined: no straight-line block has fifty samples and five for each instruction"
             .to_string();
     }
     let uneven = Share { count: shadowing.uneven, total: shadowing.blocks };

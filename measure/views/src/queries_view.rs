@@ -233,6 +233,10 @@ impl QueriesReport {
     }
 
     /// The tables as comma-separated values, one below the other, the event in the first column.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
         if let Some(table) = &self.side_by_side {
             return self.side_by_side_csv(table);

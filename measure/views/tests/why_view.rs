@@ -56,8 +56,8 @@ fn inferred_causes_are_held_against_the_exact_ones() {
     assert_eq!((score.total(), score.agreement().count), (100, 95));
     let text = report.render(Style::default(), true);
     let matrix = "  \
-  inferred against exact (n = 100): 100 got a verdict (100.00 %), of which 95 are right (95.00 %, 95
-  %: 88.82..97.85 %), kappa 0.77
+  inferred against exact (n = 100): 100 got a verdict (100.00 %); 95 are right (95.00 %, 95 %:
+  88.82..97.85 %), kappa 0.77
   inferred \\ exact  cold  capacity  conflict  coherence
   cold                10         0         5          0
   capacity             0         0         0          0

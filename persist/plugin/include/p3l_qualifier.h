@@ -9,7 +9,7 @@
  *   struct part persistent *first = p3l_root(store, "first");
  *   first->to[0]->id = 7;                             // checked when read, marked before written
  *
- * A pointer to a persistent type is checked where it is loaded, whatever it is loaded from, and what
+ * A pointer to a persistent type is checked where it is loaded, from any memory, and what
  * is written by way of it is marked. Other pointers are as ever: so a persistent pointer has to be
  * cast to become a plain one, and clang tells where. The functions of p3l.h are taken by macros of
  * their names that do this.
@@ -33,7 +33,7 @@
 
 /*
  * Describes T to the library under the name `identifier` (P3L_TYPE, p3l.h): the plugin finds the
- * pointers by itself, in nested structs and arrays, too. A union that has a persistent pointer may
+ * pointers automatically, in nested structs and arrays, too. A union that has a persistent pointer may
  * have nothing else; the compiler says so.
  */
 #define P3L_PERSISTENT(identifier, T, version) P3L_PERSISTENT_UPGRADED(identifier, T, version, NULL)

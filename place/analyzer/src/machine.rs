@@ -36,7 +36,7 @@ const ROOM: usize = 1024;
 
 /// Why there is no machine.
 #[derive(Debug, thiserror::Error)]
-#[error("hwloc cannot tell this machine's processors: is /sys mounted?")]
+#[error("hwloc cannot list this machine's processors: is /sys mounted?")]
 pub struct MachineError;
 
 /// This machine, restricted to what this process may use.

@@ -1,4 +1,4 @@
-//! What the analyzer knows at a moment, as a file in the segments' folder: whoever shows it (top, report, metrics) reads that file and
+//! What the analyzer knows at a moment, as a file in the segments' folder: the views (top, report, metrics) read that file and
 //! asks the daemon nothing.
 
 use crate::model::{AppId, KindRef, Machine, Plan, Workload};
@@ -12,7 +12,7 @@ use std::path::Path;
 pub const FILE: &str = "analyzer-state.json";
 /// Of the file's form.
 pub const VERSION: u32 = 1;
-/// More is not read: nobody's state is so long.
+/// Limit for reading: no state is that long.
 const LENGTH_MAX: u64 = 256 << 20;
 /// Older than this: the analyzer that wrote it is gone.
 pub const STALE_NS: u64 = 5_000_000_000;
@@ -32,7 +32,7 @@ pub struct State {
     pub interval_ms: u64,
     /// Processors that may be used.
     pub machine: Machine,
-    /// Living applications.
+    /// Running applications.
     pub applications: Vec<Application>,
     /// Kinds over the latest window.
     pub workload: Workload,
@@ -106,7 +106,7 @@ pub struct Guard {
 pub struct Rule {
     /// Whose.
     pub kind: KindRef,
-    /// Off: the kind runs anywhere, whatever the policy wants.
+    /// Off: the kind runs anywhere, independent of the policy.
     pub on: bool,
     /// Why, in words.
     pub reason: String,
@@ -157,11 +157,11 @@ pub struct Probe {
 pub struct Neighbours {
     /// How many looks.
     pub looks: u32,
-    /// Those in which processors shared an L2 that should each have one of its own, by what the kernel was told.
+    /// Those in which processors shared an L2 that should each have one of its own, according to the kernel.
     pub together: u32,
     /// Those that could not tell, since others left too little.
     pub unclear: u32,
-    /// Which share of a processor's lines went in 200 us while the analyzer did nothing: strangers' doing on the core's other thread, and
+    /// Which share of a processor's lines went in 200 us while the analyzer did nothing: by other guests on the core's other thread, and
     /// that of our own servers, where that is a processor of ours. The mean.
     pub by_others: f64,
 }
@@ -190,10 +190,10 @@ impl Neighbours {
             unclear => format!(" ({unclear} more could not tell)"),
         };
         let seen = match (together, told) {
-            (_, 0) => format!("{looks} looks could not tell whether processors share an L2"),
-            (0, _) => format!("no L2 is shared that should not be, by {told} looks{more}"),
+            (_, 0) => format!("{looks} checks could not tell whether processors share an L2"),
+            (0, _) => format!("no L2 is shared that should not be, by {told} checks{more}"),
             _ => format!(
-                "two processors share an L2 by {together} of {told} looks{more}, though each should have one: the host puts them on one core"
+                "two processors share an L2 by {together} of {told} checks{more}, though each should have one: the host puts them on one core"
             ),
         };
         Some(format!("{seen}; others displace {:.0} % of L2 in 200 us", by_others * 100.0))
@@ -247,7 +247,7 @@ impl State {
     /// The system's error if the file cannot be written or renamed.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
-        // What an analyzer of this number left, if it is ours; else the next line fails and says so.
+        // Left by an analyzer with this process id, if we own it; else the next line fails and says so.
         let _ = std::fs::remove_file(&beside);
         let mut file = OpenOptions::new()
             .write(true)

@@ -6,7 +6,7 @@
  *
  * Invariants:
  *   1. Who narrows says so first (split_thread.narrowed) and looks again afterwards: who gives back takes the word away first and
- *      sets the affinity then. Whatever the order, the wide one is set last.
+ *      sets the affinity then. In any order, the wide one is set last.
  *   2. What a thread might use before is in entry->original_mask from before it may use less.
  *   3. The outermost section that is placed decides where the thread runs; a binding (split_thread_narrow) holds between sections.
  */
@@ -68,7 +68,7 @@ static bool refuse(struct split_self *self) {
   return false;
 }
 
-/* Learns what the thread may use, and whether its host bound it to that. If nobody did it gets "all" back: the kernel remembers what
+/* Learns what the thread may use, and whether its host bound it to that. If not, it gets "all" back: the kernel remembers what
  * it is told and, when the cpuset grows, would go on holding the thread to the CPUs that there were. */
 static bool look_how_wide(struct split_affinity *affinity) {
   uint64_t now[SPLIT_MASK_WORDS], all[SPLIT_MASK_WORDS], most[SPLIT_MASK_WORDS];
@@ -82,7 +82,7 @@ static bool look_how_wide(struct split_affinity *affinity) {
   return true;
 }
 
-/* Notes what the thread may use, in the table that all see, before it may use less. */
+/* Records the CPUs that the thread may use, in the shared table, before it is narrowed. */
 static bool announce(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
   struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
@@ -102,7 +102,7 @@ static bool announce(struct split_self *self) {
   return true;
 }
 
-/* A thread that a host makes within a section is born with the narrow affinity, and nobody would ever give it the wide one. So the
+/* A thread that a host makes within a section is born with the narrow affinity, and would never get the wide one. So the
  * latest narrow masks of this process are remembered: a thread that has one of them at its first section, and did not get it from us,
  * gets what the library's first thread had. */
 static struct {
@@ -190,7 +190,7 @@ void split_affinity_widen(struct split_self *self) {
     atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
     return;
   }
-  /* Somebody else was faster, but may not have got to the deed yet: what we read as our affinity next has to be the wide one. */
+  /* Another thread was faster, but may not have done it yet: what we read as our affinity next has to be the wide one. */
   uint64_t original[SPLIT_MASK_WORDS];
   for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
     original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);

@@ -37,7 +37,7 @@ __attribute__((no_sanitize("thread"))) static void add_record(const struct split
     for (int j = 0; j < SPLIT_AFTERS; j++)
       cycles += *(const volatile uint64_t *)&record->after[j].cycles;
     atomic_thread_fence(memory_order_acquire);
-    /* The last look counts whatever it saw: a writer that died within is mended by others. */
+    /* The last try counts what it saw: others repair a record whose writer died. */
     if (i == 7 || (!(before & 1) &&
                    atomic_load_explicit(&record->sequence, memory_order_relaxed) == before)) {
       sum->count += count;

@@ -11,7 +11,7 @@
 /* The code id that split_begin would find or make for this key; no section begins. */
 split_code_id split_kind_of(const void *key, size_t length);
 
-/* Sections are measured: nobody has switched that off, neither the application nor `hardmeter split off`. */
+/* Sections are measured: it is not switched off, neither by the application nor `hardmeter split off`. */
 bool split_collecting(void);
 
 /* The same as split_begin, of a text key whose hash is known already (hm_hash.h: hm_hash_text of at most SPLIT_KEY_LENGTH bytes). */
@@ -35,7 +35,7 @@ uint32_t split_decision_sequence(split_code_id code);
 bool split_decided(split_code_id code, struct split_decided *decided);
 
 /* Binds this thread to those of the processors that it was allowed at first, and has it released when the analyzer falls silent.
- * false: the kernel refused, or there is no room to note it. */
+ * false: the kernel refused, or the table is full. */
 bool split_thread_narrow(const uint64_t cpu_mask[SPLIT_CPUS_MAX / 64]);
 /* Gives the thread its first affinity back. */
 void split_thread_widen(void);

@@ -15,7 +15,7 @@
 #define TRIES 100
 
 bool split_folder_open(const char *path, struct split_folder *folder, char reason[SPLIT_REASON]) {
-  /* Whoever comes first makes the folder for all users of the machine, like /tmp. */
+  /* The first process makes the folder for all users of the machine, like /tmp. */
   if (mkdir(path, 01777) == 0 && chmod(path, 01777) != 0) {
     snprintf(reason, SPLIT_REASON, "%s: %s", path, strerror(errno));
     return false;
@@ -88,7 +88,7 @@ static int make(const struct split_folder *folder, const struct split_file *file
   return -1;
 }
 
-/* Gives a new file its name. `over`: in place of what is there. -1 with an empty reason: somebody else was first. */
+/* Gives a new file its name. `over`: in place of what is there. -1 with an empty reason: another process was first. */
 static int make_named(const struct split_folder *folder, const struct split_file *file, bool over,
                       char reason[SPLIT_REASON]) {
   char temporary[40];
@@ -137,7 +137,7 @@ static int open_trusted(const struct split_folder *folder, const char *name, uin
   return -1;
 }
 
-/* One try. -1 with an empty reason: somebody else was at it, try again. */
+/* One try. -1 with an empty reason: another process works on it, try again. */
 static int join_once(const struct split_folder *folder, const struct split_file *file,
                      char reason[SPLIT_REASON]) {
   uint64_t size = 0;

@@ -179,7 +179,7 @@ const char *split_problem(void) {
   static _Thread_local char text[SPLIT_REASON];
   struct split_mapping *mapping = split_mapping_in_use();
   if (!mapping) {
-    /* Nobody is waited for, not even who begins just now. */
+    /* No thread is waited for, not even one that begins now. */
     if (pthread_mutex_trylock(&beginning.lock) != 0) return "split_init is under way";
     snprintf(text, sizeof text, "%s", beginning.reason);
     pthread_mutex_unlock(&beginning.lock);

@@ -23,7 +23,7 @@ static uint32_t digits_of(uint64_t number, char digits[20]) {
   return n;
 }
 
-/* The place is ours by its hash; now it gets words, unless somebody was faster. */
+/* The place is ours by its hash; now it gets its label, unless another thread was faster. */
 static void describe(struct split_kind *kind, const struct split_key *key) {
   uint32_t state = SPLIT_KIND_FREE;
   if (!atomic_compare_exchange_strong(&kind->state, &state, SPLIT_KIND_CLAIMED)) return;

@@ -1,5 +1,5 @@
 /*
- * Kinds: from keys to code ids. What every section does is inline; whoever is met for the first time is settled in kinds.c.
+ * Kinds: from keys to code ids. What every section does is inline; new kinds are handled in kinds.c.
  */
 #ifndef SPLIT_KINDS_H
 #define SPLIT_KINDS_H
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* So many places are looked at: in a full table an unknown key costs that much, and no more. */
+/* Limit of probed places: in a full table an unknown key costs that much, and no more. */
 #define SPLIT_KIND_PLACES 32
 
 struct split_key {

@@ -1,4 +1,4 @@
-/* machine.segment: which section ran last on each CPU, of whatever application. */
+/* machine.segment: which section ran last on each CPU, of any application. */
 #include "mapping.h"
 
 #include <errno.h>

@@ -48,7 +48,7 @@ struct split_layout split_layout_of(uint64_t kinds, uint64_t cpus, uint64_t thre
 /* Opens or makes both segments. NULL: `reason` says why. What is mapped keeps its file locked: our sign of life, and that of our
  * children, even if the host closes every descriptor. */
 struct split_mapping *split_mapping_open(const struct split_wish *wish, char reason[SPLIT_REASON]);
-/* Gives up the files, and with them the locks. Threads may be within at any time: in place of the files there is memory that nobody
+/* Gives up the files, and with them the locks. Threads may be within at any time: in place of the files there is memory that no other process
  * else sees. */
 void split_mapping_leave(struct split_mapping *mapping);
 

@@ -3,7 +3,7 @@
  * has the announcement taken back by the kernel whenever it loses the processor or gets a signal. We announce an empty one at the
  * start of a section and look at the end: two stores and a load instead of two getrusage(2).
  *
- * Another user of rseq in the program (an allocator) may announce its own meanwhile: then nobody knows, and the section's cycles are
+ * Another user of rseq in the program (an allocator) may announce its own meanwhile: then the result is unknown, and the section's cycles are
  * not used.
  */
 #ifndef SPLIT_PREEMPT_H

@@ -97,7 +97,7 @@ static const char *file_problem(int folder, int file, struct stat *status) {
   const bool trusted =
       status->st_uid == 0 || status->st_uid == geteuid() || status->st_uid == folder_status.st_uid;
   if (!trusted || (status->st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return "probe.segment can be changed by others than its owner, or belongs to a stranger; "
+    return "probe.segment can be changed by others than its owner, or belongs to another user; "
            "remove it, and let the analyzer publish anew";
   if (status->st_size < SPLIT_PROBE_HEADER_SIZE)
     return "probe.segment is cut off; let the analyzer publish anew";

@@ -2,13 +2,13 @@
  * The occupancy probe: how much of the L2 cache did a section replace? Without a PMU, rights or a kernel's help.
  *
  *   prime:   load W lines of each of some cache sets, W being the number of ways: the sets are full of our lines
- *   section: whatever it loads into these sets pushes lines of ours out
+ *   section: lines that it loads into these sets push probe lines out
  *   count:   load them again, each timed; a slow one had gone (where the clock is too blunt for that: four lines of each set, by
  *            chains of four loads; struct split_probe_chains tells how)
  *
  * Which pages fill a set cannot be known from addresses (virtual machines, hashed indices), but can be timed: the analyzer finds
  * them at its start (probe_discover_colours.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
- * physical addresses, so that the sets are the same for everybody. docs/design/place.md, 3: accuracy and traps.
+ * physical addresses, so that the sets are the same for all processes. docs/design/place.md, 3: accuracy and traps.
  *
  *   probe.segment
  *   +--------------------+ 0
@@ -32,7 +32,7 @@
 #include <stddef.h>
 
 #define SPLIT_PROBE_MAGIC UINT64_C(0x3165626f72706d68) /* "hmprobe1" */
-#define SPLIT_PROBE_VERSION 3 /* 1 had room for 8 colours, 2 knew clocks that tell each load */
+#define SPLIT_PROBE_VERSION 3 /* 1: at most 8 colours; 2: clocks that resolve each load */
 #define SPLIT_PROBE_HEADER_SIZE 4096
 #define SPLIT_PROBE_PAGE 4096
 #define SPLIT_PROBE_COLOURS_MAX 16
@@ -115,7 +115,7 @@ double split_probe_threshold(const struct split_probe *probe, uint32_t small, ui
 struct split_probe_options {
   uint32_t ways;    /* 0: ask CPUID */
   uint32_t colours; /* wanted; fewer will do */
-  uint32_t seconds; /* give up after so many */
+  uint32_t seconds; /* time limit */
   uint64_t seed;
 };
 enum split_probe_outcome {
@@ -132,7 +132,7 @@ enum split_probe_outcome split_probe_publish(const char *directory,
                                              const char **reason);
 /* Are the published sets still full sets? The share of sets that are, 0 to 1; random lines: always 1. Milliseconds. */
 double split_probe_verify(const struct split_probe *probe);
-/* Keeps the published pages where they are, as far as the kernel grants it (mlock): for whoever serves them. 0, or -1: not granted. */
+/* Keeps the published pages where they are, as far as the kernel grants it (mlock): for the process that serves them. 0, or -1: not granted. */
 int split_probe_hold(const struct split_probe *probe);
 
 #endif

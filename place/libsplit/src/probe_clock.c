@@ -48,7 +48,7 @@ uint32_t split_probe_timed_load(const unsigned char *line) {
   return ended - started;
 }
 
-/* What a load brought, without any of its bits, is the index of the next one: it has to wait, whatever the lines hold. */
+/* What a load brought, without any of its bits, is the index of the next one: it has to wait, for any content of the lines. */
 uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHAIN]) {
   uint32_t started, ended, high;
   uint64_t value;

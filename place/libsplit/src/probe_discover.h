@@ -1,5 +1,5 @@
 /*
- * How the analyzer finds full sets, in rooms: time (what is a hit?), blurred (the same where the clock goes in steps), the colours (which
+ * How the analyzer finds full sets, in files: time (what is a hit?), blurred (the same where the clock goes in steps), the colours (which
  * pages share sets?), pages (the same there), calibrate (what does a share mean?),
  * neighbours (who else displaces what is there?), publish (the file). Not part of what servers load.
  */

@@ -120,7 +120,7 @@ static const char *find_time_of_hits(struct publication *publication, uint32_t k
     publication->pool.timing = split_discover_timing(&publication->pool);
     if (publication->pool.timing.limit != 0) return NULL;
   }
-  return "loads from L2 take as long as others here: nothing can be told from their times";
+  return "loads from L2 take as long as others here: their times show nothing";
 }
 
 static void punch_out_unused(const struct publication *publication) {

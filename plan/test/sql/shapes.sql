@@ -34,7 +34,7 @@ begin
   for i in 1 .. times loop execute query; end loop;
 end $$;
 create view pg_temp.known as
-select state, ratio > 3 as slower, pairs, runs, stock_runs, ms > stock_ms as longer, query from ccopt.ccopt_shapes order by query;
+select state, ratio > 3 as slower, pairs, runs, stock_runs, mean_ms > stock_mean_ms as longer, query from ccopt.ccopt_shapes order by query;
 select ccopt.ccopt_shapes_reset() >= 0;
 
 -- Not for one execution or two, and not for EXPLAIN.

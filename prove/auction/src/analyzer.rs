@@ -58,7 +58,7 @@ impl Analyzer {
 
 impl Drop for Analyzer {
     fn drop(&mut self) {
-        // SAFETY: a child of ours that nobody has waited for yet keeps its number.
+        // SAFETY: a child that was not waited for yet keeps its number.
         unsafe { libc::kill(self.pid(), libc::SIGTERM) };
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {

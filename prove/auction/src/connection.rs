@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::SocketAddr;
 
-/// Lets this process have so many connections, as far as its rights reach; where they do not, opening one fails and says so.
+/// Raises the limit of connections of this process, as far as its rights allow; beyond it, opening one fails with an error.
 pub fn allow_connections(count: usize) {
     use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
     // What a program has open beside.
@@ -79,7 +79,7 @@ impl Connection {
         net::sockopt::set_tcp_nodelay(&socket, true)?;
         match net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
-            // Nobody listens: that is told like all that goes wrong with a connection, by what comes next.
+            // Connection refused: reported like all connection errors, by the next event.
             Err(Errno::CONNREFUSED) => {}
             Err(error) => return Err(error),
         }

@@ -1,8 +1,8 @@
 //! The load generator: one thread, one epoll set.
 //!
-//! *Open loop*: requests are due at times that do not depend on answers. One that finds no connection free waits in a queue of ours, and its
+//! *Open loop*: requests are due at times that do not depend on answers. One that finds no connection free waits in the driver's queue, and its
 //! time begins when it was due: a server that stalls is seen by all requests that come meanwhile, not by the few that were
-//! under way (no coordinated omission). *Closed loop*: so many clients, each of which asks again when it was answered.
+//! under way (no coordinated omission). *Closed loop*: a fixed number of clients; each sends its next request when it has the answer.
 
 use crate::connection::{Connection, Progress};
 use crate::error::AuctionError;
@@ -31,13 +31,13 @@ pub enum Arrivals {
     Fixed,
 }
 
-/// Who waits for whom.
+/// Open or closed loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Mode {
-    /// So many requests a second, over so many connections; visitors take turns, one that asked last being the last to ask again.
+    /// Requests a second, and connections; visitors take turns in the order of their last request.
     Open { rate: f64, arrivals: Arrivals, connections: usize, visitors: usize, seed: u64 },
-    /// So many clients, a connection each.
+    /// Number of clients, a connection each.
     Closed { clients: usize },
 }
 
@@ -46,7 +46,7 @@ pub enum Mode {
 pub struct Plan {
     /// The site.
     pub address: SocketAddr,
-    /// Who waits for whom.
+    /// Open or closed loop.
     pub mode: Mode,
     /// How long requests come before they count.
     pub warmup: Duration,

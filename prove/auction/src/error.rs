@@ -1,9 +1,9 @@
-//! Why the auction site could not be made, filled or visited: the cause, and what mends it.
+//! Why the auction site could not be made, filled or visited: the cause and the remedy.
 
 use hardmeter_servers::ServerError;
 use std::path::PathBuf;
 
-/// Why the auction site could not be made, filled or visited. [`AuctionError::remedy`] says what mends it.
+/// Why the auction site could not be made, filled or visited. [`AuctionError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum AuctionError {
@@ -36,7 +36,7 @@ fn quoted(log: &str) -> String {
 }
 
 impl AuctionError {
-    /// What mends the cause; may be empty where the cause says it.
+    /// The remedy; may be empty where the cause contains it.
     pub fn remedy(&self) -> String {
         match self {
             AuctionError::Server(error) => error.remedy(),
@@ -52,7 +52,7 @@ impl AuctionError {
                 "look for what ended it (memory, a signal, a module); the result so far was not kept".into()
             }
             AuctionError::Missing { remedy, .. } => remedy.clone(),
-            AuctionError::Analyzer { .. } => "try hardmeter split analyze by itself, or --split off".into(),
+            AuctionError::Analyzer { .. } => "try hardmeter split analyze alone, or --split off".into(),
         }
     }
 }

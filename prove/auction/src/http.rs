@@ -5,7 +5,7 @@ use memchr::{memchr, memmem};
 
 /// How much of a body is kept: what links are looked for in. All of it is counted.
 const KEPT: usize = 64 << 10;
-/// No head of ours is longer; a longer one is no answer of this site's.
+/// Limit of an answer's head: no head of this site is longer.
 const LONGEST_HEAD: usize = 16 << 10;
 
 /// Why an answer cannot be read.
@@ -14,7 +14,7 @@ const LONGEST_HEAD: usize = 16 << 10;
 pub enum BadAnswer {
     #[error("no HTTP")]
     NoHttp,
-    #[error("a length that is none")]
+    #[error("an invalid length")]
     BadLength,
     #[error("more than one answer")]
     TooMuch,
@@ -23,7 +23,7 @@ pub enum BadAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Head,
-    /// So many bytes of the body are still to come.
+    /// Bytes of the body that are still to come.
     Body(u64),
     /// The body ends with the connection.
     UntilClosed,

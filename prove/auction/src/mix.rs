@@ -1,4 +1,4 @@
-//! Which page follows which: two mixes, as weights. They are ours; RUBiS's own tables have no clear licence.
+//! Which page follows which: two mixes, as weights. They were written for Hardmeter; RUBiS's own tables have no clear licence.
 //!
 //! A visit begins at home and ends by chance; then another visitor begins. A step that cannot be taken (no item on the page to go to) is
 //! drawn again. The share of pages that write follows from the weights: none in browsing, about 15 % in bidding, as in RUBiS's mixes

@@ -17,7 +17,7 @@ const PAGES: [(&str, &str); 29] = pages! {
     "store_buy_now.php" "store_comment.php" "style.css" "user.php"
 };
 
-/// Writes all pages into a folder, readable by all, with pictures of so many bytes.
+/// Writes all pages into a folder, readable by all, with pictures of this size.
 pub(crate) fn write_pages(folder: &Path, picture_bytes: usize) -> Result<(), AuctionError> {
     let error =
         |action| move |path: &Path, source| AuctionError::Io { action, path: path.to_owned(), source };

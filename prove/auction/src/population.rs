@@ -1,6 +1,6 @@
-//! The rows of a site, computed from a seed: whoever asks for a row, and in whatever order, gets the same one.
+//! The rows of a site, computed from a seed: a row is the same for every caller and in every order.
 //!
-//! What belongs together fits together, so that pages can be checked against sums: an item's price is its highest bid, its count that of
+//! Related rows are consistent, so that pages can be checked against sums: an item's price is its highest bid, its count that of
 //! its bids; a member's rating is the sum of what was said of him.
 
 use crate::random::{Part, Stream};

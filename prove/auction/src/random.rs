@@ -1,5 +1,5 @@
 //! Random numbers of the data and of the visitors: each part has a stream of its own, named by the seed and the part, so that the same
-//! seed gives the same rows whoever asks first.
+//! seed gives the same rows in any order of requests.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -136,7 +136,7 @@ impl Record {
         self.times.count()
     }
 
-    /// Requests that went wrong; refusals are none of them.
+    /// Requests that went wrong; refusals are not counted.
     pub fn errors(&self) -> u64 {
         self.faults.iter().filter(|(fault, _)| **fault != Fault::Refused).map(|(_, count)| count).sum()
     }

@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 pub enum Visited {
     /// A mix, by an open loop.
     OpenMix { mix: Mix, rate: f64, arrivals: Arrivals, connections: usize, visitors: usize },
-    /// A mix, by so many clients that wait for each answer.
+    /// A mix, by this number of clients that wait for each answer.
     ClosedMix { mix: Mix, clients: usize },
     /// A scenario of the paper, at a scale of its clients.
     Scenario { scenario: Scenario, clients: usize, scale: f64 },
@@ -87,13 +87,13 @@ pub struct RunResult {
     pub seconds: f64,
     /// Requests that count.
     pub requests: u64,
-    /// Of them, went wrong; refusals (a bid that came too late) are none.
+    /// Failed ones; refusals (a late bid) are not counted.
     pub errors: u64,
     /// What went wrong or was refused, by kind.
     pub faults: BTreeMap<String, u64>,
     /// Times from when a request was due to its last byte.
     pub latency_ms: Latency,
-    /// The same from when it was sent: what a closed loop would have told.
+    /// The same from when it was sent: what a closed loop would have reported.
     pub from_sending_ms: Latency,
     /// By interaction, in the order of their definition.
     pub interactions: Vec<InteractionResult>,

@@ -25,7 +25,7 @@ pub struct Order {
     pub patience: Duration,
 }
 
-/// Told how far a run is: answers so far, of how many if that is known, and for how long. Its error ends the run.
+/// Receives the progress of a run: answers so far, of how many if that is known, and for how long. An error ends the run.
 pub type Told<'a> = &'a mut dyn FnMut(u64, Option<u64>, Duration) -> Result<(), AuctionError>;
 
 /// Runs the load on a site.

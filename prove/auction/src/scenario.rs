@@ -121,7 +121,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// So many clients. What each searches for is decided by the seed and its number.
+    /// This number of clients. The seed and a client's number decide what it searches for.
     pub fn new(scenario: Scenario, clients: u32, seed: u64) -> Clients {
         let one = |number| (Stream::of_one(seed, Part::Visits, number), 0);
         Clients { scenario, clients: (0..clients).map(one).collect() }
@@ -167,7 +167,7 @@ pub fn picture_name(number: u32) -> String {
     format!("picture{number}")
 }
 
-/// A drawing of so many bytes: strokes of a pen, by the seed.
+/// A drawing of this size: strokes of a pen, by the seed.
 pub fn picture(seed: u64, number: u32, bytes: usize) -> String {
     const END: &str = "\"/></svg>\n";
     let mut stream = Stream::of_one(seed, Part::Pictures, number);

@@ -140,7 +140,7 @@ impl Site {
         let web = match started {
             Ok(web) => web,
             Err(error) => {
-                // The error to tell is that of the start.
+                // Report the error of the start.
                 let _ = database.stop(&|_| {});
                 return Err(error);
             }
@@ -289,7 +289,7 @@ impl Drop for Site {
     fn drop(&mut self) {
         self.analyzer = None;
         if !self.stays {
-            // Nobody is left to tell; what does not stop is found by its folder.
+            // Errors cannot be reported here; what does not stop is found by its folder.
             let _ = self.stop();
         }
     }

@@ -11,13 +11,13 @@ use std::time::Duration;
 /// CPU time of a process with all its threads, those that ended too; `None` if it is gone. In nanoseconds' resolution: /proc counts in
 /// ticks of 10 ms, which is coarse where half a percent is looked for.
 pub fn process_cpu(pid: i32) -> Option<Duration> {
-    // A clock's number has room for 29 bits of a process's; none has that many.
+    // A clock's number holds 29 bits of a process id, which suffices.
     if !(1..1 << 26).contains(&pid) {
         return None;
     }
     let mut clock = 0;
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: both pointers are to living variables; the second call writes all of `time` when it succeeds.
+    // SAFETY: both pointers are to live variables; the second call writes all of `time` when it succeeds.
     let time = unsafe {
         if libc::clock_getcpuclockid(pid, &mut clock) != 0
             || libc::clock_gettime(clock, time.as_mut_ptr()) != 0

@@ -8,7 +8,7 @@ use crate::population::Population;
 use crate::random::{Part, Stream};
 use memchr::memmem;
 
-/// Where requests come from: so many visitors, each with one request at a time.
+/// Sources of requests: visitors, each with one request at a time.
 pub trait Visits {
     /// Appends the next request of a visitor. `None`: he has none any more, or (of a mix) never.
     fn next(&mut self, visitor: usize, request: &mut Vec<u8>) -> Option<Interaction>;
@@ -29,7 +29,7 @@ pub struct Visitors {
     seed: u64,
     visitors: Vec<Visitor>,
     links: Links,
-    /// Members that joined in this run: names that nobody had before.
+    /// Members that joined in this run: unused names.
     joined: u32,
 }
 
@@ -284,7 +284,7 @@ fn write(visitor: &mut Visitor, interaction: Interaction, joined: (u64, u32), to
             post("store_comment.php", &form, to);
         }
         RegisterUser => {
-            // The seed is in the name: a second run on the same data meets nobody of the first.
+            // The seed is in the name: a second run on the same data meets no member of the first.
             let name = format!("new{:x}n{}", joined.0 & 0xff_ffff, joined.1);
             let region = visitor.stream.within(1, crate::words::REGIONS);
             let form = format!(

@@ -2,7 +2,7 @@
 //!
 //! A **round** has its own patterns. In it every contestant runs twice, the second time in mirrored order (A B B A), one
 //! run right after the other: a machine that drifts does so for all alike. From round to round another one begins.
-//! Whoever fails is left out of later rounds; the others are still measured, and nothing is passed over in silence.
+//! A mode that fails is left out of later rounds and reported; the others are still measured.
 
 use crate::error::Oo1Error;
 use crate::memory::MemoryGroup;
@@ -21,9 +21,9 @@ use std::path::Path;
 /// What P3L may take of the memory of its control group: the rest is for code, page tables and the page cache.
 const SHARE_OF_GROUP: f64 = 0.75;
 
-/// Told how far a comparison is.
+/// Receives the progress of a comparison.
 pub trait Progress {
-    /// So many of so many runs are done, and this one begins.
+    /// The number of finished runs and of all runs; this one begins.
     fn step(&self, done: usize, of: usize, what: &str);
 }
 

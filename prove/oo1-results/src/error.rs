@@ -1,9 +1,9 @@
-//! Why something of OO1 could not be done: the cause, and what mends it.
+//! Why something of OO1 could not be done: the cause and the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of OO1 could not be done. [`Oo1Error::remedy`] says what mends it.
+/// Why something of OO1 could not be done. [`Oo1Error::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum Oo1Error {
@@ -11,9 +11,9 @@ pub enum Oo1Error {
     NoPrograms { searched: Vec<PathBuf> },
     #[error("the mode {mode} is not built here: {reason}")]
     NotBuilt { mode: String, reason: String },
-    #[error("'{mode}' is no mode of OO1: there are {known}")]
+    #[error("unknown mode '{mode}' of OO1: there are {known}")]
     UnknownMode { mode: String, known: String },
-    #[error("'{text}' is no {kind}: {reason}")]
+    #[error("invalid {kind} '{text}': {reason}")]
     BadArgument { kind: &'static str, text: String, reason: String },
     #[error("graphs and stores take about {needed} MB more, and the disk of {} has {free} MB left", folder.display())]
     NoRoom { folder: PathBuf, needed: u64, free: u64 },
@@ -21,7 +21,7 @@ pub enum Oo1Error {
     Busy { folder: PathBuf },
     #[error("{what} failed: {reason}")]
     Failed { what: String, reason: String, remedy: String },
-    #[error("this machine cannot do it: {reason}")]
+    #[error("this machine does not support it: {reason}")]
     CannotHere { reason: String, remedy: String },
     #[error("{what} was killed by signal {signal}{}", told(*signal))]
     Killed { what: String, signal: i32 },
@@ -31,7 +31,7 @@ pub enum Oo1Error {
     Interrupted { what: String },
     #[error("{what} printed something else than the JSON it should: {reason}")]
     BadOutput { what: String, reason: String },
-    #[error("{} is no result of hardmeter oo1: {reason}", path.display())]
+    #[error("{} is not a result of hardmeter oo1: {reason}", path.display())]
     BadResult { path: PathBuf, reason: String },
     #[error("cannot draw {}: {reason}", path.display())]
     Drawing { path: PathBuf, reason: String },
@@ -40,7 +40,7 @@ pub enum Oo1Error {
 }
 
 impl Oo1Error {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             Oo1Error::NoPrograms { .. } => {
@@ -61,7 +61,7 @@ impl Oo1Error {
                 "see dmesg whether memory ran out; take fewer parts, or leave the mode out with --modes".into()
             }
             Oo1Error::Killed { .. } => {
-                "a fault of that program: run it alone to see where (docs/oo1.md tells how), or leave the mode out \
+                "a fault of that program: run it alone to see where (see docs/oo1.md), or leave the mode out \
                  with --modes"
                     .into()
             }
@@ -74,7 +74,7 @@ impl Oo1Error {
             }
             Oo1Error::BadResult { .. } => "name a file that hardmeter oo1 run -o wrote".into(),
             Oo1Error::Drawing { .. } | Oo1Error::Io { .. } => {
-                "mend what the system says, or name another place".into()
+                "fix what the system reports, or name another place".into()
             }
         }
     }
@@ -86,7 +86,7 @@ fn listed(folders: &[PathBuf]) -> String {
 
 fn told(signal: i32) -> &'static str {
     match signal {
-        libc::SIGKILL => " (somebody killed it, or memory ran out)",
+        libc::SIGKILL => " (killed, or out of memory)",
         libc::SIGSEGV => " (it used memory that it does not have)",
         libc::SIGABRT => " (it gave up: an assertion, or an unhandled fault)",
         libc::SIGBUS => " (a page of a mapped file could not be had)",

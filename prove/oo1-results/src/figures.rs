@@ -17,7 +17,7 @@ use plotters::prelude::*;
 use std::path::{Path, PathBuf};
 
 const SIZE: (u32, u32) = (900, 540);
-/// Told apart by everybody (Okabe and Ito), black for the limit.
+/// Distinguishable with colour blindness (Okabe and Ito), black for the limit.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
     RGBColor(213, 94, 0),

@@ -14,7 +14,7 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes a group that may take so many bytes.
+    /// Makes a group with this limit in bytes.
     pub(crate) fn new(bytes: u64) -> Result<MemoryGroup, Oo1Error> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -53,7 +53,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// A group in which ours could lie, and the files that set its limits there: memory, and memory with swap.
+/// A group that could contain the new one, and the files that set its limits there: memory, and memory with swap.
 #[derive(Debug, PartialEq)]
 struct Candidate {
     parent: PathBuf,

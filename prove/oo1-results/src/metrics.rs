@@ -36,7 +36,7 @@ pub struct Metric {
 /// A ratio, round by round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// To whom.
+    /// The mode that it is compared with.
     pub to: String,
     /// The median over rounds.
     pub median: Median,

@@ -9,7 +9,7 @@ pub enum Family {
     Texas,
     /// Objects by their ids.
     E,
-    /// P3L, by one of its doors.
+    /// P3L, by one of its interfaces.
     P3l,
     /// Offsets in a shared mapping.
     Offset,
@@ -21,7 +21,7 @@ pub enum Family {
     Other,
 }
 
-/// A mode that this house has a program for.
+/// A mode that this repository has a program for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// Its name: the program is `oo1-NAME`.

@@ -185,7 +185,7 @@ pub struct Order {
     pub cells: Vec<Cell>,
     /// Who takes part in each.
     pub contestants: Vec<Contestant>,
-    /// How many rounds: in each, everybody runs twice.
+    /// How many rounds: in each, every mode runs twice.
     pub rounds: usize,
     /// The first number of the protocol, where it shall be another.
     pub units: Option<u64>,
@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(protocol.name().parse::<Protocol>().unwrap(), *protocol);
         }
         let error = "cold".parse::<PageCache>().unwrap_err();
-        assert_eq!(error.to_string(), "'cold' is no state of the page cache: there are dropped, hot");
+        assert_eq!(error.to_string(), "invalid state of the page cache 'cold': there are dropped, hot");
         assert_eq!(serde_json::to_string(&Protocol::HotSet).unwrap(), "\"hot-set\"");
     }
 

@@ -1,4 +1,4 @@
-//! Runs one program of OO1 to its end: its JSON, or why there is none.
+//! Runs one program of OO1 to its end: its JSON, or the reason for none.
 
 use crate::error::Oo1Error;
 use crate::memory::MemoryGroup;
@@ -98,7 +98,7 @@ impl Runner {
         if output.is_err() {
             self.stop.end_running();
         }
-        // Until here the process keeps its number, dead or alive; then nobody may send it signals any more.
+        // Until here the process keeps its number, dead or alive; after this it must not get signals any more.
         wait_without_reaping(group);
         self.stop.end();
         let status = child.wait();

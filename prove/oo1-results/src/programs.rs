@@ -148,7 +148,7 @@ mod tests {
             "{error}"
         );
         let error = programs.require("odbms").unwrap_err().to_string();
-        assert!(error.contains("'odbms' is no mode") && error.ends_with("pmemobj, another"), "{error}");
+        assert!(error.contains("unknown mode 'odbms'") && error.ends_with("pmemobj, another"), "{error}");
         assert_eq!(programs.missing().len(), MODES.len() - 2);
     }
 

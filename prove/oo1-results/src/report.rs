@@ -24,7 +24,7 @@ pub struct Report {
     pub version: u32,
     /// What it ran on.
     pub machine: Machine,
-    /// How many rounds: in each, everybody ran twice.
+    /// How many rounds: in each, every mode ran twice.
     pub rounds: usize,
     /// What the patterns of the first round were drawn from.
     pub seed: u64,

@@ -15,12 +15,12 @@ pub struct Stop(Arc<State>);
 struct State {
     asked: AtomicBool,
     /// The process group of the program that runs. While it is here, the process is not waited for, so that its number
-    /// is nobody else's.
+    /// is reused by no other process.
     running: Mutex<Option<libc::pid_t>>,
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// No request yet.
     pub fn new() -> Stop {
         Stop::default()
     }
@@ -31,7 +31,7 @@ impl Stop {
         self.end_running();
     }
 
-    /// Whether somebody asked.
+    /// True if a stop was requested.
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
@@ -49,11 +49,11 @@ impl Stop {
     /// Notes that a process group runs; false if it should end at once.
     pub(crate) fn begin(&self, group: libc::pid_t) -> bool {
         *self.running() = Some(group);
-        // After that: whoever asks now either sees the group or is seen here.
+        // After that: a request either sees the group or is seen here.
         !self.asked()
     }
 
-    /// Notes that it has ended, before it is waited for.
+    /// Records that it has ended, before it is waited for.
     pub(crate) fn end(&self) {
         *self.running() = None;
     }

@@ -3,10 +3,10 @@
 //! ```text
 //! FOLDER/lock
 //! FOLDER/20000-local-1/graph, graph.made                  the graph, and by which program
-//! FOLDER/20000-local-1/oo1/texas/store/, made             a mode's store, and by which program of which graph
+//! FOLDER/20000-local-1/oo1/texas/store/, made             a mode's store, with its program and graph
 //! ```
 //!
-//! Whatever is half made has another name: an interrupted run leaves nothing that looks finished.
+//! Unfinished stores have another name: an interrupted run leaves nothing that looks finished.
 
 use crate::error::{io_error, Oo1Error};
 use crate::order::{Graph, Layout};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const GRAPH_BYTES: u64 = 100;
 const STORE_BYTES: u64 = 500;
 
-/// The folder of graphs and stores; nobody else uses it meanwhile.
+/// The folder of graphs and stores; locked against other processes.
 #[derive(Debug)]
 pub struct Stores {
     folder: PathBuf,

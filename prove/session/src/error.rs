@@ -1,14 +1,14 @@
-//! Why something could not be done with a server: the cause, and what mends it.
+//! Why something could not be done with a server: the cause and the remedy.
 
 use postgres::error::{DbError, SqlState};
 use std::error::Error as _;
 use std::io;
 
-/// Why something could not be done with a server. [`SessionError::remedy`] says what mends it.
+/// Why something could not be done with a server. [`SessionError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum SessionError {
-    #[error("{target} is no description of a connection: {reason}")]
+    #[error("invalid connection string {target}: {reason}")]
     BadTarget { target: String, reason: String },
     #[error("cannot connect to {target}: {reason}")]
     Connect { target: String, reason: String, remedy: String },
@@ -24,7 +24,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             SessionError::BadTarget { .. } => {
@@ -33,8 +33,7 @@ impl SessionError {
             }
             SessionError::Connect { remedy, .. } | SessionError::Statement { remedy, .. } => remedy.clone(),
             SessionError::ServerGone { .. } => {
-                "see the server's log for why (a crash, or somebody stopped it); start it, then try again"
-                    .into()
+                "see the server's log for why (a crash, or it was stopped); start it, then try again".into()
             }
             SessionError::TimedOut { .. } => {
                 "give it more time with --timeout, or see with EXPLAIN why it takes so long".into()
@@ -63,7 +62,7 @@ fn said(error: &DbError) -> String {
     text
 }
 
-/// The error of a statement as one of ours.
+/// The error of a statement as a `SessionError`.
 pub(crate) fn statement_error(what: &str, error: &postgres::Error) -> SessionError {
     let what = what.to_owned();
     let Some(told) = error.as_db_error() else {
@@ -87,7 +86,7 @@ pub(crate) fn statement_error(what: &str, error: &postgres::Error) -> SessionErr
     }
 }
 
-/// The error of a connection attempt as one of ours.
+/// The error of a connection attempt as a `SessionError`.
 pub(crate) fn connect_error(target: &str, error: &postgres::Error) -> SessionError {
     let (reason, remedy) = match error.as_db_error() {
         Some(told) => (said(told), remedy_of(told)),

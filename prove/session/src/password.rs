@@ -29,7 +29,7 @@ fn in_file(path: &Path, wanted: Wanted) -> Option<String> {
     fs::read_to_string(path).ok()?.lines().find_map(|line| of_line(line, wanted))
 }
 
-/// `host:port:database:user:password`; `*` is anybody, `\` takes a colon's or its own meaning away.
+/// `host:port:database:user:password`; `*` matches any, `\` takes a colon's or its own meaning away.
 fn of_line(line: &str, wanted: Wanted) -> Option<String> {
     if line.starts_with('#') {
         return None;

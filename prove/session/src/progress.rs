@@ -1,9 +1,9 @@
 //! How far a piece of work is.
 
-/// Told how far a piece of work is.
+/// Receives the progress of a piece of work.
 pub trait Progress: Sync {
-    /// A part begins, of so many units (rows, indexes, tables).
+    /// A part begins, with its number of units (rows, indexes, tables).
     fn phase(&self, what: &str, units: u64);
-    /// So many units more are done.
+    /// This number of further units is done.
     fn advance(&self, units: u64);
 }

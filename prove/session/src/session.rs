@@ -276,7 +276,7 @@ impl Session {
                 buffer.clear();
                 more = next(&mut buffer);
                 if writer.write_all(&buffer).is_err() {
-                    break; // what went wrong is told at the end
+                    break; // the error is reported at the end
                 }
             }
             // An unfinished copy is aborted when the writer is dropped.
@@ -346,7 +346,7 @@ pub fn ensure_database(target: &Target, stop: &Stop) -> Result<bool, SessionErro
         Ok(_) => return Ok(false),
         Err(error) => error,
     };
-    // Whoever may not enter the usual database either learns why not into the one that was meant.
+    // If the usual database refuses too, report the error of the intended one.
     let Ok(mut session) = Session::open(&target.with_database("postgres"), stop) else { return Err(refused) };
     let name = target.database();
     let sql = format!("SELECT 1 FROM pg_database WHERE datname = '{}'", name.replace('\'', "''"));

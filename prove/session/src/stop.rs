@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// No request yet.
     pub fn new() -> Stop {
         Stop::default()
     }
@@ -31,15 +31,15 @@ impl Stop {
         }
     }
 
-    /// Whether somebody asked.
+    /// True if a stop was requested.
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// Notes that a session runs a statement, until the guard is dropped. False if it should not even begin.
+    /// Records that a session runs a statement, until the guard is dropped. False if it should not even begin.
     pub(crate) fn begin(&self, session: u64, token: CancelToken) -> Option<Running<'_>> {
         self.running().push((session, token));
-        // After the push: whoever asks now either sees the token or is seen here.
+        // After the push: a request either sees the token or is seen here.
         let guard = Running { stop: self, session };
         (!self.asked()).then_some(guard)
     }

@@ -16,7 +16,7 @@ enum Form {
     /// Binary COPY.
     #[default]
     Copy,
-    /// A line for each row, tabulators between fields; so many fields of the row that was begun are still to come.
+    /// A line for each row, tabulators between fields; with the number of fields still missing in the current row.
     Lines { left: i16 },
 }
 
@@ -177,7 +177,7 @@ impl Rows {
     }
 }
 
-/// A Vec takes whatever is written.
+/// A Vec accepts all writes.
 fn printed(bytes: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     bytes.write_fmt(text).expect("memory takes all bytes");
 }

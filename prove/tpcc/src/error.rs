@@ -1,14 +1,14 @@
-//! Why something of TPC-C could not be done: the cause, and what mends it.
+//! Why something of TPC-C could not be done: the cause and the remedy.
 
 use hardmeter_session::SessionError;
 
-/// Why something of TPC-C could not be done. [`TpccError::remedy`] says what mends it.
+/// Why something of TPC-C could not be done. [`TpccError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum TpccError {
     #[error(transparent)]
     Session(#[from] SessionError),
-    #[error("this database already holds the table {table}, which no load of ours made")]
+    #[error("this database already holds the table {table}, which Hardmeter did not load")]
     Occupied { table: String },
     #[error("this database holds a population of TPC-C already: {found}")]
     AlreadyLoaded { found: String },
@@ -16,7 +16,7 @@ pub enum TpccError {
     OtherLoad { found: String, wanted: String },
     #[error("the mark of a load in this database is not one that this version wrote: {mark}")]
     BadMark { mark: String },
-    #[error("somebody else is at work in the database {place}: {others} sessions")]
+    #[error("other clients work in the database {place}: {others} sessions")]
     NotAlone { place: String, others: u32 },
     #[error("the success file {} cannot be compared: {reason}", path.display())]
     SuccessFile { path: std::path::PathBuf, reason: String },
@@ -24,9 +24,9 @@ pub enum TpccError {
     Victim { what: &'static str, reason: String, remedy: String },
     #[error("{what} is not as it must be in TPC-C: {found}")]
     StrangeRow { what: String, found: String },
-    #[error("this database holds no data of TPC-C that were looked for: there is no table {table}")]
+    #[error("this database does not hold the expected data of TPC-C: there is no table {table}")]
     NoData { table: String },
-    #[error("{connection} is no description of a connection to MariaDB: {reason}")]
+    #[error("invalid connection URL {connection} for MariaDB: {reason}")]
     BadConnection { connection: String, reason: String },
     #[error("{what} cannot be done with MariaDB: {reason}")]
     NotInMariadb { what: String, reason: String, remedy: String },
@@ -34,7 +34,7 @@ pub enum TpccError {
     Incomplete { missing: u32, all: u32 },
     #[error("cannot {action} {file}: {error}")]
     File { action: &'static str, file: String, error: std::io::Error },
-    #[error("{file} is no result of a TPC-C run of hardmeter: {reason}")]
+    #[error("{file} is not a result of hardmeter tpcc run: {reason}")]
     ForeignResult { file: String, reason: String },
     #[error("{file} is a result of another version, {found}; this one knows version {known}")]
     OtherResultVersion { file: String, found: u64, known: u32 },
@@ -42,7 +42,7 @@ pub enum TpccError {
     CannotMerge { reason: String },
     #[error("these runs cannot be compared: {reasons}")]
     CannotCompare { reasons: String },
-    #[error("{file} is no price sheet: {reason}")]
+    #[error("{file} is not a price sheet: {reason}")]
     BadPrices { file: String, reason: String },
     #[error("{file} is a damaged result: {reason}")]
     DamagedResult { file: String, reason: String },
@@ -56,7 +56,7 @@ pub enum TpccError {
     NoRightToInstall { reason: String },
     #[error("the CPU plan cannot be followed: {cause}")]
     CpuPlan { cause: String, remedy: String },
-    #[error("such a run cannot be: {reason}")]
+    #[error("impossible order: {reason}")]
     BadOrder { reason: String, remedy: String },
     #[error(
         "the run was to begin {late_seconds:.0} s ago, and its measurement interval has begun without it"
@@ -69,7 +69,7 @@ pub enum TpccError {
 }
 
 impl TpccError {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             TpccError::Session(error) => error.remedy(),
@@ -96,7 +96,7 @@ impl TpccError {
             }
             TpccError::CutTwice => "leave --partitions or --distribute out".into(),
             TpccError::NoRightToInstall { .. } => {
-                "let the owner of the schema say GRANT CREATE ON SCHEMA public TO ..., let somebody who may install them \
+                "let the owner of the schema run GRANT CREATE ON SCHEMA public TO ..., let a user who may install them \
                  run once, or use client SQL: --style client"
                     .into()
             }

@@ -1,6 +1,6 @@
 //! Loading: tables without keys, filled by binary COPY a warehouse at a time and side by side, then keys and statistics.
 //!
-//! A warehouse is one transaction, which also notes it in [`LOAD_TABLE`]. So a load that was killed, or whose server
+//! A warehouse is one transaction, which also records it in [`LOAD_TABLE`]. So a load that was killed, or whose server
 //! went away, goes on with the warehouses that are missing; what it was a load of is in that table's comment.
 
 use crate::copy::{Rows, Timestamp, HEADER, TRAILER};
@@ -182,7 +182,7 @@ pub fn load(
     })
 }
 
-/// SQLSTATE of a disk without room.
+/// SQLSTATE of a full disk.
 const DISK_FULL: &str = "53100";
 
 fn load_or_go_on(
@@ -222,7 +222,7 @@ fn load_or_go_on(
     seconds.checks = begin.elapsed().as_secs_f64();
     mark.complete = true;
     session.execute("leaving the mark of a load", &mark.statement())?;
-    // What follows is measured: the disk should have nothing left to do of the load. Not everybody may ask for it.
+    // What follows is measured: the disk should have nothing left to do of the load. Not every user may request it.
     let _ = session.execute("writing a checkpoint", "CHECKPOINT");
     Ok(Loaded { mark, resumed, bytes: size(&mut session)?, checks, seconds })
 }
@@ -306,7 +306,7 @@ fn copy_part(
         0 => "loading the items".to_owned(),
         warehouse => format!("loading warehouse {warehouse}"),
     };
-    // Whoever loses the end of a load goes on with it: no commit of one needs to wait for the disk.
+    // A load that loses its end is continued: no commit of one needs to wait for the disk.
     session.execute(&what, "BEGIN; SET LOCAL synchronous_commit = off")?;
     let mut order_lines = 0;
     for table in tables_of(part) {

@@ -55,14 +55,14 @@ pub enum Mode {
         /// What keying and think times are multiplied with: 1 is the specification.
         time_factor: f64,
     },
-    /// So many clients, each asks again as soon as it has its answer.
+    /// This number of clients; each sends its next request when it has the answer.
     Closed {
         /// How many.
         clients: u32,
     },
-    /// Transactions come by a Poisson process, whatever became of those before.
+    /// Transactions come by a Poisson process, independent of earlier ones.
     Open {
-        /// So many a second, on average.
+        /// Transactions a second, on average.
         rate: f64,
     },
 }
@@ -80,7 +80,7 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// Weights for terminals where so many transactions will be measured that their shares come out, else decks. With
+    /// Weights for terminals where enough transactions will be measured for exact shares, else decks. With
     /// 28,000 of 1,000 terminals all least shares are held with more than 99 %, with a fifth of that every other time only.
     pub fn suited(mode: Mode, warehouses: u32, interval_seconds: f64) -> Mix {
         match mode {

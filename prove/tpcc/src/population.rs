@@ -9,7 +9,7 @@ use crate::text;
 pub const ITEMS: u32 = 100_000;
 /// Districts of a warehouse.
 pub const DISTRICTS: u32 = 10;
-/// Customers of a district; so many orders, too.
+/// Customers of a district; also the number of its orders.
 pub const CUSTOMERS: u32 = 3_000;
 /// The first order that is not yet delivered.
 pub const FIRST_NEW_ORDER: u32 = 2_101;

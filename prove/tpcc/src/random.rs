@@ -1,7 +1,7 @@
 //! Random numbers as the specification wants them: uniform, NURand with its constants, exact shares.
 //!
 //! Every part of the population draws from a stream of its own, named by the seed, the part and the warehouse. So the
-//! rows of a warehouse are the same whichever session loads it, and in whatever order.
+//! rows of a warehouse are the same for any session and order of loading.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -43,8 +43,8 @@ impl Stream {
         Stream(Xoshiro256PlusPlus::seed_from_u64(seed ^ named.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// The stream of one transaction of a run, or of its pause: of somebody, and how many he had before. It depends on
-    /// nothing else, whatever the server did meanwhile.
+    /// The stream of one transaction of a run, or of its pause: by its owner and the owner's number of earlier ones. It depends on
+    /// nothing else, in particular not on the server.
     pub fn of_transaction(seed: u64, part: Part, whose: u64, number: u32) -> Stream {
         // Each name is stirred before the next is added: whose, number and part are small numbers that follow each other.
         let names = [whose, (u64::from(number) << 8) | part as u64];
@@ -71,7 +71,7 @@ impl Stream {
         ((either + c) % (y - x + 1)) + x
     }
 
-    /// Whether something happens that happens once in so many.
+    /// True once in this many, by chance.
     pub fn one_in(&mut self, so_many: u32) -> bool {
         self.uniform(1..=so_many) == 1
     }

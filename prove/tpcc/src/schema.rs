@@ -26,7 +26,7 @@ pub struct Layout {
     pub by: PartitionBy,
     /// Whether Citus spreads the tables over its nodes, by warehouse.
     pub distributed: bool,
-    /// Percent of a page that a load fills; `None`: the server's default. Updated rows find room beside them in what is
+    /// Percent of a page that a load fills; `None`: the server's default. Updated rows fit beside them in what is
     /// left.
     pub fill: Option<u8>,
 }
@@ -48,7 +48,7 @@ impl Layout {
         match self.by {
             PartitionBy::Hash => format!("WITH (MODULUS {}, REMAINDER {number})", self.partitions),
             PartitionBy::Range => {
-                // As even as it goes: part n begins behind the n-th of so many equal shares.
+                // As even as possible: part n begins behind the n-th equal share.
                 let edge = |number: u32| {
                     let before = u64::from(warehouses) * u64::from(number) / u64::from(self.partitions);
                     (before + 1).to_string()
@@ -272,7 +272,7 @@ impl Table {
         }
     }
 
-    /// The statements that make it for so many warehouses, without keys.
+    /// The statements that create it for this number of warehouses, without keys.
     pub fn create(self, layout: Layout, warehouses: u32) -> Vec<String> {
         let (name, columns) = (self.name(), self.columns());
         let fill = layout.fill.map_or_else(String::new, |percent| format!(" WITH (fillfactor = {percent})"));

@@ -31,7 +31,7 @@ impl Backends for Stub {
     }
 }
 
-/// Without anything to wait for, it returns after so long: the caller may have been told to stop meanwhile.
+/// The longest wait without events: the caller may have been asked to stop meanwhile.
 const IDLE: Micros = Micros(10_000);
 
 struct Answering {

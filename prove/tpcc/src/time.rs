@@ -13,12 +13,12 @@ impl Micros {
     /// None at all.
     pub const ZERO: Micros = Micros(0);
 
-    /// So many seconds.
+    /// From whole seconds.
     pub const fn seconds(seconds: u64) -> Micros {
         Micros(seconds * 1_000_000)
     }
 
-    /// So many seconds, and parts of one.
+    /// From seconds with a fraction.
     pub fn of_seconds(seconds: f64) -> Micros {
         Micros((seconds * 1e6).max(0.0).round() as u64)
     }
@@ -67,8 +67,8 @@ impl From<Micros> for Duration {
     }
 }
 
-/// The one clock of a run: monotonic, so that somebody who sets the machine's clock changes no response time. What the
-/// calendar said at its beginning is kept beside it, and a step of the calendar's clock can be told afterwards.
+/// The one clock of a run: monotonic, so that setting the machine's clock changes no response time. The calendar
+/// time of its start is kept too, so that a step of the calendar's clock is found afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begun: Instant,

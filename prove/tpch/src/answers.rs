@@ -27,7 +27,7 @@ enum Rule {
 pub enum Agreement {
     /// Every value, rounded to as many digits as are published, is the published one.
     Identical,
-    /// Within the specification's tolerance; so many values differ in published digits.
+    /// Within the specification's tolerance; this number of values differs in published digits.
     WithinTolerance(usize),
     /// It does not agree; where first, in words.
     Different(String),

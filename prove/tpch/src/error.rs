@@ -1,10 +1,10 @@
-//! Why something of TPC-H could not be done: the cause, and what mends it.
+//! Why something of TPC-H could not be done: the cause and the remedy.
 
 use hardmeter_session::SessionError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of TPC-H could not be done. [`TpchError::remedy`] says what mends it.
+/// Why something of TPC-H could not be done. [`TpchError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is; the fields are what they name
 pub enum TpchError {
@@ -20,9 +20,9 @@ pub enum TpchError {
     WrongScale { found: f64 },
     #[error("the data were changed by {refreshes} pairs of refresh functions")]
     Refreshed { refreshes: u32 },
-    #[error("{scale} is no scale to load: {reason}")]
+    #[error("invalid scale {scale}: {reason}")]
     BadScale { scale: String, reason: &'static str },
-    #[error("'{text}' is no variant: {reason}")]
+    #[error("invalid variant '{text}': {reason}")]
     BadVariant { text: String, reason: String },
     #[error("'{text}' names no queries: {reason}")]
     BadQueries { text: String, reason: String },
@@ -33,7 +33,7 @@ pub enum TpchError {
 }
 
 impl TpchError {
-    /// What mends the cause.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             TpchError::Session(error) if error.is_missing_table() => {
@@ -62,7 +62,7 @@ impl TpchError {
                     .into()
             }
             TpchError::BadQueries { .. } => "give numbers from 1 to 22, for example 1,6,13-15".into(),
-            TpchError::Io { .. } => "mend what the system says, or name another file".into(),
+            TpchError::Io { .. } => "fix what the system reports, or name another file".into(),
         }
     }
 

@@ -199,7 +199,7 @@ fn fill(
         Ok::<(), TpchError>(())
     })?;
     session.execute("leaving the mark of a load", &Data { scale: order.scale, refreshes: 0 }.mark())?;
-    // What follows is measured: the disk should have nothing left to do of the load. Not everybody may ask for it.
+    // What follows is measured: the disk should have nothing left to do of the load. Not every user may request it.
     let _ = session.execute("writing a checkpoint", "CHECKPOINT");
 
     let sizes: Vec<String> =

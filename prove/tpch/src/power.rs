@@ -48,9 +48,9 @@ pub struct PowerOrder {
     pub refresh: bool,
 }
 
-/// Told how far a run is.
+/// Receives the progress of a run.
 pub trait RunProgress {
-    /// So many of so many runs are done, and this one begins.
+    /// The number of finished runs and of all runs; this one begins.
     fn step(&self, done: usize, of: usize, what: &str);
 }
 
@@ -84,7 +84,7 @@ pub fn run(
         session.set_timeout(order.timeout)?;
         sessions.push(session);
     }
-    // One clock for all: where the CPU time of one backend cannot be seen, that of none is taken.
+    // One clock for all: where one backend's CPU time cannot be read, no CPU time is used.
     let cpu_known = order.clock == Clock::Cpu && sessions.iter().all(|session| session.cpu().is_some());
     if !cpu_known {
         sessions.iter_mut().for_each(Session::leave_cpu);

@@ -107,7 +107,7 @@ impl Query {
         let bad = |reason: String| TpchError::BadQueries { text: text.to_owned(), reason };
         let number = |word: &str| {
             let number = word.trim().trim_start_matches(['q', 'Q']).parse().ok().and_then(Query::new);
-            number.ok_or_else(|| bad(format!("'{}' is no number from 1 to 22", word.trim())))
+            number.ok_or_else(|| bad(format!("'{}' is not a number from 1 to 22", word.trim())))
         };
         let mut queries: Vec<Query> = Vec::new();
         for part in text.split(',') {

@@ -25,7 +25,7 @@ impl Scale {
     pub fn new(factor: f64) -> Result<Scale, TpchError> {
         let bad = |reason| TpchError::BadScale { scale: factor.to_string(), reason };
         if !factor.is_finite() {
-            return Err(bad("it is no number"));
+            return Err(bad("it is not a number"));
         }
         if factor < Self::SMALLEST {
             return Err(bad("it is below 0.01: there are too few suppliers for four a part"));
@@ -83,7 +83,7 @@ impl FromStr for Scale {
     type Err = TpchError;
 
     fn from_str(text: &str) -> Result<Scale, TpchError> {
-        let bad = || TpchError::BadScale { scale: text.to_owned(), reason: "it is no number" };
+        let bad = || TpchError::BadScale { scale: text.to_owned(), reason: "it is not a number" };
         Scale::new(text.trim().parse().map_err(|_| bad())?)
     }
 }

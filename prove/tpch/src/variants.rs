@@ -1,4 +1,4 @@
-//! Variants: named lists of settings, each of which makes a session of its own.
+//! Variants: named lists of settings, each for a session of its own.
 
 use crate::error::TpchError;
 use hardmeter_session::Session;
@@ -51,7 +51,7 @@ pub fn statement(setting: &str) -> Result<String, String> {
     let name = name.trim();
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
-        return Err(format!("'{name}' is no name of a parameter"));
+        return Err(format!("'{name}' is not the name of a parameter"));
     }
     Ok(set(name, value.trim()))
 }
@@ -63,7 +63,7 @@ fn set(name: &str, value: &str) -> String {
 }
 
 fn literal(text: &str) -> String {
-    // An E'' string means the same whatever standard_conforming_strings is.
+    // An E'' string means the same for any standard_conforming_strings.
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
@@ -76,7 +76,7 @@ pub enum Preset {
     /// Random pages cost what the server's default says, and bitmap scans are off: sequential scans and hash joins are
     /// often chosen.
     Default,
-    /// Whatever the server has.
+    /// The server's settings.
     Server,
 }
 
@@ -169,7 +169,7 @@ mod tests {
             ("a b=", "not a word"),
             ("x=jit", "neither"),
             ("x=load:", "names no library"),
-            ("x=jit=on; DROP TABLE orders=1", "no name of a parameter"),
+            ("x=jit=on; DROP TABLE orders=1", "not the name of a parameter"),
         ] {
             let error = text.parse::<Variant>().unwrap_err();
             assert!(error.to_string().contains(reason), "{text}: {error}");

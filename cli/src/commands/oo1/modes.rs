@@ -23,7 +23,7 @@ impl Modes {
 }
 
 fn title(mode: &str) -> &'static str {
-    modes::find(mode).map_or("not one of this house", |mode: &Mode| mode.title)
+    modes::find(mode).map_or("not one of Hardmeter's", |mode: &Mode| mode.title)
 }
 
 fn in_words(programs: &Programs) -> String {

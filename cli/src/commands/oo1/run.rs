@@ -55,7 +55,7 @@ pub(super) struct Run {
     /// The first number of the protocol, where it shall be another.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     units: Option<u64>,
-    /// Give each process and its page cache so many MB, in a control group.
+    /// Limit each process and its page cache to this many MB, in a control group.
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(8..))]
     memory: Option<u64>,
     /// What graphs and patterns are drawn from.

@@ -28,7 +28,7 @@ pub(super) struct Analyze {
     /// Look for one interval, print what is known as JSON, and end. Finds no sets for the probe.
     #[arg(long, conflicts_with = "seconds")]
     once: bool,
-    /// End after so many seconds.
+    /// End after this many seconds.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// Place without finding out whether it helps.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// What would placement do on a machine of any size? A trace of sections, or a known mix, under each policy.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Machines: CORESxTHREADS,l2=SIZE,l3=SIZE/CORES (caches shared by so many cores), core-i7-965 (the paper's), this.\n\
+    after_help = "Machines: CORESxTHREADS,l2=SIZE,l3=SIZE/CORES (/CORES: the cores that share a cache), core-i7-965 (the paper's), this.\n\
                         Mixes: A B C D E F H K M N (two kinds each, as measured in the design), auction, much-data (the paper's).\n\n\
                         Example:\n  hardmeter split simulate --mix C --machine 2x1,l2=2M,l3=32M\n  \
                         hardmeter split simulate --trace sections.trace --machine 64x2,l2=2M,l3=32M/8 --policy soft,lazy\n  \
@@ -83,7 +83,7 @@ fn policies(text: &str) -> Result<Names, String> {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("'{text}' is no number of seconds from 0.01 to 3600")),
+        _ => Err(format!("invalid time '{text}': expected 0.01 to 3600 seconds")),
     }
 }
 
@@ -186,7 +186,7 @@ fn plan(path: &Path) -> Result<Plan, CommandError> {
     serde_json::from_str(&read(path)?).map_err(|error| {
         CommandError::new(
             format!("{}: {error}", path.display()),
-            "a plan is as the analyzer writes it: {\"policy\": .., \"placements\": [..], \"remarks\": []}",
+            "a plan has the form that the analyzer writes: {\"policy\": .., \"placements\": [..], \"remarks\": []}",
         )
     })
 }

@@ -33,7 +33,7 @@ pub(super) struct Top {
     /// What comes first.
     #[arg(long, value_enum, default_value_t = First::Cpu)]
     order: First,
-    /// At most so many kinds.
+    /// Maximum number of kinds.
     #[arg(long, value_name = "N", default_value_t = 30)]
     kinds: usize,
     #[command(flatten)]

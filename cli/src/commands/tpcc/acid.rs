@@ -28,7 +28,7 @@ use victim::Ours;
 /// Try atomicity, isolation, consistency and durability (clause 3) on a loaded database.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Nobody else may work in the database meanwhile. Prices and rows that a scenario takes away are put back; \
+    after_help = "No other client may work in the database meanwhile. Prices and rows that a scenario removes are restored; \
                   its orders and payments stay.\nDurability kills the server with SIGKILL: only servers that hardmeter \
                   made are killed. Exit status 1 if a line is short.\n\nExample:\n  hardmeter tpcc load --warehouses 2\n  \
                   hardmeter tpcc acid\n  hardmeter tpcc acid --only durability --kills 20"
@@ -87,7 +87,7 @@ impl Acid {
         if ours.is_none() && self.only.contains(&Part::Durability) {
             return Err(CommandError::new(
                 "durability is tried by killing the server, and this one is not a server that hardmeter made",
-                "name one of ours (--server DIR), make one with hardmeter tpcc load, or leave durability out: --only \
+                "name a server that hardmeter made (--server DIR), make one with hardmeter tpcc load, or leave durability out: --only \
                  atomicity --only isolation --only consistency",
             ));
         }

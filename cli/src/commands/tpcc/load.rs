@@ -30,22 +30,22 @@ pub(super) struct Load {
     /// What decides over all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Cut each table of the warehouses into so many parts, by the warehouse.
+    /// Divide each table of the warehouses into this many parts, by warehouse.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(super) partitions: u32,
     /// How warehouses are put into parts.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = PartitionBy::Hash, requires = "partitions")]
     partition_by: PartitionBy,
-    /// Spread the warehouses over so many servers behind one (MariaDB with Spider).
+    /// Spread the warehouses over this many servers behind one (MariaDB with Spider).
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(super) shards: u32,
     /// Have Citus spread the warehouses over its nodes; its extension has to be in the database.
     #[arg(long, conflicts_with = "partitions", conflicts_with = "shards")]
     pub(super) distribute: bool,
-    /// Fill pages only to so many percent [default: the server's].
+    /// Fill pages only to this percentage [default: the server's].
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(10..=100))]
     pub(super) fill: Option<u8>,
-    /// Throw the tables of TPC-C away that an earlier load of ours made.
+    /// Remove the tables of TPC-C that an earlier load of Hardmeter made.
     #[arg(long)]
     pub(super) replace: bool,
     /// How many sessions load side by side [default: as many as processors, 4 at most].
@@ -116,7 +116,7 @@ impl Load {
     }
 }
 
-/// What a load does where nobody says more than how many warehouses.
+/// The load for an order with only a number of warehouses.
 pub(super) fn order_for(warehouses: u32) -> LoadOrder {
     LoadOrder { warehouses, seed: 1, layout: Layout::default(), replace: false, jobs: usual_jobs() }
 }

@@ -126,7 +126,7 @@ impl Run {
         Ok(how_it_went(&result, globals))
     }
 
-    /// Runs it, with somebody who looks on at the server, and checks the data afterwards.
+    /// Runs it with an observer of the server, and checks the data afterwards.
     fn measure(
         &self,
         system: &System,

@@ -63,7 +63,7 @@ pub(super) struct Sweep {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("'{text}' is no number of seconds from 0.1 to 3600")),
+        _ => Err(format!("invalid time '{text}': expected 0.1 to 3600 seconds")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Arm's Statistical Profiling Extension: from the bytes a processor writes to records of sampled operations.
 //!
 //! The processor picks every n-th operation, follows it through the pipeline and writes what became of it into a
-//! buffer: a *record*, made of *packets*. The kernel hands the buffer over as it is, so that whoever reads the file
+//! buffer: a *record*, made of *packets*. The kernel hands the buffer over as it is, so that the reader of the file
 //! decodes it. The format is that of the Arm Architecture Reference Manual (ARM DDI 0487), chapter "Statistical
 //! Profiling Extension Sample Record Specification".
 //!

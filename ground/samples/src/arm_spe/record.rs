@@ -98,7 +98,7 @@ pub enum RegisterFile {
     System,
     /// None: a copy or fill of memory in one instruction.
     Memory,
-    /// Not told.
+    /// Not reported.
     Unknown,
 }
 
@@ -273,7 +273,7 @@ pub struct Decoder {
 pub enum Step {
     /// A record ends after this many bytes.
     Record(Record, usize),
-    /// No record ends in it; so many bytes were taken, and the rest begins a packet.
+    /// No record ends in it; this number of bytes was consumed, and the rest begins a packet.
     Rest(usize),
 }
 
@@ -300,7 +300,7 @@ impl Decoder {
             self.to_skip = (length - inside) as u64;
             taken += inside;
             if self.lost {
-                // The end of a record belongs to what was damaged; padding is nobody's.
+                // The end of a record belongs to what was damaged; padding belongs to no record.
                 if packet != Packet::Padding {
                     self.losses.bytes += length as u64;
                 }
@@ -330,8 +330,8 @@ impl Decoder {
         Step::Rest(taken)
     }
 
-    /// Ends a trace of which `left` bytes could not be decoded; returns what was lost in all of it. A record that
-    /// was begun is lost: whatever comes next is of another place and time.
+    /// Ends a trace whose last `left` bytes could not be decoded; returns the losses of the whole trace. A record that
+    /// was begun is lost: the following packets are of another place and time.
     pub fn finish(&mut self, left: usize) -> Losses {
         if self.record_length > 0 || left > 0 {
             self.give_up_record();

@@ -20,7 +20,7 @@ pub enum EventSource {
     Timer,
     /// The kernel's timer with registers: the load that was waited for, and its data address.
     Live,
-    /// Somebody else's perf.data.
+    /// A perf.data file of another recorder.
     Imported,
 }
 
@@ -94,7 +94,7 @@ impl MemoryEvent {
         }
     }
 
-    /// The event of a name, if it is one of ours.
+    /// The event of a name, if it is one of Hardmeter's.
     pub fn from_name(name: &str) -> Option<MemoryEvent> {
         MemoryEvent::ALL.into_iter().find(|event| event.name() == name)
     }
@@ -122,9 +122,9 @@ impl MemoryEvent {
 /// One event of a capture, as the file describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDescription {
-    /// The name as recorded: ours (`l1d-miss`), or whatever perf called it.
+    /// The name as recorded: Hardmeter's (`l1d-miss`) or perf's.
     pub name: String,
-    /// Our event, where the name is one of ours.
+    /// Hardmeter's event of that name, if there is one.
     pub known: Option<MemoryEvent>,
     /// The sampling period, when it was fixed.
     pub period: Option<Period>,

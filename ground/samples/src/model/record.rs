@@ -7,7 +7,7 @@ use super::units::{CpuId, FileOffset, Pid, Tid, Timestamp, VirtualAddress};
 /// The processor's mode, from a record header's `misc` field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CpuMode {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// The operating system's kernel.
@@ -66,7 +66,7 @@ pub struct Mmap {
     pub time: Option<Timestamp>,
 }
 
-/// A thread took a name, by exec or by itself.
+/// A thread took a name, by exec or by its own call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comm {
     /// The process.

@@ -111,7 +111,7 @@ impl SimulatedDetail {
     /// Bytes of the raw field before its sections.
     pub const SIZE: usize = 20;
 
-    /// Reads the detail from a sample's raw field; `None` if the field is not ours.
+    /// Reads the detail from a sample's raw field; `None` if the field has another format.
     pub fn decode(raw: &[u8]) -> Option<SimulatedDetail> {
         if raw.len() < Self::SIZE || raw[..4] != Self::MAGIC {
             return None;
@@ -148,7 +148,7 @@ impl SimulatedDetail {
     }
 
     /// What was read of the server's own state at the sample, by the number of the rule; nothing if the raw field
-    /// is not ours.
+    /// has another format.
     pub fn states(raw: &[u8]) -> impl Iterator<Item = (StateId, &[u8])> {
         let ours = raw.len() >= Self::SIZE && raw[..4] == Self::MAGIC;
         let raw = if ours { raw } else { &[] };
@@ -160,7 +160,7 @@ impl SimulatedDetail {
     }
 }
 
-/// The sections of a raw field of ours: kind and payload, padding included.
+/// The sections of a raw field of the software PMU: kind and payload, padding included.
 fn sections(raw: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = raw.get(SimulatedDetail::SIZE..).unwrap_or_default();
     std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
 //! What the software PMU shall read of a profiled server at the moment of a sample: which statement it executes,
-//! which block a buffer holds. The rules are plain data, made by whoever knows the server (the room `objects`) and
-//! carried out by whoever takes the samples; neither knows the other.
+//! which block a buffer holds. The rules are plain data, made by the crate that knows the server (`measure/objects`) and
+//! executed by the source of the samples; neither depends on the other.
 //!
 //! Addresses are those of the server's first process. Processes forked from it share them; in a process where a
 //! rule's memory is not mapped, the rule is silent.

@@ -1,6 +1,6 @@
 //! Marks of a kernel recording: when a process began and ended a statement, as the server's own static probes (USDT)
-//! told at that moment. They are tracepoint samples in the file; the reader hands them out as records of their own, so
-//! that nobody takes them for samples of memory.
+//! reported at that moment. They are tracepoint samples in the file; the reader returns them as a separate kind of record, so
+//! that they are not mistaken for samples of memory.
 //!
 //! ```text
 //! event    hardmeter_<recorder>:statement | query_start | query_done, and _2, _3 ... for further places of a probe
@@ -43,7 +43,7 @@ pub enum StatementMarkKind<'a> {
 /// Which of a server's probes an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatementProbe {
-    /// Told at every change: a text begins, no text ends.
+    /// Reported at every change: a text begins, no text ends.
     Status,
     /// A statement begins.
     Start,
@@ -68,7 +68,7 @@ impl StatementProbe {
         }
     }
 
-    /// The probe of an event's name, if it is one of ours.
+    /// The probe of an event's name, if it is one of Hardmeter's.
     pub fn of_event(name: &str) -> Option<StatementProbe> {
         let (group, event) = name.split_once(':')?;
         let recorder = group.strip_prefix(Self::GROUP_PREFIX)?;

@@ -24,7 +24,7 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// The file has no bytes.
-    #[error("{path} is empty: nothing was recorded, or the recorder had no room\n  remedy: record again")]
+    #[error("{path} is empty: nothing was recorded, or the recorder had no space\n  remedy: record again")]
     Empty {
         /// Which file.
         path: PathBuf,
@@ -114,7 +114,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Sorts an I/O error: "no room" has another remedy than "not allowed".
+    /// Sorts an I/O error: "no space" has another remedy than "not allowed".
     pub(crate) fn from_io(path: &std::path::Path, source: std::io::Error) -> WriteError {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let path = path.to_path_buf();

@@ -111,7 +111,7 @@ pub struct CaptureHeader {
     pub hostname: Option<String>,
     /// Kernel release.
     pub os_release: Option<String>,
-    /// The recorder's version: perf's, or `hardmeter` and ours.
+    /// The recorder's version: perf's, or `hardmeter` and its version.
     pub recorder_version: Option<String>,
     /// Architecture, for example `x86_64`.
     pub architecture: Option<String>,

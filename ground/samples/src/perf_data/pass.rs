@@ -74,7 +74,7 @@ impl<'r> Pass<'r> {
         while stream.advance(&mut self.summary)? {
             let record = stream.current();
             if let (Some(traces), record_type::AUXTRACE) = (&mut self.traces, record.kind) {
-                // It is read elsewhere; here is only told of what is not.
+                // It is read elsewhere; here only losses are reported.
                 if let Some(block) = Block::decode(record, stream.payload()) {
                     traces.admit(&block, &mut self.summary);
                 }
@@ -237,7 +237,7 @@ impl<'r> Pass<'r> {
             return Record::Other { record_type: raw.kind, body: raw.body };
         }
         self.summary.traces_cut += 1;
-        // How many were lost nobody counted: one at least.
+        // The number of lost records is unknown: at least one.
         Record::Lost(LostRecords { count: 1, samples_only: true, time })
     }
 }

@@ -133,12 +133,12 @@ impl CaptureReader {
         &self.attributes
     }
 
-    /// Our own notes beside the capture, if there are any that we can read.
+    /// The capture's side file, if it exists and can be read.
     pub fn sidecar(&self) -> Option<&Sidecar> {
         self.sidecar.as_ref().ok()?.as_ref()
     }
 
-    /// Why notes that lie beside the capture were not used.
+    /// Why an existing side file was not used.
     pub fn sidecar_problem(&self) -> Option<&SidecarError> {
         self.sidecar.as_ref().err()
     }

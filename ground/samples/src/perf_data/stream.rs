@@ -134,11 +134,11 @@ pub(super) struct RecordStream<'a> {
     broken: bool,
     /// Whether to look into compressed records, or to hand them on as they are.
     inflate: bool,
-    /// Whether somebody else reads the payloads of traces, so that passing over them loses nothing.
+    /// Whether another reader takes the payloads of traces, so that skipping them loses nothing.
     traces_are_read: bool,
     /// What the file's traces are of.
     trace_kind: TraceKind,
-    /// Told where we are, for a progress bar.
+    /// Receives the position, for a progress bar.
     progress: Option<&'a AtomicU64>,
     current: (Side, Range<usize>),
     /// Where in the file the bytes are that follow the current record without being one.

@@ -38,7 +38,7 @@ const WINDOW_SIZES: std::ops::RangeInclusive<usize> = 4096..=65536;
 /// No machine has more CPUs: as many buffers get their own place in the order of time.
 const BUFFER_LIMIT: usize = 1 << 14;
 
-/// Pieces of which account is kept: perf writes one per CPU and round. 40 MiB.
+/// Pieces that are kept track of: perf writes one per CPU and round. 40 MiB.
 const BLOCK_LIMIT: usize = 1 << 20;
 
 /// The traces of one pass.
@@ -189,7 +189,7 @@ impl<'a> Traces<'a> {
         self.contexts.switch(raw, trailer);
     }
 
-    /// Takes note of which process a thread belongs to.
+    /// Records which process a thread belongs to.
     pub(super) fn observe_decoded(&mut self, record: &Record<'_>) {
         self.contexts.learn(record);
     }
@@ -391,7 +391,7 @@ impl Contexts {
         match (context, running()) {
             (None, Some((pid, tid))) => (Some(pid), Some(tid)),
             (context, _) => match context.map(|context| context as i32).or(tid) {
-                Some(0) => (Some(0), Some(0)), // nobody: the idle loop
+                Some(0) => (Some(0), Some(0)), // the idle loop
                 Some(tid) => (self.processes.get(&tid).copied(), Some(tid)),
                 None => (None, None),
             },

@@ -47,7 +47,7 @@ pub struct CaptureWriter {
     /// End of what is in the file.
     written: u64,
     /// End of what was in the file one write earlier: where we go back to when the disk is full, so that the
-    /// features have room.
+    /// features fit.
     retreat: u64,
     discarded: u64,
     /// Where the file has `AUXTRACE` records, and their sizes: perf decodes no trace without this list.
@@ -315,7 +315,7 @@ impl Drop for CaptureWriter {
     }
 }
 
-/// `folder/name.PID-N.partial`: in the same folder, so that the final rename is atomic, and told apart from other
+/// `folder/name.PID-N.partial`: in the same folder, so that the final rename is atomic, and distinct from other
 /// recorders of the same file.
 fn temporary_name(path: &Path) -> PathBuf {
     use std::sync::atomic::{AtomicU64, Ordering};

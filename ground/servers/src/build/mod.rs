@@ -297,7 +297,7 @@ fn empty(folder: &Path) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Removes what the compiler left between source and program: half a gigabyte that nobody reads again.
+/// Removes what the compiler left between source and program: half a gigabyte that is not needed any more.
 fn remove_objects(folder: &Path) {
     for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if path.is_dir() && !path.is_symlink() {

@@ -159,7 +159,7 @@ fn fill(folder: &ServerFolder, programs: &Programs, account: Account) -> Result<
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
         let log = last_lines(&String::from_utf8_lossy(&said));
-        let remedy = diagnose(&log).unwrap_or_else(|| "mend what it says, then try again".into());
+        let remedy = diagnose(&log).unwrap_or_else(|| "fix what it reports, then try again".into());
         return Err(ServerError::Failed {
             what: format!("making a {} server", programs.engine.title()),
             status: super::in_words(output.status),
@@ -173,7 +173,7 @@ fn fill(folder: &ServerFolder, programs: &Programs, account: Account) -> Result<
     Ok(cluster)
 }
 
-/// Removes what is ours, the state last: until then the folder still says what it is.
+/// Removes Hardmeter's files, the state last: until then the folder is still recognised.
 fn remove_contents(folder: &ServerFolder) -> Result<(), ServerError> {
     let lent = folder.path().join("lent");
     let written = [folder.log(), folder.client_options(), folder.unfinished(), folder.state()];
@@ -208,7 +208,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Lets everybody read a file or enter a folder; a file that its owner may run, all may run.
+/// Lets all users read a file or enter a folder; a file that its owner may run, all may run.
 fn open_to_all(path: &Path) -> Result<(), ServerError> {
     let change = || {
         let data = fs::metadata(path)?;

@@ -104,7 +104,7 @@ impl Ways for Mariadb {
         command
     }
 
-    /// MariaDB greets whoever connects: the fifth byte of its first packet is the protocol's version, 10.
+    /// MariaDB greets each client: the fifth byte of its first packet is the protocol's version, 10.
     fn is_ready(&self, site: &Site, pid: Pid) -> bool {
         let number = fs::read_to_string(site.folder.data().join("hardmeter.pid"));
         if !number.is_ok_and(|text| text.trim() == pid.to_string()) {

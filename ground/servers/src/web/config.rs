@@ -70,7 +70,7 @@ pub(super) fn httpd(
     line(format!("PidFile {}", quoted(&places.apache_pid())?));
     line(format!("ErrorLog {}", quoted(&places.error_log())?));
     line("LogLevel warn".into());
-    // Nothing that tells versions; a client of ours may ask as often as it wants on one connection.
+    // Nothing that reveals versions; a client may send any number of requests on one connection.
     for words in ["ServerTokens Prod", "ServerSignature Off", "TraceEnable Off", "Timeout 300"] {
         line(words.into());
     }
@@ -130,7 +130,7 @@ pub(super) fn httpd(
     Ok(text)
 }
 
-/// How many processes Apache has for so many workers, beside its first.
+/// The number of Apache processes for this number of workers, without the first.
 pub(super) fn process_count(mpm: Mpm, workers: u32) -> usize {
     let workers = workers.max(1);
     let each = if mpm == Mpm::Prefork { 1 } else { workers.min(THREADS) };
@@ -230,9 +230,10 @@ fn plain(path: &Path) -> Result<String, ServerError> {
 fn word(name: &str) -> Result<&str, ServerError> {
     match !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         true => Ok(name),
-        false => {
-            Err(ServerError::BadSetting { setting: name.to_owned(), reason: "it is no name of a module" })
-        }
+        false => Err(ServerError::BadSetting {
+            setting: name.to_owned(),
+            reason: "it is not the name of a module",
+        }),
     }
 }
 

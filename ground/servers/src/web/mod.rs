@@ -2,9 +2,9 @@
 //! no configuration of the system's is touched.
 //!
 //! ```text
-//! DIR/web.json     what runs, and where it listens                                         (ours)
-//! DIR/server.log   what the programs printed                                               (ours)
-//! DIR/httpd.conf   DIR/php.ini   DIR/fpm.conf     written anew at each start               (ours)
+//! DIR/web.json     what runs, and where it listens                                         (Hardmeter's)
+//! DIR/server.log   what the programs printed                                               (Hardmeter's)
+//! DIR/httpd.conf   DIR/php.ini   DIR/fpm.conf     written anew at each start               (Hardmeter's)
 //! DIR/run/         process ids, Apache's and PHP's logs, PHP's socket      (of the server's account)
 //! ```
 //!
@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 /// How long a start may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an orderly end may take: Apache waits for nobody, PHP-FPM for the page that it works on.
+/// How long an orderly end may take: Apache does not wait for clients, PHP-FPM finishes its current page.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Another program may take the port between our looking for a free one and Apache's listening.
 const PORTS_TRIED: usize = 3;
@@ -120,7 +120,7 @@ impl WebServer {
         }
         if started.is_err() {
             server.end_all(libc::SIGTERM);
-            // The error to tell is that of the start.
+            // Report the error of the start.
             let _ = server.write_state();
         }
         started.map(|()| server)
@@ -265,8 +265,8 @@ impl WebServer {
         let all = config::process_count(setup.mpm, setup.workers);
         self.await_ready("Apache", &mut child, &log, || {
             let written = fs::read_to_string(places.apache_pid());
-            // Its own process id: somebody else who listens on the port is not taken for it. All of its processes: none is
-            // still to start when somebody begins to measure.
+            // Its own process id: another server on the port is not mistaken for it. All of its processes: none starts
+            // later, during a measurement.
             written.is_ok_and(|text| text.trim() == pid.to_string())
                 && children(pid).len() >= all
                 && TcpStream::connect(address).is_ok()
@@ -303,7 +303,7 @@ impl WebServer {
         while !ready() {
             if let Some(status) = child.try_wait().map_err(io_error("wait for", title))? {
                 let remedy =
-                    format!("mend what it says; its configuration is in {}", self.folder.path().display());
+                    format!("fix what it reports; its configuration is in {}", self.folder.path().display());
                 return Err(ServerError::Failed { what, status: in_words(status), log: tail(), remedy });
             }
             if begun.elapsed() >= PATIENCE {
@@ -354,7 +354,7 @@ fn end(process: Option<ProcessIdentity>, signal: libc::c_int) -> StopOutcome {
         }
         return if orphans.is_empty() { StopOutcome::NotRunning } else { StopOutcome::Killed };
     }
-    // Children first known: without their parent nobody tells whose they were.
+    // List children before killing: without their parent they cannot be identified.
     let members: Vec<_> = children(process.pid).into_iter().filter_map(ProcessIdentity::of).collect();
     let mut outcome = StopOutcome::Killed;
     if signal != libc::SIGKILL {
@@ -408,7 +408,7 @@ fn damaged(folder: &ServerFolder, reason: String) -> ServerError {
     ServerError::Damaged { folder: folder.path().to_owned(), reason }
 }
 
-/// The folder is there, is ours, holds no running server, and the account has its part of it.
+/// The folder exists, is Hardmeter's, holds no running server, and the account owns its part of it.
 fn prepare(folder: &ServerFolder, account: &Account) -> Result<(), ServerError> {
     let path = folder.path();
     fs::create_dir_all(path).map_err(io_error("make", path))?;

@@ -86,7 +86,7 @@ impl WebPrograms {
     }
 }
 
-/// PHP finds its extensions by itself; we look first, for its own complaint ends only in the log.
+/// PHP finds its extensions itself; we check first, because its own error appears only in the log.
 fn require_mysqli() -> Result<(), ServerError> {
     let folder = Path::new("/usr/lib/php");
     // Another distribution's folder: PHP's own complaint has to do.

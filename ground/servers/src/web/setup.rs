@@ -33,7 +33,7 @@ impl Mpm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Php {
-    /// There are none.
+    /// No PHP.
     #[default]
     None,
     /// Inside Apache's processes (mod_php).
@@ -63,7 +63,7 @@ pub struct WebSetup {
     pub extensions: Vec<PathBuf>,
     /// Environment of Apache and of PHP-FPM.
     pub environment: Vec<(String, String)>,
-    /// As whom it runs; `None`: `www-data` or `nobody` for root, else the current user. To be named where the server must
+    /// The account that it runs as; `None`: `www-data` or `nobody` for root, else the current user. To be named where the server must
     /// reach what is another server's: the socket of a throwaway MariaDB is closed to all but its own account.
     pub account: Option<Account>,
 }

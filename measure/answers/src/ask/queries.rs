@@ -126,12 +126,12 @@ fn missing(
     let mut say = |text: &str| remarks.push(Remark::Limit { text: text.to_string() });
     let by = |column| columns.contains(&column);
     if by(QueryColumn::Statement) && no_statements {
-        say("the capture tells of no statement; record a PostgreSQL server (hardmeter record --server DIR or -p PID) \
+        say("the capture records no statement; record a PostgreSQL server (hardmeter record --server DIR or -p PID) \
              with the software PMU, or as root with --statements");
     }
     let by_chain = by(QueryColumn::Operator) || by(QueryColumn::Phase);
     if by_chain && coverage.samples > 0 && coverage.with_callchain == 0 {
-        say("no sample has a call chain, by which operators and phases are told; record with --call-graph");
+        say("no sample has a call chain, which operators and phases are derived from; record with --call-graph");
     }
     let marks = capture.object_notes().is_some_and(|notes| !notes.marks.is_empty());
     if by_chain && capture.object_notes().is_some() && !marks {

@@ -216,7 +216,7 @@ fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
         return missing;
     }
     if census.with_address() == 0 {
-        missing.push(format!("no sample carries a data address, so no line can be told: {RECORD}"));
+        missing.push(format!("no sample has a data address, so no line can be identified: {RECORD}"));
     } else if source == EventSource::Simulated {
         missing.push(if roles.misses_recorded() {
             "no access waited for a line that another core wrote; with one simulated core (--cores 1) none ever does"
@@ -226,7 +226,7 @@ fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
         });
     } else if census.with_source() == 0 {
         missing.push(format!(
-            "no sample carries a data source, so nothing tells which accesses waited for another core: {RECORD}"
+            "no sample carries a data source, so it is unknown which accesses waited for another core: {RECORD}"
         ));
     } else {
         missing.push(format!(

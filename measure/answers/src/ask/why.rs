@@ -120,7 +120,7 @@ impl Inquiry for WhyInquiry {
 /// The caches: of the machine that the user names, that was simulated, or that the header describes.
 fn hierarchy_of(capture: &Capture, named: Option<&Machine>) -> Option<Hierarchy> {
     if let Some(machine) = named {
-        return Some(Hierarchy::of_machine(machine, format!("{}, as told by --machine", machine.name)));
+        return Some(Hierarchy::of_machine(machine, format!("{}, as given by --machine", machine.name)));
     }
     if let Some(machine) = capture.machine() {
         let origin = match capture.source() {

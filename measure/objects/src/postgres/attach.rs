@@ -221,7 +221,7 @@ impl Server {
     pub fn state(&self) -> ServerState {
         let (handle, list) = self.dynamic_segments;
         let found = handle_of_list(&self.memory, self.layout.shmem_magic, list);
-        // Asked afterwards: what could not be read because it was ending is then told as its end.
+        // Checked afterwards: if reading failed because the server was ending, its end is reported.
         match (self.memory.is_alive(), found) {
             (false, _) => ServerState::Ended,
             (true, Some(found)) if found == handle => ServerState::Same,

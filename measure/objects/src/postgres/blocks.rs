@@ -6,7 +6,7 @@
 //!   facts        [-- seen --------]        [--- seen -------]
 //! ```
 //!
-//! A block is the same between two looks that both saw it. Whether it *looks* the same is told by the position in the
+//! A block is the same between two checks that both saw it. Whether it *looks* the same follows from the position in the
 //! write-ahead log that a page has of its last change: a position that was passed before a look is of a change before it.
 
 use super::attach::Server;
@@ -150,7 +150,7 @@ impl Blocks {
         &self.tags
     }
 
-    /// Reads all descriptors, and notes which changed.
+    /// Reads all descriptors, and records which changed.
     fn read_all(&mut self, server: &Server, now: Timestamp) {
         let begun = Instant::now();
         let Some(tags) = server.buffers.all_tags(&server.memory) else { return };

@@ -55,7 +55,7 @@ impl Texts {
 /// All facts.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// The texts of their paths, and others of the notes.
+    /// The texts of their paths, and other texts of the side file.
     pub texts: Texts,
     facts: Vec<ObjectFact>,
     /// Facts that hold now, by process and first address.
@@ -64,7 +64,7 @@ pub(crate) struct Facts {
     /// Facts that are true as long as their process or the server runs.
     lasting: HashSet<FactId>,
     most: usize,
-    /// Facts that there was no room for.
+    /// Facts beyond the limit.
     pub left_out: u64,
 }
 
@@ -98,7 +98,7 @@ impl Facts {
         &self.facts[id.0]
     }
 
-    /// Notes what was found: true from `seen.0` to `seen.1` at least. What held for the same place until now ends.
+    /// Records a fact that held from `seen.0` to `seen.1` at least. The earlier fact of the same place ends.
     pub fn begin(
         &mut self,
         pid: Option<Pid>,
@@ -133,7 +133,7 @@ impl Facts {
         Some(id)
     }
 
-    /// Notes what was true at one moment and is so no longer: a sample carried the proof.
+    /// Records a fact of one moment that no longer holds: a sample carried the proof.
     pub fn note_past(&mut self, found: &Found, state: StateKey, time: Timestamp) {
         let path = self.path(found);
         let identity = (SHARED, found.start, found.length.0, path, Some(state));
@@ -172,7 +172,7 @@ impl Facts {
         }
     }
 
-    /// The fact is no longer true; nobody knows since when.
+    /// The fact no longer holds; the moment of the change is unknown.
     pub fn end(&mut self, id: FactId) {
         let fact = &self.facts[id.0];
         let place = (fact.pid.map_or(SHARED, |pid| pid.0), fact.start);

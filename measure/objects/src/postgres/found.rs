@@ -13,7 +13,7 @@ pub(crate) struct Found {
     pub start: VirtualAddress,
     /// Bytes.
     pub length: ByteCount,
-    /// Where the whole object begins of which this is a part.
+    /// Where the whole object begins that this is a part of.
     pub origin: VirtualAddress,
     /// What kind of thing.
     pub class: Cow<'static, str>,

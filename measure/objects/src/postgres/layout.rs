@@ -3,7 +3,7 @@
 //!
 //! Within a major version extensions are binary compatible, and with them these structures: a table of 15.20 is right
 //! for every 15. Two builds could still differ by a compile option, which is why [attaching](super::attach) tests the
-//! living server against the table.
+//! running server against the table.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! server would look for them.
 //!
 //! A library may be loaded by the first process for all, by each backend as it starts, or by a `LOAD` in the middle of
-//! a session; and a backend may be gone before anybody looks. So what is mapped is looked at again and again, a few
+//! a session; and a backend may be gone before it is checked. So mappings are read again and again, a few
 //! times a second; and what lies in the server's folders of libraries is taken for one that may be loaded.
 
 use super::attach::Server;
@@ -29,9 +29,9 @@ pub(crate) struct Libraries {
 
 /// A process is not looked at again sooner.
 const PAUSE: Duration = Duration::from_millis(300);
-/// So many processes are looked at in one go.
+/// Limit of processes per pass.
 const MOST_PROCESSES: usize = 256;
-/// So many libraries are marked.
+/// Limit of marked libraries.
 const MOST_LIBRARIES: usize = 16;
 /// Times that are kept.
 const MOST_TIMES: usize = 10_000;

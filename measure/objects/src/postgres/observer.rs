@@ -45,14 +45,14 @@ pub(crate) struct Postgres {
     passing: Vec<(FactId, VirtualAddress)>,
     /// Facts of one process, and the address of each; whether they depend on the contents of its memory.
     own: Vec<(FactId, Pid, VirtualAddress, bool)>,
-    /// Private addresses that a later look may tell more of, with what is to be told if none does.
+    /// Private addresses that a later check may identify better, with the answer if none does.
     unsettled: HashMap<(Pid, VirtualAddress), (Found, Timestamp)>,
     unmapped: u64,
     /// What became of the server, once it is no longer the one that was attached to.
     ended: Option<ServerState>,
 }
 
-/// Facts that are kept: about a hundred megabytes of notes.
+/// Limit of facts: about a hundred megabytes of side file.
 const MOST_FACTS: usize = 500_000;
 /// Addresses that wait for a later look, at most.
 const MOST_UNSETTLED: usize = 20_000;
@@ -62,7 +62,7 @@ const MOST_PRIVATE: usize = 20_000;
 /// The clock of samples.
 fn clock() -> Timestamp {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure that is ours.
+    // SAFETY: the kernel fills a structure on our stack.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
@@ -218,8 +218,8 @@ impl Postgres {
         self.own.push((id, pid, address, by_contents));
     }
 
-    /// Looks once more at addresses that were sampled before their memory had been looked at; what cannot be told now
-    /// is told as it was.
+    /// Checks again addresses that were sampled before their memory had been read; those still unknown keep their
+    /// first answer.
     fn settle(&mut self, now: Timestamp) {
         for ((pid, address), (provisional, seen)) in std::mem::take(&mut self.unsettled) {
             let process = self.processes.get(&self.server, pid);
@@ -310,7 +310,7 @@ impl Postgres {
     }
 }
 
-/// Private memory of which no more is known than where it lies. Only the line: its neighbours may be known better.
+/// Private memory with a known place only. Only this line: its neighbours may be known better.
 fn unknown_private(mapping: &Mapping, address: VirtualAddress) -> Found {
     const LINE: u64 = 64;
     let name = if mapping.name == "[heap]" { "heap" } else { "anonymous" };
@@ -394,7 +394,7 @@ impl ServerObjects for Postgres {
             return Counted::default();
         }
         let counted = self.counting.end(&self.server, &mut self.roles, &self.catalog);
-        // What was read while it ended or restarted is of nobody.
+        // What was read while it ended or restarted is discarded.
         if self.is_same() {
             counted
         } else {

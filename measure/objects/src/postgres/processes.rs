@@ -32,7 +32,7 @@ pub(crate) struct ServerProcesses {
 
 /// A list of mappings is not read again sooner, though an address is not in it.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Deeper below the first process there are none.
+/// The server has no processes deeper below its first.
 const DEPTH: usize = 4;
 
 impl ServerProcesses {

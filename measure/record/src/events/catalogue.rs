@@ -22,7 +22,7 @@ pub struct CatalogueEntry {
     pub refusal: Option<String>,
     /// Whether the software PMU does it.
     pub simulated: bool,
-    /// How often it is sampled unless told otherwise.
+    /// The default sampling rate.
     pub default_rate: Rate,
 }
 

@@ -243,7 +243,7 @@ pub fn candidates(
     found
 }
 
-/// AMD's instruction-based sampling: every n-th operation, of which the wanted ones are kept.
+/// AMD's instruction-based sampling: every n-th operation is sampled; the wanted ones are kept.
 fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Candidate> {
     let device = devices.get("ibs_op")?;
     let filter = match event {
@@ -262,7 +262,7 @@ fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
     Some(Candidate {
         name: "ibs_op",
         encoding,
-        caveat: "the period counts operations, of which those with this event are kept",
+        caveat: "the period counts operations; only those with this event are kept",
         counts: false,
     })
 }

@@ -156,7 +156,7 @@ pub fn counting(encoding: &Encoding, modes: Modes, common: &Common) -> PerfEvent
     if common.enable_on_exec {
         attr.flags |= attr_flag::ENABLE_ON_EXEC;
     }
-    // A filter of ours does what an event without mode bits (AMD IBS) cannot.
+    // Our filter replaces the mode bits that an event lacks (AMD IBS).
     if !encoding.no_mode_bits {
         if !modes.user {
             attr.flags |= attr_flag::EXCLUDE_USER | attr_flag::EXCLUDE_HV;

@@ -69,7 +69,7 @@ fn in_notes(mut notes: &[u8]) -> Option<Vec<u8>> {
         let start = name_end.checked_next_multiple_of(4)?;
         let end = start.checked_add(description)?;
         if kind == NOTE_BUILD_ID && notes.get(12..name_end)? == b"GNU\0" {
-            // The kernel's records have room for 20 bytes.
+            // The kernel's records hold 20 bytes.
             return notes.get(start..end).filter(|id| !id.is_empty() && id.len() <= 20).map(<[u8]>::to_vec);
         }
         notes = notes.get(end.checked_next_multiple_of(4)?..)?;

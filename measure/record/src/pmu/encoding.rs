@@ -6,7 +6,7 @@
 //! 2. the kernel's software and generic events (`cpu-clock`, `page-faults`, `cycles`, `L1-dcache-load-misses`),
 //! 3. `rXXXX` (raw code), `mem:ADDRESS[/LENGTH][:rwx]` (breakpoint),
 //! 4. `PMU/terms/` and aliases of sysfs (`mem-loads`, `cpu/event=0xd1,umask=0x8/`),
-//! 5. whatever libpfm4 knows (`MEM_LOAD_RETIRED:L2_MISS`).
+//! 5. names of libpfm4 (`MEM_LOAD_RETIRED:L2_MISS`).
 
 pub use super::encoded::{device_encoding, event_type, hw_cache, Encoding};
 
@@ -28,7 +28,7 @@ pub enum EncodingError {
     #[error(transparent)]
     Terms(#[from] TermError),
     /// Nothing knows the name.
-    #[error("{name:?} is no event of Hardmeter, of the kernel or of this processor; {pfm}")]
+    #[error("unknown event {name:?}: not one of Hardmeter, of the kernel or of this processor; {pfm}")]
     Unknown {
         /// The name.
         name: String,
@@ -41,7 +41,7 @@ pub enum EncodingError {
 }
 
 impl EncodingError {
-    /// What mends it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             EncodingError::Unknown { pfm: PfmError::Missing(_), .. } => {
@@ -219,7 +219,7 @@ fn breakpoint(name: &str) -> Option<Encoding> {
     Some(Encoding {
         event_type: event_type::BREAKPOINT,
         config1: super::sysfs::number(address)?,
-        // Execution breakpoints have the length of a word, whatever is written.
+        // Execution breakpoints always have the length of a word.
         config2: if kinds == 4 { size_of::<libc::c_long>() as u64 } else { length },
         breakpoint_type: kinds,
         data_address: true,

@@ -26,7 +26,7 @@ pub enum SampleFilter {
     Loads,
     /// Stores.
     Stores,
-    /// Whatever comes: only the mode is looked at.
+    /// All samples: only the mode is checked.
     Everything,
 }
 
@@ -58,7 +58,7 @@ impl SampleFilter {
 pub struct RecordFilter {
     wanted: SampleFilter,
     modes: Modes,
-    /// Words between the record header and the call chain, or the weight where there is none.
+    /// Words between the record header and the call chain, or the weight where there is no call chain.
     words_before_chain: usize,
     has_chain: bool,
     has_weight: bool,

@@ -9,7 +9,7 @@ use hardmeter_samples::model::Pid;
 use hardmeter_samples::perf_data::abi::record_type;
 use std::collections::{HashMap, HashSet};
 
-/// The processes of a target: some to begin with, and whatever they fork.
+/// The processes of a target: the initial ones, and those that they fork.
 pub struct Members {
     known: HashMap<i32, bool>,
     /// Neither in a fork read so far nor in the system any more. Samples come in bursts, and asking the system takes
@@ -95,7 +95,7 @@ impl Members {
     }
 }
 
-/// Drops the samples of some events that are not the target's, where all other events sample nobody else.
+/// Drops the samples of some events that are not the target's, where all other events sample only the target.
 pub struct ProbeMembers {
     /// The events' ids, in order.
     ids: Vec<u64>,
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(members.accept(&record(record_type::COMM, &[stranger, stranger])), None);
         assert_eq!(members.accept(&record(record_type::MMAP, &[-1, 0])), Some(true)); // the kernel's
         assert_eq!(members.accept(&record(record_type::LOST, &[1, 0, 5, 0])), Some(true));
-        // The stranger's number comes back for a child.
+        // The other process's number is reused for a child.
         assert_eq!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])), Some(true));
         assert_eq!(members.accept(&sample(stranger)), Some(true));
         assert!(members.have_ended());

@@ -8,7 +8,7 @@
 //! thread 17   event a,b  event a,b
 //! thread 18   event a,b  event a,b
 //!                 |          |
-//!               ring 0     ring 1     one ring per CPU, whatever the number of threads and events
+//!               ring 0     ring 1     one ring per CPU, for any number of threads and events
 //! ```
 
 use super::attributes::{concede, Concession, KernelFeatures};
@@ -25,7 +25,7 @@ pub struct OpenError {
     pub event: String,
     /// The kernel's answer in words.
     pub reason: String,
-    /// What mends it.
+    /// The remedy.
     pub remedy: String,
     /// The kernel's answer.
     pub errno: i32,

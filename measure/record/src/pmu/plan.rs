@@ -32,7 +32,7 @@ pub struct PlannedEvent {
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplingPlan {
-    /// On whom.
+    /// The target.
     pub attachment: Attachment,
     /// Which events.
     pub events: Vec<PlannedEvent>,

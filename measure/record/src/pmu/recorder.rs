@@ -34,7 +34,7 @@ pub struct KernelSource {
     notes: Vec<String>,
     preamble: Vec<u8>,
     latecomers: Option<Latecomers>,
-    /// Where the probes are everybody's: whose marks are kept.
+    /// Where the probes fire for all processes: the processes whose marks are kept.
     probe_members: Option<ProbeMembers>,
     /// Events that count nothing, see [`KernelSource::open_statements`].
     anchors: Vec<OwnedFd>,
@@ -218,7 +218,7 @@ impl KernelSource {
     }
 
     /// The events of a server's probes. Only for the target's own processes, even where the rest samples the whole
-    /// system: the breakpoints of a probe are nobody else's to pass.
+    /// system: no other process passes the breakpoints of a probe.
     fn open_statements(
         &mut self,
         statements: &StatementProbes,
@@ -406,7 +406,7 @@ impl RecordSource for KernelSource {
     }
 
     fn is_finished(&self) -> bool {
-        // A command of our own is waited for by itself.
+        // A command that we started is waited for separately.
         if matches!(self.attachment, Attachment::Exec(_)) {
             return false;
         }
@@ -471,13 +471,13 @@ fn total<'a>(readings: impl Iterator<Item = (&'a Place, Reading)>) -> Reading {
     total
 }
 
-/// Whether a record passes its event's filter; whatever is no sample does.
+/// Whether a record passes its event's filter; other records always pass.
 fn wanted(record: &[u8], filters: &HashMap<u64, RecordFilter>) -> bool {
     let kind = u32::from_ne_bytes([record[0], record[1], record[2], record[3]]);
     if kind != record_type::SAMPLE {
         return true;
     }
-    // PERF_SAMPLE_IDENTIFIER is the first word of every sample of ours.
+    // PERF_SAMPLE_IDENTIFIER is the first word of each of our samples.
     let id = record.get(8..16).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
     id.and_then(|id| filters.get(&id)).is_none_or(|filter| filter.accepts(record))
 }

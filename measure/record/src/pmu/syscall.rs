@@ -153,7 +153,7 @@ impl Reading {
 /// The error of `read`, or one of kind `UnexpectedEof` if the counter gives too few bytes.
 pub fn read(fd: BorrowedFd<'_>) -> io::Result<Reading> {
     let mut words = [0u64; 3];
-    // SAFETY: the buffer has room for the 24 bytes asked for.
+    // SAFETY: the buffer holds the 24 bytes requested.
     let length = unsafe { libc::read(fd.as_raw_fd(), words.as_mut_ptr().cast(), 24) };
     match length {
         24 => Ok(Reading { value: words[0], enabled: words[1], running: words[2] }),

@@ -28,7 +28,7 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     fn new(fd: BorrowedFd<'_>, offset: usize, length: usize) -> io::Result<Mapping> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a fresh mapping at an address that the kernel chooses overlaps no other mapping.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

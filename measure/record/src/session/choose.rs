@@ -139,7 +139,7 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
                     }
                     Err(error) => error,
                 };
-            // A name that nobody knows is the user's mistake, not the machine's.
+            // An unknown name is the user's mistake, not the machine's.
             if request.events.iter().any(|event| MemoryEvent::from_name(&event.name).is_none()) {
                 return Err(refused);
             }

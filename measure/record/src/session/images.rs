@@ -11,7 +11,7 @@ use std::path::Path;
 /// Executable files seen so far.
 #[derive(Debug, Default)]
 pub struct Images {
-    /// By path: the id, where a record told it.
+    /// By path: the id, where a record carried it.
     files: BTreeMap<String, Option<Vec<u8>>>,
     /// The kernel's id, where the kernel is in the capture.
     kernel: Option<Vec<u8>>,
@@ -58,7 +58,7 @@ impl Images {
         }
     }
 
-    /// Their build ids; those that no record told are read from the files. Files without one are left out.
+    /// Their build ids; missing ones are read from the files. Files without one are left out.
     pub fn build_ids(&self) -> Vec<BuildId> {
         let with_id = self.files.iter().filter_map(|(path, told)| {
             let id = told.clone().or_else(|| build_id::of_file(Path::new(path)))?;

@@ -1,4 +1,4 @@
-//! A recording from beginning to end: which source, on whom, into which file.
+//! A recording from beginning to end: source, target, file.
 //!
 //! ```text
 //! request --choose--> source ------\
@@ -61,7 +61,7 @@ pub struct Request {
     pub modes: Option<Modes>,
     /// Where from.
     pub source: SourceChoice,
-    /// On whom.
+    /// The target.
     pub target: Target,
     /// The command to run; empty for none.
     pub command: Vec<OsString>,
@@ -77,7 +77,7 @@ pub struct Request {
     pub set_sampling: u32,
     /// Tell which heap block an access is in, and where the program asked for it: the command's, on the software PMU.
     pub heap: bool,
-    /// Simulate so many cores, whatever the machine has.
+    /// Number of cores to simulate, independent of the machine.
     pub cores: Option<u32>,
     /// Whether a targeted server may be restarted, which the software PMU needs.
     pub may_restart_server: bool,
@@ -108,7 +108,7 @@ pub enum SessionError {
     /// Loads cannot be sampled.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// The probes that tell of statements.
+    /// The probes that report statements.
     #[error("statements cannot be recorded: {0}")]
     Statements(#[from] UsdtError),
     /// The recording itself.
@@ -122,10 +122,10 @@ pub enum SessionError {
     Contradiction {
         /// What is wrong.
         cause: String,
-        /// What mends it.
+        /// The remedy.
         remedy: String,
     },
-    /// Somebody did not want to wait.
+    /// Interrupted by the user.
     #[error("signal {0} came before the recording began; the server is as it was")]
     Interrupted(i32),
     /// Root could not be given up.
@@ -140,7 +140,7 @@ impl From<WorkloadError> for SessionError {
 }
 
 impl SessionError {
-    /// What mends it; empty where the message says it already.
+    /// The remedy; empty where the message contains it.
     pub fn remedy(&self) -> String {
         match self {
             SessionError::Encoding(error) => error.remedy(),

@@ -65,7 +65,7 @@ pub struct Recorded {
     pub duration: Duration,
     /// Bytes of records in the file.
     pub bytes: u64,
-    /// Bytes that found no room.
+    /// Bytes that did not fit.
     pub discarded: u64,
 }
 
@@ -145,7 +145,7 @@ impl Onlookers<'_> {
     }
 }
 
-/// After a signal, or when the disk is full, the command gets this long to end by itself.
+/// After a signal, or when the disk is full, the command gets this long to end on its own.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[allow(clippy::too_many_arguments)] // the parts of one recording, each used here and nowhere else

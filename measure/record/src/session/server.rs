@@ -3,7 +3,7 @@
 //! ```text
 //!   stop (if it runs) -> start under the tool, unmeasured and fast -> measure while the command runs -> as it was before
 //! ```
-//! Which servers may be stopped is not for this room to decide: whoever asks for the recording passes a
+//! This module does not decide which servers may be stopped: the caller passes a
 //! [`RestartableServer`], and without one a server on the software PMU is refused.
 
 use super::signals::Caught;
@@ -16,13 +16,13 @@ use std::process::Command;
 /// Puts a server's words (program and arguments) behind those that run it on the software PMU.
 pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
 
-/// What a server could not do, and what mends it.
+/// What a server could not do, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct ServerTrouble {
     /// What happened.
     pub cause: String,
-    /// What mends it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -56,7 +56,7 @@ impl From<ServerTrouble> for SessionError {
     }
 }
 
-/// Starts `server` on `pmu`; simulation itself begins when the recorder says so. When that fails, or somebody does not
+/// Starts `server` on `pmu`; simulation itself begins when the recorder says so. When that fails, or the user does not
 /// want to wait for it, the server is put back.
 pub(super) fn start_on(server: &mut dyn RestartableServer, pmu: &SoftwarePmu) -> Result<(), SessionError> {
     let (user, group) = server.owner();

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin as something to wait for, so that the file is completed whatever ends the recording.
+//! Ctrl-C and similar signals as something to wait for, so that the file is completed however the recording ends.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -87,7 +87,7 @@ impl Signals {
 
     /// The signal that has come, if one has.
     pub fn take(&self) -> Option<i32> {
-        // SAFETY: room for one structure.
+        // SAFETY: the buffer holds one structure.
         unsafe {
             let mut info: libc::signalfd_siginfo = std::mem::zeroed();
             let size = size_of::<libc::signalfd_siginfo>();

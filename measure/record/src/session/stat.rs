@@ -32,7 +32,7 @@ pub struct EventStatistic {
     pub running_share: f64,
     /// Whether `count` is an extrapolation: from a share of the time, or of the cache lines.
     pub scaled: bool,
-    /// It was seen on one cache line in so many; 1: on all.
+    /// One cache line in this many was simulated; 1: all.
     pub one_line_in: u32,
     /// What was given up to open it.
     pub concessions: Vec<Concession>,

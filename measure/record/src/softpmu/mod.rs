@@ -1,5 +1,5 @@
 //! The software PMU's driver: makes the shared segment, says how to start a program under the tool, and drains the
-//! records. The PMU itself is the Valgrind tool in the room `softpmu/`.
+//! records. The PMU itself is the Valgrind tool in `measure/simulate/`.
 //!
 //! ```text
 //!   SoftwarePmu::prepare ── segment ──┬── valgrind --tool=softpmu postgres ...   (command())
@@ -111,7 +111,7 @@ pub enum SoftPmuError {
         source: std::io::Error,
     },
     /// The running machine does not tell its caches.
-    #[error("cannot learn this machine's caches: {0}\n  remedy: name a model with --machine")]
+    #[error("cannot read this machine's caches: {0}\n  remedy: name a model with --machine")]
     ThisMachine(String),
     /// The program cannot be simulated.
     #[error("{program} cannot run under the software PMU: {reason}")]
@@ -166,7 +166,7 @@ pub struct SoftwarePmu {
     tool_folder: PathBuf,
 }
 
-/// Virtual size of the segment's heap; it is sparse. Page frames, the last level and its twin fit into the first part,
+/// Virtual size of the segment's heap; it is sparse. Page frames, the last level and its shadow fit into the first part,
 /// first-touch bits and private caches of a core into the second.
 const HEAP_SIZE: usize = 512 << 20;
 const HEAP_SIZE_PER_CORE: usize = 160 << 20;
@@ -225,7 +225,7 @@ impl SoftwarePmu {
         Ok(self.wrapper(self.tool_folder.clone())(argv.to_vec()))
     }
 
-    /// What puts a program's words behind those of the PMU, for whoever starts programs by itself; `tool_folder` is
+    /// What puts a program's words behind those of the PMU, for callers that start programs themselves; `tool_folder` is
     /// [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
     pub fn wrapper(&self, tool_folder: PathBuf) -> Box<dyn Fn(Vec<OsString>) -> Command> {
         let valgrind = self.valgrind.clone();
@@ -370,7 +370,7 @@ impl SoftwarePmu {
         notes.extend(self.config.machine.notes.iter().cloned());
         if self.config.machine.cores == 1 {
             notes.push(
-                "one core is simulated: nobody takes lines from it, there are no coherence misses (--cores)"
+                "one core is simulated: no other core takes lines from it, so there are no coherence misses (--cores)"
                     .into(),
             );
         }

@@ -46,7 +46,7 @@ pub(super) struct Segment {
 unsafe impl Send for Segment {}
 
 impl Segment {
-    /// Bytes of the ring: at 400 bytes a sample, room for 20,000 samples between two drains.
+    /// Bytes of the ring: at 400 bytes a sample, 20,000 samples between two drains.
     const RING_SIZE: usize = 8 << 20;
 
     /// Makes a segment for `config`. The file is sparse: only what the simulation touches takes memory.
@@ -77,7 +77,7 @@ impl Segment {
             ring_size: Self::RING_SIZE,
             scratch: Vec::new(),
         };
-        // SAFETY: nobody else has the file yet; a file of zeroes is a valid Header.
+        // SAFETY: no other process has the file yet; a file of zeroes is a valid Header.
         let header = unsafe { &mut *segment.base.cast::<Header>() };
         header.magic = MAGIC;
         header.version = VERSION;
@@ -139,7 +139,7 @@ impl Segment {
     /// Has `rules` carried out at every sample from now on, in place of those before; more than
     /// [`StateRule::MOST`] are not taken.
     pub fn set_state_rules(&mut self, rules: &[StateRule]) {
-        // SAFETY: mapped for as long as self lives. Nobody reads rules beyond their number, which is none while
+        // SAFETY: mapped for as long as self lives. No process reads rules beyond their number, which is 0 while
         // they are written.
         unsafe {
             let states = std::ptr::addr_of_mut!((*self.base.cast::<Header>()).states.0);
@@ -192,7 +192,7 @@ impl Segment {
         let bytes = count.checked_mul(std::mem::size_of::<T>())?;
         let fits =
             at != 0 && at.is_multiple_of(std::mem::align_of::<T>()) && at.checked_add(bytes)? <= self.size;
-        // SAFETY: within the mapping and aligned; the callers' types are plain numbers, valid whatever they are.
+        // SAFETY: within the mapping and aligned; the callers' types are plain numbers, for which any bits are valid.
         fits.then(|| unsafe { std::slice::from_raw_parts(self.base.add(at).cast::<T>(), count) })
     }
 
@@ -225,18 +225,18 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // A program that waits for room in the ring cannot even take a signal: let it go. Our death alone may not
-        // tell it, for a process that nobody has waited for still exists.
+        // tell it, for a process that was not waited for still exists.
         self.header().control.0.recorder_pid.store(0, Ordering::Release);
         // SAFETY: base and size are those of the mapping made in create().
         unsafe { libc::munmap(self.base.cast(), self.size) };
-        // Processes still attached keep the memory; nobody can attach anew.
+        // Processes still attached keep the memory; no process can attach any more.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 const NAME: &str = "hardmeter-";
 
-/// Removes the segments of recorders that were killed before they could: they hold memory for nobody. Programs that
+/// Removes the segments of recorders that were killed before they could: they hold memory without use. Programs that
 /// still run on one keep it.
 fn sweep(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

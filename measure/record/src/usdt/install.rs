@@ -20,10 +20,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum UsdtError {
     /// Nothing runs yet that could be asked.
-    #[error("statements are told by a server that runs, and none is given")]
+    #[error("statements need a running server, and none is given")]
     NoServer,
     /// No executable of the target has such probes.
-    #[error("{programs} has no probes that tell of statements")]
+    #[error("{programs} has no probes that report statements")]
     NoProbes {
         /// The executables, by their processes.
         programs: String,
@@ -47,7 +47,7 @@ pub enum UsdtError {
 }
 
 impl UsdtError {
-    /// What mends it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             UsdtError::NoServer => "name the server with --server or -p, or take -a for all that run",
@@ -115,7 +115,7 @@ pub struct StatementProbes {
     group: Option<ProbeGroup>,
 }
 
-/// An executable with marks, and a path by which the kernel finds it whatever file system the server lives in.
+/// An executable with marks, and a path by which the kernel finds it in any mount namespace of the server.
 struct Program {
     path: PathBuf,
     marks: Vec<Mark>,

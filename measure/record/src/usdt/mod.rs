@@ -9,8 +9,8 @@
 //!
 //! What this does to the server, since a profiler should say so: while the recording runs, the *kernel* keeps a
 //! breakpoint in the profiled processes' copy of the executable's text, at a `nop` that is there for this purpose, and
-//! counts up the probe's semaphore in their data, without which the server does not pass by. Nothing of ours writes to
-//! the server, and both are taken back when the events are closed, whatever becomes of the recorder. Each mark costs
+//! counts up the probe's semaphore in their data, without which the server skips the probe. Hardmeter does not write to
+//! the server, and both are removed when the events are closed, even if the recorder dies. Each mark costs
 //! the server a trap into the kernel: about 3 us of its time in a virtual machine, so that pgbench -S, whose transactions
 //! take 23 us, lost a quarter of its throughput (n=12, 95 %: 20 to 34 %). So statements are only recorded when asked for.
 //!

@@ -10,7 +10,7 @@ use super::argument::{Argument, Place};
 use super::note::Probe;
 use hardmeter_samples::model::{FileOffset, StatementProbe};
 
-/// A place to be told of.
+/// A place to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// What it says.

@@ -5,7 +5,7 @@
 //!                   group, with our own number   file   where     its switch     the layout that `samples` reads
 //! ```
 //!
-//! A name alone does nothing to anybody: the breakpoint is set when an event of this name is opened for a process, and
+//! A name alone has no effect on a process: the breakpoint is set when an event of this name is opened for a process, and
 //! goes when it is closed, which the kernel also does for a recorder that was killed. What a killed recorder leaves is
 //! the name; the next one takes it away ([`Tracefs::sweep`]). The kernel refuses to remove a name in use.
 //!
@@ -67,7 +67,7 @@ impl Tracefs {
     /// The system's error if tracefs may not be read or written.
     pub fn sweep(&self) -> io::Result<()> {
         let list = std::fs::read_to_string(self.path("uprobe_events"))?;
-        // What bears our own number before we named anything is of a recorder that had the number earlier.
+        // A group with our process id that exists before we define any is left from an earlier recorder with that id.
         let ours = Pid(std::process::id() as i32);
         let named = GROUPS.load(Ordering::Relaxed) > 1;
         let left = leftovers(

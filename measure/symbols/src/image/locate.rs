@@ -2,7 +2,7 @@
 //!
 //! | file  | asked, in this order |
 //! |-------|----------------------|
-//! | image | sysroot + path; path; the living process's view (`/proc`); perf's build-id cache; debuginfod |
+//! | image | sysroot + path; path; the running process's view (`/proc`); perf's build-id cache; debuginfod |
 //! | debug | `DIR/.build-id/ab/cdef.debug`; the `.gnu_debuglink` beside it, in `.debug`, in `DIR`; debuginfod |
 //!
 //! Each candidate must be of the right build: by build id, or by the checksum of the debug link.

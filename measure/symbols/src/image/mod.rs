@@ -36,10 +36,10 @@ impl fmt::Display for ImageAddress {
 pub(crate) enum ImageError {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    #[error("is no intact ELF file: {0}")]
+    #[error("is not an intact ELF file: {0}")]
     Malformed(#[from] object::Error),
     /// Not even the first bytes are those of one: a data file, as programs map them too.
-    #[error("is no ELF file")]
+    #[error("is not an ELF file")]
     NotElf,
     #[error("is of build {found}, but build {expected} ran")]
     OtherBuild { found: String, expected: BuildId },

@@ -141,7 +141,7 @@ impl SymbolCollector {
     /// Gives an end to symbols without a size (hand-written assembler).
     ///
     /// The unwind range that covers the symbol bounds it; so do the next symbol and the next unwind range.
-    /// Without a covering range, a symbol of a full table reaches to whatever comes next, since that table
+    /// Without a covering range, a symbol of a full table reaches to the next symbol, since that table
     /// would name a neighbour; a symbol of `.dynsym` covers its first byte only: what follows may be an
     /// unnamed static function.
     fn bound_unsized_functions(&mut self, unwind: &UnwindRanges) {

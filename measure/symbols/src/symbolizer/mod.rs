@@ -140,7 +140,7 @@ impl Symbolizer {
         self.spaces.comm(pid, tid)
     }
 
-    /// What the capture told of an image.
+    /// What the capture recorded of an image.
     pub fn image(&self, id: ImageId) -> &ImageDescription {
         self.spaces.image(id)
     }
@@ -160,7 +160,7 @@ impl Symbolizer {
         &self.problems
     }
 
-    /// The same, to note what is met outside this room: missing source files.
+    /// The same, to record problems found outside this crate: missing source files.
     pub fn problems_mut(&mut self) -> &mut Problems {
         &mut self.problems
     }
@@ -278,7 +278,7 @@ impl Symbolizer {
             (RoutineKind::PltStub, None) => format!("linkage stub in {}", image.name),
             (_, Some(name)) => demangle(name),
             (_, None) => {
-                // Of the vdso nobody can install symbols.
+                // Symbols of the vdso cannot be installed.
                 if !has_static_names && image.kind == ImageKind::File {
                     self.problems.note(
                         ProblemKind::NoStaticNames,

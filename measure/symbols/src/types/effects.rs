@@ -137,7 +137,7 @@ impl Follower<'_, '_, '_, '_> {
         self.value(register, ip).unwrap_or_else(|| self.unknown())
     }
 
-    /// A number of which nothing is known.
+    /// An unknown number.
     fn unknown(&mut self) -> Value {
         self.unknowns += 1;
         Value::Number(Multiple { of: self.unknowns, factor: 1, plus: 0 })

@@ -50,14 +50,14 @@ pub enum FieldOwner {
         /// Its type, as C writes it.
         type_name: Arc<str>,
     },
-    /// Memory reached by a pointer, of which only the type is known.
+    /// Memory reached by a pointer with a known type.
     Pointee {
         /// The type, for example `struct node`.
         type_name: Arc<str>,
     },
 }
 
-/// How a field was told.
+/// How a field was identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldEvidence {
     /// The address lies in the variable.
@@ -87,7 +87,7 @@ pub struct DataField {
     pub size: ByteCount,
     /// The byte of the owner that was asked for.
     pub offset: ByteCount,
-    /// How it was told.
+    /// How it was identified.
     pub evidence: FieldEvidence,
 }
 
@@ -158,7 +158,7 @@ pub struct FieldTally {
 }
 
 impl FieldTally {
-    /// Counts an answer that holds for so many samples.
+    /// Counts an answer for this number of samples.
     pub fn add<T>(&mut self, answer: &Result<T, NoField>, samples: u64) {
         match answer {
             Ok(_) => self.found += samples,

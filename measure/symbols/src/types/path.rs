@@ -11,7 +11,7 @@ use super::units::EntryRef;
 use super::NoField;
 use std::sync::Arc;
 
-/// Deeper nesting of structs and arrays than this nobody wrote.
+/// Limit for the nesting of structs and arrays.
 const DEPTH_AT_MOST: usize = 64;
 /// Bit fields that are named together.
 const BIT_FIELDS_AT_MOST: usize = 4;
@@ -265,7 +265,7 @@ fn padding(mut leaf: Leaf, members: &[Member], types: &mut dyn TypesObject, rest
     Leaf { start: leaf.start + start, size: end - start, type_of: None, ..leaf }
 }
 
-/// All bit fields of which the access touches a bit.
+/// All bit fields that the access touches.
 fn bit_fields(mut leaf: Leaf, members: &[Member], rest: u64, size: u64) -> Leaf {
     let touched = rest * 8..rest.saturating_add(size.max(1)).saturating_mul(8);
     let fields = members.iter().filter_map(|member| member.bits.map(|bits| (member, bits)));

@@ -324,7 +324,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
         let (start, entry) = self.reader.index.variable_at_or_below(address).ok_or(NoField::NoVariable)?;
         let type_of = self.variable_type(entry);
         let offset = (address - start) as i64;
-        // Far behind the variable is another one, of which nothing is known.
+        // Far behind the variable is another one, unknown.
         match self.reader.size(type_of) {
             Some(size) if offset as u64 >= size => Err(NoField::NoVariable),
             None if offset > 0 => Err(NoField::NoVariable),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a section while somebody reads them.
+/// Bytes of a section during a read.
 pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// Unpacked sections larger than this are not believed: a compressed section may claim any size.
@@ -19,7 +19,7 @@ const SECTION_LIMIT: u64 = 8 << 30;
 pub(crate) enum DebugError {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    #[error("is no intact ELF file: {0}")]
+    #[error("is not an intact ELF file: {0}")]
     Malformed(#[from] object::Error),
     #[error("has malformed DWARF: {0}")]
     Dwarf(#[from] gimli::Error),

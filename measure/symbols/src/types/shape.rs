@@ -20,7 +20,7 @@ const POINTER_SIZE: u64 = 8;
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// `None`: an anonymous struct or union, or a base class, whose members are named as if they were ours.
+    /// `None`: an anonymous struct or union, or a base class, whose members are named as members of the outer type.
     pub(super) name: Option<Arc<str>>,
     pub(super) type_of: Option<EntryRef>,
     /// First byte.

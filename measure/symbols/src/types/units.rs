@@ -51,7 +51,7 @@ pub(super) struct DebugFiles {
     split: Vec<DebugFile>,
     package: Option<PackageFile>,
     units: Vec<UnitPlace>,
-    /// Which of them are of which source, each run in the order of offsets.
+    /// Runs of units of one source, each in the order of offsets.
     runs: Vec<(Source, Range<usize>)>,
     /// Type units by signature.
     signatures: FxHashMap<u64, EntryRef>,

@@ -74,7 +74,7 @@ fn shared(kind: SharingKind) -> &'static str {
         SharingKind::True => "truly shared",
         SharingKind::False => "falsely shared",
         SharingKind::Mixed => "shared truly and falsely",
-        SharingKind::Unknown => "shared in a way that cannot be told",
+        SharingKind::Unknown => "shared in a way that cannot be determined",
     }
 }
 

@@ -125,7 +125,7 @@ pub(super) fn missing(missing: Missing) -> String {
             grouped(without.total),
             percent(without)
         ),
-        Missing::Geometry => "the capture does not tell the caches' geometry, so that only coherence can be told: name \
+        Missing::Geometry => "the capture does not contain the caches' geometry, so that only coherence is known: name \
                               the machine with --machine (a model's name, a TOML file, or `this` where it was recorded)"
             .into(),
         Missing::Causes => "causes were not simulated (--no-causes): record again without it for exact ones".into(),
@@ -141,7 +141,7 @@ pub(super) fn score(score: &Score) -> String {
     }
     let kappa = score.kappa().map_or_else(String::new, |kappa| format!(", kappa {kappa:.2}"));
     format!(
-        "{head}: {} got a verdict ({}), of which {} are right ({}, 95 %: {}){kappa}",
+        "{head}: {} got a verdict ({}); {} are right ({}, 95 %: {}){kappa}",
         grouped(decided.count),
         percent(decided),
         grouped(right.count),

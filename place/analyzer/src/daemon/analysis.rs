@@ -242,7 +242,7 @@ impl Analysis {
             match application.snapshot() {
                 Ok(reading) => {
                     let told = [
-                        (reading.healed, "records mended: whoever wrote them died"),
+                        (reading.healed, "records repaired: their writer died"),
                         (reading.spoilt, "records left out: they hold numbers that are none"),
                         (reading.left_out, "records left out: there are too many"),
                     ];

@@ -6,13 +6,13 @@ use crate::segment::Decision;
 use hardmeter_samples::model::Cycles;
 use std::collections::BTreeMap;
 
-/// With so many probes a kind is known (docs/design/place.md, section 2); until then all its sections are probed, within the budget.
+/// This number of probes makes a kind known (docs/design/place.md, section 2); until then all its sections are probed, within the budget.
 const PROBES_KNOWN: u64 = 24;
 /// Probed as seldom as one of 2^7 sections: 0.8 %.
 const PROBES_SELDOM: u8 = 8;
 /// A kind that is known is still probed about so often a second.
 const PROBES_PER_SECOND: f64 = 2.0;
-/// Reading the CPU clock costs 0.34 us a section: not below so many seconds of section (0.3 % of it).
+/// Reading the CPU clock costs 0.34 us a section: not below this number of seconds of section (0.3 % of it).
 const CLOCK_FROM_SECONDS: f64 = 100e-6;
 /// Sections that lose their processor in this share and more are measured by the CPU clock, else mostly the short ones of the kind
 /// would be counted; back below the second.
@@ -24,7 +24,7 @@ const CLOCK_COUNT: u64 = 20;
 /// Of sections whose key comes late one of 2^3 is probed.
 const UNNAMED_PROBES: u8 = 4;
 
-/// What is written of code 0: sections whose key comes late (split_note) begin by it, before anybody knows what their kind wants. Such a
+/// What is written of code 0: sections whose key comes late (split_note) begin by it, before their kind is known. Such a
 /// request is mostly long and waits for others: the CPU clock tells its own time.
 pub(super) fn unnamed() -> Decision {
     Decision { wants_probes: UNNAMED_PROBES, uses_cpu_clock: true, ..Decision::default() }
@@ -97,7 +97,7 @@ impl Deciding {
     }
 }
 
-/// The code of "one of 2^(n-1)": all of a kind that is not known yet, then about so many a second, but at least one of 128.
+/// The code of "one of 2^(n-1)": all of a kind that is not known yet, then about this many a second, but at least one of 128.
 fn probes(known: u64, rate: f64) -> u8 {
     if known < PROBES_KNOWN {
         return 1;

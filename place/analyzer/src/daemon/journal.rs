@@ -4,11 +4,11 @@ use crate::state::Event;
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 
-/// So many lines are kept for the state file.
+/// Lines kept for the state file.
 const KEPT: usize = 50;
-/// A trouble that goes on is told again after so long.
+/// A lasting problem is reported again after this time.
 const AGAIN_NS: u64 = 60_000_000_000;
-/// So many troubles are remembered at a time.
+/// Limit of remembered problems.
 const TROUBLES: usize = 1000;
 
 /// The log.
@@ -22,7 +22,7 @@ impl Journal {
     /// Something changed.
     pub fn say(&mut self, text: impl Into<String>) {
         let event = Event { time: now(), text: text.into() };
-        // Nobody reads it any more: the work goes on.
+        // Standard error is closed: the work goes on.
         let _ = writeln!(std::io::stderr(), "{} {}", event.time, event.text);
         if self.latest.len() == KEPT {
             self.latest.pop_front();
@@ -30,7 +30,7 @@ impl Journal {
         self.latest.push_back(event);
     }
 
-    /// Something is amiss, perhaps for long: said once a minute.
+    /// A problem that may last: reported once a minute.
     pub fn trouble(&mut self, now_ns: u64, text: String) {
         let due = self.troubles.get(&text).is_none_or(|&said| now_ns.saturating_sub(said) >= AGAIN_NS);
         if !due {

@@ -37,7 +37,7 @@ impl Lock {
     }
 }
 
-/// The file is never taken away, so that nobody locks one that has no name any more.
+/// The file is never removed, so that no process locks one without a name.
 fn open(path: &Path) -> std::io::Result<File> {
     let options = |create| {
         OpenOptions::new()
@@ -48,7 +48,7 @@ fn open(path: &Path) -> std::io::Result<File> {
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path)
     };
-    // First as if it were there: O_CREAT on somebody else's file in a folder like /tmp is forbidden even to root (protected_regular).
+    // First as if it were there: O_CREAT on another user's file in a folder like /tmp is forbidden even to root (protected_regular).
     match options(false) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => options(true).or_else(|error| {
             if error.kind() == std::io::ErrorKind::AlreadyExists {

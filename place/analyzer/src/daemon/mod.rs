@@ -6,7 +6,7 @@
 //!   at the guard's times  snapshots ─> guard: placement on or off
 //! ```
 //!
-//! One thread does all this, so that an analyzer that hangs falls silent, and servers place nobody 1.5 s later. Finding the probe's sets
+//! One thread does all this, so that an analyzer that hangs stops its heartbeat, and placement ends 1.5 s later. Finding the probe's sets
 //! takes seconds: that has a thread of its own.
 
 mod analysis;
@@ -32,14 +32,14 @@ use std::sync::{mpsc, Arc, Condvar, Mutex};
 use std::time::Duration;
 use tracing::Tracing;
 
-/// A third of what servers take for silence would do; a sixth leaves room for a busy machine.
+/// A third of the servers' limit for a missing heartbeat would do; a sixth suits a busy machine.
 const BEAT_NS: u64 = 250_000_000;
-/// Between these, whatever applications wish.
+/// The limits of what applications may request.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the daemon is told.
+/// The daemon's options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The segments' folder.
@@ -48,7 +48,7 @@ pub struct Options {
     pub policy: String,
     /// How often it looks; `None`: as the applications want it, a second if they do not care.
     pub interval: Option<Duration>,
-    /// Ends by itself after so long.
+    /// Ends after this time.
     pub limit: Option<Duration>,
     /// Placement goes on and off to see whether it helps.
     pub guard: bool,
@@ -98,7 +98,7 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// What mends it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             DaemonError::Taken { .. } => "end that one, or name another folder (--directory)".into(),
@@ -126,12 +126,12 @@ impl Stop {
         self.changed.notify_all();
     }
 
-    /// Whether it was told to end.
+    /// True if a stop was requested.
     pub fn is_set(&self) -> bool {
         *self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits so long, or until told. Says whether it was told.
+    /// Waits for this time, or until a stop is requested; returns true then.
     pub fn wait(&self, time: Duration) -> bool {
         let told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let waited = self.changed.wait_timeout_while(told, time, |told| !*told);
@@ -213,7 +213,7 @@ fn work(analysis: &mut Analysis, options: &Options, found: &mpsc::Receiver<probi
     }
 }
 
-/// As told; else as the most impatient application wishes.
+/// As given; else the shortest interval that an application requests.
 fn interval(told: Option<Duration>, wished: Option<Duration>) -> Duration {
     told.or(wished).unwrap_or(INTERVAL).clamp(INTERVAL_MIN, INTERVAL_MAX)
 }

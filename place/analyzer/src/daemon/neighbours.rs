@@ -1,7 +1,7 @@
-//! Who else works in the caches of our processors? A virtual machine's kernel is told of cores and caches that the host may put
-//! together anew each second: two of its processors on one core, a stranger beside them. Then two queues share one L2, and nothing that
+//! Other work in the caches of our processors. A virtual machine's kernel sees cores and caches that the host may map
+//! anew each second: two of its processors on one core, another guest beside them. Then two queues share one L2, and nothing that
 //! placement keeps apart stays apart. So two processors that should each have an L2 of their own are looked at, again and again: one
-//! waits, and counts what is gone, while a thread of ours on the other rests and while it streams.
+//! waits, and counts what is gone, while our thread on the other rests and while it streams.
 
 use crate::machine;
 use crate::model::{CpuSet, Machine, Moments};
@@ -13,7 +13,7 @@ const LOOKS: u32 = 16;
 const LOOKS_MAX: usize = 32;
 /// Fewer were left by context switches, or beside a stream that took place: nothing is known.
 const FEWEST: u32 = 6;
-/// What is told is of so many latest looks.
+/// Results cover this number of latest checks.
 const KEPT: usize = 60;
 /// Of the lines that are left while the other rests, the share that goes while it streams: more, and they share a cache. A stream through
 /// 4 MB replaced 55 to 95 % of it in 200 us where they did, on an EPYC, and nothing where they did not.
@@ -45,7 +45,7 @@ extern "C" {
     ) -> bool;
 }
 
-/// What a look told.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     Together,
@@ -67,7 +67,7 @@ impl Watch {
         Watch { machine, turn: 0, latest: VecDeque::new() }
     }
 
-    /// Looks at the next pair; without one, or if nothing could be seen, what is told stays as it was.
+    /// Checks the next pair; without one, or without a result, the state stays as it was.
     pub fn look(&mut self, probe: *const Opened) {
         self.follow(&machine::allowed());
         let Some((cpu, other)) = pair(&self.machine, self.turn) else { return };
@@ -125,7 +125,7 @@ fn moments(shares: &[f32], count: u32) -> Moments {
     moments
 }
 
-/// Only what both 95 % intervals agree on. Where strangers leave nothing, nobody else's doing can be seen.
+/// Only what both 95 % intervals agree on. Where other guests displace everything, nothing else can be seen.
 fn verdict(resting: &Moments, streaming: &Moments) -> Verdict {
     let (Some(resting), Some(streaming)) = (resting.estimate(), streaming.estimate()) else {
         return Verdict::Unclear;
@@ -151,7 +151,7 @@ mod tests {
         verdict(&moments(resting, resting.len() as u32), &moments(streaming, streaming.len() as u32))
     }
 
-    /// Nothing goes at rest, 80 % beside a stream: one cache. 10 % both times: two. All both times: nobody can tell.
+    /// Nothing goes at rest, 80 % beside a stream: one cache. 10 % both times: two. All both times: undecided.
     #[test]
     fn a_stream_next_door_is_seen_through_a_shared_cache_only() {
         assert_eq!(verdict_of(&[0.0; 16], &[0.8; 16]), Verdict::Together);

@@ -18,7 +18,7 @@ const NEIGHBOURS_EVERY: Duration = Duration::from_secs(20);
 const SPOILT_BELOW: f64 = 0.75;
 /// Looks in a row with which sets are called spoilt: one may be disturbed by what else runs.
 const LOOKS: u32 = 3;
-/// A search is followed by so many times its own length without another: searches take at most half a percent of one processor, even
+/// A search is followed by this multiple of its own length without another: searches take at most half a percent of one processor, even
 /// where a kernel that moves pages, or a busy neighbour, spoils sets every minute.
 const REST: u32 = 200;
 /// 0: as many as the library thinks best.
@@ -92,7 +92,7 @@ pub(super) struct News {
     pub lines: Vec<String>,
 }
 
-/// Runs until told to stop.
+/// Runs until a stop is requested.
 pub(super) fn run(
     folder: &Path,
     seed: u64,
@@ -190,7 +190,7 @@ fn spoilt_line(share: f64, left: Duration) -> String {
 fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
     let options = Options { ways: 0, colours: COLOURS, seconds: SECONDS, seed };
     let mut reason: *const libc::c_char = std::ptr::null();
-    // SAFETY: all pointers are to living values; the reason is a constant of the library or null.
+    // SAFETY: all pointers are to live values; the reason is a constant of the library or null.
     let (outcome, reason) = unsafe {
         let outcome = split_probe_publish(directory.as_ptr(), &options, &mut reason);
         let text = if reason.is_null() {
@@ -206,7 +206,7 @@ fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
         _ => return Some(Probe { kind: "impossible".into(), reason, ..Probe::default() }),
     };
     let mut summary = Summary::default();
-    // SAFETY: as above; the structure is that of probe.c.
+    // SAFETY: as above; the structure matches probe.c.
     if unsafe { split_probe_summarize(directory.as_ptr(), &mut summary) } != 0 {
         let reason = "what was published cannot be read".into();
         return Some(Probe { kind: "impossible".into(), reason, ..Probe::default() });

@@ -1,4 +1,4 @@
-//! The rings of sections: who came before whom, for the scores, and into a file if asked.
+//! The rings of sections: their order, for the scores, and into a file on request.
 
 use crate::model::{AppId, KindProfile, KindRef, Workload};
 use crate::segment::{Application, TraceCursor, TraceEntry};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Result};
 use std::path::Path;
 
-/// One of so many sections leaves an entry, if no file is written: enough for the scores, and a ring lasts.
+/// One section in this many leaves an entry, if no file is written: enough for the scores, and a ring lasts.
 pub(super) const SOME: u32 = 16;
 /// All of them, as far as rings are read in time.
 pub(super) const ALL: u32 = 1;
@@ -77,7 +77,7 @@ fn cycles_now() -> u64 {
 #[cfg(target_arch = "aarch64")]
 fn cycles_now() -> u64 {
     let counter: u64;
-    // SAFETY: readable by everybody.
+    // SAFETY: user space may read this register, and reading it changes nothing.
     unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) counter) };
     counter
 }

@@ -15,7 +15,7 @@ pub struct Lazy {
     pub migration_seconds: f64,
     /// Shorter sections are never moved.
     pub short_seconds: f64,
-    /// To begin, the gain must be so many times the cost; to go on, as much.
+    /// To begin, the gain must be this multiple of the cost; to go on, equal.
     pub margin: f64,
     /// And be this share of the time that the kinds take.
     pub worth: f64,
@@ -51,7 +51,7 @@ impl Policy for Lazy {
         };
         let problem = Problem::new(machine, workload, &in_force, movable);
         if problem.candidates.len() < 2 {
-            let remark = "no two kinds of 150 us or more of which one makes the other slower";
+            let remark = "no two kinds of 150 us or more where one makes the other slower";
             return nowhere(self.name(), workload, Some(remark));
         }
         let previous = problem.again(&in_force);
@@ -105,7 +105,7 @@ impl Policy for Lazy {
 }
 
 impl Lazy {
-    /// How often a second a thread begins a section of another group than its last one, if threads take whatever comes.
+    /// How often a second a thread begins a section of another group than its last one, if threads take requests in order.
     fn moves(&self, problem: &Problem, solution: &Solution) -> f64 {
         let rate = |i: &usize| problem.candidates[*i].profile.rate;
         let rates: Vec<f64> =
@@ -147,7 +147,7 @@ mod tests {
         assert!(said.starts_with("does not pay") && said.contains("imbalance 60.0 %"), "{said}");
     }
 
-    /// On a machine that is half idle, the same imbalance makes nobody wait.
+    /// On a machine that is half idle, the same imbalance makes no request wait.
     #[test]
     fn imbalance_is_no_loss_where_cores_are_idle() {
         let plan = decide(&[(1, 2, Class::Sensitive, 477.6, 1500.0), (1, 3, Class::Polluter, 400.0, 375.0)]);

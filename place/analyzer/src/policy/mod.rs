@@ -5,7 +5,7 @@
 //! | observe | classes, and nothing else | not at all |
 //! | paper | sections 2.4.1 to 2.4.3: dirty and clean cores, one core for each clean kind | affinity at each start, restored at each end |
 //! | lazy | kinds that hurt each other apart, if that pays for the moves and the imbalance | affinity when the thread is elsewhere |
-//! | soft | kinds that hurt each other in different queues | whoever routes requests; no thread moves, no core idles |
+//! | soft | kinds that hurt each other in different queues | servers that route requests; no thread moves, no core idles |
 
 mod cores;
 mod grouping;
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(plan.placements[1].class, Class::Sensitive);
     }
 
-    /// Whatever the machine, no policy names a processor that it does not have, and all name each kind once.
+    /// On any machine, policies name only its processors, and each kind once.
     #[test]
     fn plans_hold_on_machines_of_any_size() {
         let kinds: Vec<_> = (0..40_u32)

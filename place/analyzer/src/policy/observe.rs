@@ -1,4 +1,4 @@
-//! Says what kinds are, and places nothing: what an analyzer does until it is told otherwise.
+//! Classifies kinds and places nothing: the default policy.
 
 use super::way::{cannot_place, nowhere, Policy};
 use crate::model::{Machine, Plan, Workload};

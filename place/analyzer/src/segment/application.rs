@@ -81,7 +81,7 @@ pub struct Facts {
     pub backend: &'static str,
     /// What it does without.
     pub without: Vec<&'static str>,
-    /// How many kinds it has room for.
+    /// The maximum number of kinds.
     pub kinds: u32,
 }
 
@@ -177,7 +177,7 @@ impl Application {
         self.mapping.at(offset_of!(Header, commands) as u64)
     }
 
-    /// Whether the file of this path is still ours.
+    /// True if the path still names this file.
     pub(super) fn is_at_its_path(&self) -> bool {
         let ours = self.file.metadata();
         let there = std::fs::symlink_metadata(&self.path);
@@ -187,7 +187,7 @@ impl Application {
         }
     }
 
-    /// Whether no process of the application lives: nobody holds its lock. Tried for an instant, so that hardly ever a starting
+    /// True if no process of the application lives, since none holds its lock. Tried for an instant, so that hardly ever a starting
     /// process meets it.
     pub(super) fn is_dead(&self) -> bool {
         let dead = self.lock();
@@ -275,7 +275,7 @@ impl Application {
             return false;
         }
         let place = self.mapping.at::<layout::Decision>(self.layout.decision(code.0));
-        // Odd already: an analyzer died here, and nobody else writes.
+        // Odd already: an analyzer died here, and there is no other writer.
         let odd = place.sequence.load(Ordering::Relaxed) | 1;
         place.sequence.store(odd, Ordering::Relaxed);
         fence(Ordering::Release);
@@ -302,7 +302,7 @@ impl Application {
         self.commands().heartbeat_ns.store(now_ns, Ordering::Release);
     }
 
-    /// Takes the segment over, from nobody or from an analyzer that died: nothing is placed until decided anew.
+    /// Takes the segment over, perhaps from an analyzer that died: nothing is placed until the next decision.
     pub fn take_over(&mut self, policy: u32, trace_every: u32) {
         let commands = self.commands();
         commands.placement_on.store(0, Ordering::Release);
@@ -325,7 +325,7 @@ impl Application {
         self.commands().probe_generation.store(generation, Ordering::Release);
     }
 
-    /// The analyzer goes: nothing is placed, and nobody waits for its silence to be noticed.
+    /// The analyzer ends: placement stops at once, without waiting for the missing heartbeat.
     pub fn let_go(&self) {
         let commands = self.commands();
         commands.placement_on.store(0, Ordering::Release);
@@ -351,7 +351,7 @@ fn unreachable(error: std::io::Error) -> Refusal {
 pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) -> Result<Layout, Refusal> {
     let malformed = |what: String| Err(Refusal::Malformed(what));
     if identity.magic != layout::SEGMENT_MAGIC {
-        return malformed("it is no segment of libsplit".into());
+        return malformed("it is not a segment of libsplit".into());
     }
     if identity.version != layout::SEGMENT_VERSION {
         return Err(Refusal::Version(identity.version, layout::SEGMENT_VERSION));

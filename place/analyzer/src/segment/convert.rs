@@ -5,7 +5,7 @@ use crate::model::{Moments, Record, AFTERS};
 use hardmeter_samples::model::Cycles;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A record of the model; `None` if a number is none (not finite, or negative where that cannot be).
+/// A record of the model; `None` if a number is not valid (not finite, or negative where that cannot be).
 pub(crate) fn record(raw: &RawRecord) -> Option<Record> {
     let displaced = moments(raw.probed, raw.displaced_mean, raw.displaced_m2)?;
     if displaced.mean > 1.0 {

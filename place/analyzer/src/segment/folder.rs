@@ -15,7 +15,7 @@ const FILES_MAX: usize = 65536;
 /// An application that ended no section is asked so rarely whether it lives: the question takes its lock for an instant.
 const ASK_NS: u64 = 3_000_000_000;
 
-/// The folder to use: as told, as the environment's SPLIT_DIRECTORY says, or the default.
+/// The folder to use: as given, else the environment's SPLIT_DIRECTORY, else the default.
 pub fn directory(told: Option<&Path>) -> PathBuf {
     match (told, std::env::var_os("SPLIT_DIRECTORY")) {
         (Some(told), _) => told.to_owned(),
@@ -31,7 +31,7 @@ pub enum Change {
     Came(AppId, String),
     /// Its processes are gone; its segment stays a while.
     Died(AppId, String),
-    /// Its segment is gone, taken away by us or by somebody else.
+    /// Its segment was removed, by this process or another one.
     Left(AppId, String),
     /// Its segment is not used.
     Refused(PathBuf, Refusal),
@@ -52,7 +52,7 @@ pub struct Folder {
     path: PathBuf,
     grace: Duration,
     known: BTreeMap<AppId, Known>,
-    /// Files that were refused, as they were then: each is told once.
+    /// Refused files, with their state then: each is reported once.
     refused: BTreeMap<PathBuf, (u64, i64, Refusal)>,
 }
 
@@ -90,7 +90,7 @@ impl Folder {
         &self.path
     }
 
-    /// Living applications.
+    /// Running applications.
     pub fn applications(&mut self) -> impl Iterator<Item = &mut Application> {
         self.known.values_mut().filter(|known| known.dead_since.is_none()).map(|known| &mut known.application)
     }

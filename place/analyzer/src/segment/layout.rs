@@ -1,8 +1,8 @@
 //! What lies in a segment, as libsplit's `segment.h` says it: the same structures, field by field. A test compiles the header and
 //! compares every offset.
 //!
-//! Fields that somebody else may write at any time are atomics. Structures without atomics are copied out before they are looked at
-//! ([`super::mapping`]); every pattern of bits is a value of theirs.
+//! Fields that other processes may write at any time are atomics. Structures without atomics are copied before they are read
+//! ([`super::mapping`]); every bit pattern is a valid value.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
@@ -221,7 +221,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// As segment.h lays it out; `None` if a number is none that libsplit makes.
+    /// As segment.h lays it out; `None` if libsplit makes no such number.
     pub fn of(kinds: u32, cpus: u32, threads: u32, traces: u32) -> Option<Layout> {
         let sane = (2..=KINDS_MAX).contains(&kinds)
             && (1..=CPUS_MAX).contains(&cpus)

@@ -93,7 +93,7 @@ impl Made {
         self.put(at, &sections.to_le_bytes());
     }
 
-    /// So many sections of so many cycles each.
+    /// A number of sections, with their cycles.
     pub fn record(&self, cpu: u32, code: u32, count: u64, cycles: u64) {
         // SAFETY: every pattern of bits is a record.
         let mut raw: RawRecord = unsafe { std::mem::zeroed() };

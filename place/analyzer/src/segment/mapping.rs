@@ -1,7 +1,7 @@
-//! A file of somebody else's, mapped, without believing in it: its bytes may change under every look, and the file may shrink.
+//! A mapped file of another process, which is not trusted: its bytes may change at any read, and the file may shrink.
 //!
 //! A look beyond the end of a shrunk file raises SIGBUS. The daemon must not die of that, so that a handler puts zero pages in the
-//! place of the whole mapping and notes that it is spoilt; whoever looked goes on, reads zeros, and asks [`Mapping::spoilt`] before
+//! place of the whole mapping and records that it is spoilt; the reader goes on, reads zeros, and asks [`Mapping::spoilt`] before
 //! believing what it read. (Wayland's compositors guard their clients' buffers the same way.) Faults elsewhere go to the handler that
 //! was there before.
 
@@ -25,18 +25,18 @@ struct Guarded {
 static GUARDED: [Guarded; MAPPINGS_MAX] = [const {
     Guarded { start: AtomicUsize::new(0), length: AtomicUsize::new(0), spoilt: AtomicBool::new(false) }
 }; MAPPINGS_MAX];
-/// Taken by whoever changes which places of `GUARDED` are free; never by the handler.
+/// Taken to change which places of `GUARDED` are free; never by the handler.
 static CHANGING: Mutex<()> = Mutex::new(());
 static INSTALL: Once = Once::new();
 static mut BEFORE: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
 
-/// Structures of which every pattern of bits is a value and every field is an atomic.
+/// Structures where every bit pattern is valid and every field is an atomic.
 ///
 /// # Safety
 /// That is so.
 pub(crate) unsafe trait Shared {}
 
-/// Structures of which every pattern of bits is a value, a multiple of eight bytes long and so aligned.
+/// Structures where every bit pattern is valid, a multiple of eight bytes long and so aligned.
 ///
 /// # Safety
 /// That is so.
@@ -118,7 +118,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let _changing = CHANGING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: our mapping; nobody has references into it any more.
+        // SAFETY: our mapping; no references into it are left.
         unsafe { libc::munmap(self.start.cast(), self.length) };
         GUARDED[self.place].start.store(0, Ordering::Release);
     }
@@ -136,7 +136,7 @@ fn install() {
 }
 
 extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands over a living siginfo.
+    // SAFETY: the kernel passes a valid siginfo.
     let fault = unsafe { (*info).si_addr() } as usize;
     for guarded in &GUARDED {
         let start = guarded.start.load(Ordering::Acquire);
@@ -144,7 +144,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
         if start == 0 || fault < start || fault - start >= length {
             continue;
         }
-        // SAFETY: replaces a mapping of ours, in its place, by zero pages.
+        // SAFETY: replaces our own mapping, in its place, by zero pages.
         let replaced = unsafe {
             let errno = libc::__errno_location();
             let saved = *errno;

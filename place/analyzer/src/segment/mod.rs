@@ -10,7 +10,7 @@
 //! * [`application`]: one segment, and what is written into it; [`reading`]: its statistics; [`convert`]: records as the model's;
 //!   [`folder`]: which applications there are.
 //!
-//! Whoever may write into the folder may put anything there: nothing read is believed. Numbers that make no sense are left out and
+//! Any user with access to the folder may put files there: nothing read is trusted. Invalid numbers are left out and
 //! counted; a segment whose header is not exactly what its sizes make it is refused with a reason.
 
 mod application;

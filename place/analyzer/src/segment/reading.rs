@@ -18,7 +18,7 @@ unsafe impl Plain for RawTrace {}
 
 /// Looks at a record that is being written: a writer is in it for tens of nanoseconds, unless it lost its processor or its life.
 const LOOKS: u32 = 200;
-/// A record that stays as it is so long, with an owner that is gone, is nobody's.
+/// A record that stays unchanged this long, with an owner that is gone, is unowned.
 pub(super) const STUCK_NS: u64 = 2_000_000_000;
 /// More records than this are not read of one segment: a hostile one could ask for any memory. 1024 kinds on 128 processors.
 const RECORDS_MAX: usize = 1 << 17;
@@ -28,9 +28,9 @@ const RECORDS_MAX: usize = 1 << 17;
 pub struct Reading {
     /// What was read.
     pub snapshot: Snapshot,
-    /// Records whose writer died within, mended.
+    /// Records whose writer died while writing, repaired.
     pub healed: u32,
-    /// Records that held numbers that are none.
+    /// Records with invalid numbers.
     pub spoilt: u32,
     /// Records left out since there are too many.
     pub left_out: u32,
@@ -76,7 +76,7 @@ impl Application {
             if !ready && kind.key_hash.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            // Whoever made it died before it had a label.
+            // Its creator died before it had a label.
             let label = if ready { convert::label(kind) } else { "(unnamed)".into() };
             let statement = Some(StatementId(kind.statement.load(Ordering::Relaxed))).filter(|id| id.0 != 0);
             let (note, related) = (self.note(code), self.related(code));
@@ -155,7 +155,7 @@ impl Application {
         (app != 0 && code != 0).then_some(KindRef { app: AppId(app), code: CodeId(code) })
     }
 
-    /// Reads a record by its seqlock; mends it if its writer is gone.
+    /// Reads a record by its seqlock; repairs it if its writer is gone.
     pub(super) fn record(&mut self, cpu: u32, code: u32, now: u64) -> Found {
         let at = self.layout.record(cpu, code);
         let head = self.mapping.at::<RecordHead>(at);
@@ -263,7 +263,7 @@ fn entry(cpu: CpuId, raw: &RawTrace) -> TraceEntry {
 /// Whether a thread of this id lives, whosever it is.
 fn thread_exists(tid: u32) -> bool {
     let Ok(tid) = i32::try_from(tid) else { return false };
-    // SAFETY: signal 0 is none.
+    // SAFETY: signal 0 is not delivered.
     tid > 0
         && unsafe {
             libc::kill(tid, 0) == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)

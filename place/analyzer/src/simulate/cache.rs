@@ -1,5 +1,5 @@
 //! A simulated cache: sets of data in the order of their last use. What lies above a set in that order was inserted since, and so much
-//! of the set is gone as the table of damage says. Streams are data that nobody uses again: only their sum is kept.
+//! of the set is gone as the table of damage says. Streams are data that is not used again: only their sum is kept.
 
 use super::damage::Damage;
 
@@ -21,7 +21,7 @@ pub struct Cache {
     streamed: f64,
 }
 
-/// Deeper than so many caches nothing is left of a set.
+/// Beyond this depth, in caches, nothing is left of a set.
 const DEPTH: f64 = 5.0;
 
 impl Cache {
@@ -57,7 +57,7 @@ impl Cache {
         lost
     }
 
-    /// So much passes through, and is not used again.
+    /// This amount passes through, and is not used again.
     pub fn stream(&mut self, kb: f64) {
         self.streamed += kb;
     }

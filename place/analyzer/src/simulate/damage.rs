@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The built-in numbers.
 const DOCUMENTED: &str = include_str!("../../data/damage-6a.json");
 
-/// So much of a set is lost, if so much was inserted since.
+/// The share of a set that is lost, by the amount inserted since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -82,7 +82,7 @@ impl Damage {
         Ok(damage)
     }
 
-    /// The share of a set that is gone, if so much was inserted since it was used; both as shares of the cache. Between the rows and
+    /// The share of a set that is gone, by the amount inserted since it was used; both as shares of the cache. Between the rows and
     /// columns: linear in the set's size, and in the logarithm of what was inserted.
     pub fn lost(&self, resident: f64, inserted: f64) -> f64 {
         if inserted <= 0.0 || resident <= 0.0 {

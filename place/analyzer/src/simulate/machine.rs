@@ -4,7 +4,7 @@ use crate::model::{Cpu, CpuId, Machine};
 
 /// Why a line names no machine.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} names no machine: {why}. Right are: 16x2,l2=2M,l3=32M/8 (cores x threads; a cache shared by so many cores), core-i7-965, this")]
+#[error("invalid machine {text:?}: {why}. Valid: 16x2,l2=2M,l3=32M/8 (cores x threads; /8: shared by 8 cores), core-i7-965, this")]
 pub struct MachineError {
     text: String,
     why: String,

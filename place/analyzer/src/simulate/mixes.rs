@@ -15,7 +15,7 @@ const PASS_US_PER_KB: f64 = 88.0 / 1024.0;
 const STREAM_US_PER_KB: f64 = 4200.0 / 65536.0;
 const INDEPENDENT: f64 = 0.1;
 
-/// A mix for a machine with so many logical processors; `None`: there is no such mix.
+/// A mix for a machine with this number of logical processors; `None`: there is no such mix.
 pub fn named(name: &str, cpus: usize) -> Option<Scenario> {
     let clean = |label: &str, code: u32, kb: f64, passes: f64, reload: f64| {
         let warm = kb * passes * PASS_US_PER_KB * reload;

@@ -74,7 +74,7 @@ pub fn simulate_guarded(
 /// A trial of the guard in simulated seconds, at most: 20 pairs of two epochs of 110 ms, and as many that could not be compared.
 const TRIAL_SECONDS: f64 = 10.0;
 
-/// The same with a plan that somebody else made, and that is never changed.
+/// As `simulate`, with a given plan that is never changed.
 pub fn simulate_plan(
     scenario: &Scenario,
     machine: &Machine,

@@ -15,7 +15,7 @@ pub struct App {
     pub threads: usize,
     /// Code and data that all its kinds use.
     pub code_kb: f64,
-    /// How often: once in so much of its own time.
+    /// How often: once in this amount of its own time.
     pub code_pass_us: f64,
 }
 
@@ -56,7 +56,7 @@ pub struct Request {
 /// Where requests come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// So many are outstanding, always.
+    /// The constant number of outstanding requests.
     Closed(usize),
     /// As they were recorded: when, in microseconds, ascending, and which request. Once through, it begins anew.
     Recorded(Vec<(f64, usize)>),

@@ -81,7 +81,7 @@ pub struct Section {
     pub ended_ns: u64,
     /// Where it ended.
     pub cpu: CpuId,
-    /// Of which kind it was.
+    /// Its kind.
     pub kind: KindRef,
     /// Which kind was on the processor before it.
     pub previous: Option<KindRef>,

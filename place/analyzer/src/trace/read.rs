@@ -1,4 +1,4 @@
-//! Reads traces: as a stream, and as bytes of a stranger.
+//! Reads traces: as a stream of untrusted bytes.
 
 use super::{kind_text, Header, Kind, Section, FORMAT, VERSION};
 use crate::model::{CpuId, KindRef};
@@ -6,7 +6,7 @@ use hardmeter_samples::model::Cycles;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read};
 
-/// No line of ours is nearly so long: labels have 128 bytes.
+/// Limit of a line: labels have 128 bytes.
 const LINE: u64 = 16 * 1024;
 /// As many as segments of all applications of a large machine can name.
 const KINDS: usize = 1 << 20;
@@ -18,7 +18,7 @@ pub enum TraceError {
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
     /// It is something else.
-    #[error("this is no trace of sections: {0}; `hardmeter split analyze --trace` writes them")]
+    #[error("this is not a trace of sections: {0}; `hardmeter split analyze --trace` writes them")]
     Foreign(String),
     /// It is of a later version.
     #[error(

@@ -1,5 +1,5 @@
 //! What the analyzer knows, for people and machines: a live table, a page, OpenMetrics. All of it from [`State`], which the daemon
-//! writes as a file: whoever looks disturbs nobody.
+//! writes as a file: viewers do not disturb it.
 //!
 //! ```text
 //! analyzer-state.json ──> rows ──┬──> top      a table in the terminal
@@ -8,7 +8,7 @@
 //!                                └──> serve    the page and the metrics over HTTP, on loopback only
 //! ```
 //!
-//! Labels come from requests, so from strangers: they are shown on one line, without control characters, and cut.
+//! Labels come from requests, so from untrusted clients: they are shown on one line, without control characters, and cut.
 
 pub mod metrics;
 pub mod page;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const LABEL: usize = 160;
-/// The matrix has so many kinds on each side: those that cost others most, or suffer most.
+/// The number of kinds on each side of the matrix: those that cost others most, or suffer most.
 const MATRIX: usize = 14;
 
 /// The whole page. `now_ns`: on CLOCK_MONOTONIC.
@@ -215,7 +215,7 @@ mod tests {
             "-21.0 %",
             "placement on",
             "512 KB 50 %",
-            "L2 by 10 of 40 looks",
+            "L2 by 10 of 40 checks",
         ] {
             assert!(page.contains(part), "no {part:?} in:\n{page}");
         }

@@ -1,6 +1,6 @@
 //! The page and the metrics over HTTP, on loopback only.
 //!
-//! A browser that is led to us by a stranger's page may be made to ask for us under another name (DNS rebinding) or from another
+//! A malicious page may make a browser request this server under another name (DNS rebinding) or from another
 //! page: requests whose `Host` is no loopback name, and those with a foreign `Origin`, get nothing.
 
 use super::{metrics, page};
@@ -13,7 +13,7 @@ use tiny_http::{Header, Method, Request, Response, Server};
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Not a loopback address.
-    #[error("{0} is no loopback address: what requests a server gets is not for everybody to read")]
+    #[error("{0} is not a loopback address: a server's requests are confidential")]
     NotLoopback(SocketAddr),
     /// The port is taken, or may not be used.
     #[error("cannot listen on {0}: {1}")]

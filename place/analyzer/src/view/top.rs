@@ -13,7 +13,7 @@ pub struct Layout {
     pub order: Order,
     /// Columns of the terminal; `None`: as wide as it gets.
     pub width: Option<usize>,
-    /// At most so many kinds.
+    /// Maximum number of kinds.
     pub kinds: usize,
 }
 
@@ -33,7 +33,7 @@ pub fn frame(state: &State, now_ns: u64, layout: Layout) -> String {
         let _ = writeln!(text, "and {} kinds more", rows.len() - layout.kinds);
     }
     for remark in &state.plan.remarks {
-        let _ = writeln!(text, "remark: {}", one_line(remark, 200));
+        let _ = writeln!(text, "warning: {}", one_line(remark, 200));
     }
     text
 }
@@ -173,7 +173,7 @@ mod tests {
             "+21.3 ±",
             "/ViewItem.php",
             "and 1 kinds more",
-            "neighbours: two processors share an L2 by 10 of 40 looks (4 more could not tell), though each should have one",
+            "neighbours: two processors share an L2 by 10 of 40 checks (4 more could not tell), though each should have one",
             "others displace 30 % of L2 in 200 us",
             "without hardware counters",
         ] {

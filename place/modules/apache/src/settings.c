@@ -114,10 +114,10 @@ const command_rec settings_directives[] = {
     AP_INIT_FLAG("SplitEngine", set_engine, NULL, RSRC_CONF,
                  "On or Off (default): whether the requests of this host are measured and placed"),
     AP_INIT_TAKE1("SplitKey", set_key, NULL, RSRC_CONF,
-                  "what tells kinds of requests apart: script (default), url or pattern"),
+                  "what identifies the kind of a request: script (default), url or pattern"),
     AP_INIT_FLAG("SplitTrustHeader", set_trust_header, NULL, RSRC_CONF,
                  "On or Off (default): whether the header split-id is believed to come from a "
-                 "front server of ours"),
+                 "own front server"),
     AP_INIT_TAKE1("SplitDirectory", set_directory, NULL, RSRC_CONF,
                   "the folder of the segments (default /run/hardmeter-split)"),
     AP_INIT_TAKE1("SplitAppId", set_app_id, NULL, RSRC_CONF,

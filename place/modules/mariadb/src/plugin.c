@@ -101,17 +101,16 @@ static MYSQL_SYSVAR_UINT(
 static MYSQL_SYSVAR_UINT(related_app_id, related_app_id, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                          "Id of the web server whose pages send the statements; 0: none", NULL,
                          NULL, 0, 0, (1u << 24) - 1, 0);
-static MYSQL_SYSVAR_UINT(
-    kinds, kinds, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "How many kinds of statements are told apart; all others are counted as one", NULL, NULL, 1024,
-    64, 65536, 0);
+static MYSQL_SYSVAR_UINT(kinds, kinds, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                         "Maximum number of statement kinds; all others are counted as one", NULL,
+                         NULL, 1024, 64, 65536, 0);
 static MYSQL_SYSVAR_ENUM(
     backend, backend, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
     "What measures beside cycles: the processor's counters, the occupancy probe, nothing", NULL,
     NULL, 0, &backends_type);
 static MYSQL_SYSVAR_ENUM(
     interface, interface, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "By which of the server's interfaces statements are told of. instrumentation: where the "
+    "The interface of the server that reports statements. instrumentation: where the "
     "performance schema is off; the cheaper one. audit: everywhere. auto: the cheaper one that "
     "works",
     NULL, NULL, INTERFACE_AUTO, &interfaces_type);

@@ -51,7 +51,7 @@ static void define_settings(void) {
   DefineCustomIntVariable(
       "split.related_app_id", "Id of the web server whose pages send the statements.", "0: none.",
       &related_app_id, 0, 0, LARGEST_APP_ID, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-  DefineCustomIntVariable("split.kinds", "How many kinds of statements are told apart.",
+  DefineCustomIntVariable("split.kinds", "Maximum number of statement kinds.",
                           "All others are counted as one.", &kinds, 1024, 64, 65536, PGC_POSTMASTER,
                           0, NULL, NULL, NULL);
   DefineCustomEnumVariable("split.backend", "What measures beside cycles.",

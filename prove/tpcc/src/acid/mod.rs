@@ -12,11 +12,11 @@
 //! * *A scenario does not know how the transactions are written.* It asks [`Ways`] for "all of a New-Order but its
 //!   COMMIT", so that the same nine run over stored procedures, over the client's SQL, and over ways that are wrong on
 //!   purpose: a test that cannot fail proves nothing (tests/tpcc_acid.rs).
-//! * *That a session waits is asked of the server* (pg_stat_activity, pg_blocking_pids), and for whom; no sleep stands
+//! * *The server reports that a session waits, and for which* (pg_stat_activity, pg_blocking_pids); no sleep stands
 //!   for it.
 //! * *What was changed for a scenario is put back*: prices, and the rows of NEW-ORDER of one district. Orders and payments
 //!   of the scenarios stay, as a run's do, and the conditions hold with them.
-//! * *Nobody else may work in the database* meanwhile: a row that somebody else changed looks like a broken transaction.
+//! * *No other client may work in the database* meanwhile: a row that it changed looks like a broken transaction.
 //!
 //! # Verified, and not
 //!

@@ -49,7 +49,7 @@ impl Player {
     ) -> Act<T> {
         let (answers, answer) = channel();
         let task: Task = Box::new(move |session| {
-            // Whoever asked may have lost interest: after an error of another player.
+            // The caller may have gone: after an error of another player.
             let _ = answers.send(what(session));
         });
         // A thread that is gone drops the other end of the answer as well, which the act notices.
@@ -65,7 +65,7 @@ impl Player {
         self.begin(what).end()
     }
 
-    /// Runs statements whose rows nobody wants.
+    /// Runs statements and discards their rows.
     pub(super) fn say(&self, what: &'static str, sql: impl Into<String>) -> Result<(), TpccError> {
         let sql = sql.into();
         self.act(move |session| Ok(session.execute(what, &sql)?))

@@ -146,7 +146,7 @@ pub(super) fn order(session: &mut Session, at: Place, order: u32) -> Result<Opti
     Ok(Some(Order { customer, promised, lines, amount: row.cents(3)?, is_new }))
 }
 
-/// One row, told by a name in messages.
+/// One row, with its name for messages.
 pub(super) struct Row {
     what: String,
     columns: Vec<Option<String>>,

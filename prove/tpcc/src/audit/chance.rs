@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn windows_hold_fall_short_or_stay_open() {
-        // The two-sided probability of so many standard deviations.
+        // The two-sided probability of this number of standard deviations.
         let chance = statrs::function::erf::erfc(DEVIATIONS / std::f64::consts::SQRT_2);
         assert!((chance - CHANCE).abs() < 1e-5);
         assert_eq!(within(1.0, 0.95, 1.05, 100), Verdict::Held);

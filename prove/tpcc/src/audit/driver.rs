@@ -136,7 +136,7 @@ const LOOKS: [Look; 15] = [
     },
 ];
 
-/// In which order the findings are told: what auditors look at first.
+/// The order of the findings: those that auditors check first.
 const TOLD: [&str; 15] = [
     "order lines from other warehouses",
     "payments of customers of other warehouses",
@@ -283,7 +283,7 @@ fn payments(counts: &[(u64, u64)]) -> Vec<Finding> {
 }
 
 /// A test of NURand by the constant that fits best. One constant is a run's: a database that several runs have left with
-/// several constants cannot be told from another distribution, so it stays open as long as it is at all uneven.
+/// several constants cannot be distinguished from another distribution, so it stays open as long as it is at all uneven.
 fn nurand(name: &'static str, clause: &'static str, drawn: Nurand, counts: &[(u64, u64)]) -> Finding {
     let classes = spread(counts, u64::from(drawn.first), u64::from(drawn.last));
     let n: u64 = classes.iter().sum();
@@ -309,7 +309,7 @@ fn names(counts: &[(String, u64)]) -> Vec<Finding> {
     let (name, clause) = ("last names of customers, by NURand with C-Load", "4.3.2.3, 4.3.3.1");
     let numbers: HashMap<String, u64> =
         (0..1_000).map(|number| (last_name(number), u64::from(number))).collect();
-    // A name that is none of the thousand is beyond the range.
+    // A name that is not one of the thousand is beyond the range.
     let counts: Vec<(u64, u64)> = counts
         .iter()
         .map(|(name, n)| (numbers.get(name.trim_end()).copied().unwrap_or(u64::MAX), *n))
@@ -317,7 +317,7 @@ fn names(counts: &[(String, u64)]) -> Vec<Finding> {
     vec![nurand(name, clause, Nurand { a: A_LAST, first: 0, last: 999 }, &counts)]
 }
 
-/// Of OL_I_ID: the share of the most wanted hundredth, which everybody understands, and the test of the distribution.
+/// Of OL_I_ID: the share of the most wanted hundredth, which is easy to understand, and the test of the distribution.
 fn items(counts: &[(u64, u64)]) -> Vec<Finding> {
     let drawn = Nurand { a: A_ITEM, first: 1, last: 100_000 };
     vec![

@@ -1,7 +1,7 @@
 //! What a load and a run left in a database: is it consistent, and is it TPC-C?
 //!
 //! Two questions, of any tool's database ([`Tool`]): the twelve conditions of clause 3.3.2 ([`conditions`]), which an
-//! engine must hold whatever runs on it; and what the rows say of the driver that made them ([`driver`]): what TPC-C
+//! engine must hold under any load; and what the rows say of the driver that made them ([`driver`]): what TPC-C
 //! prescribes of random numbers, mixes and populations can be seen in the data, and few tools keep to it.
 //!
 //! All statements read, in one snapshot that several sessions share: an audit may run beside a workload.

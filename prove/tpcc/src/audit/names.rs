@@ -6,7 +6,7 @@ use crate::schema::Table;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tool {
-    /// Ours.
+    /// Hardmeter.
     #[default]
     Hardmeter,
     /// go-tpc.
@@ -66,7 +66,7 @@ impl std::str::FromStr for Tool {
         Tool::ALL
             .into_iter()
             .find(|tool| tool.name() == text)
-            .ok_or_else(|| format!("it is none of {}", Tool::ALL.map(Tool::name).join(", ")))
+            .ok_or_else(|| format!("valid are {}", Tool::ALL.map(Tool::name).join(", ")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether numbers were drawn by NURand (clause 2.1.6), with a constant C that nobody tells.
+//! Whether numbers were drawn by NURand (clause 2.1.6), with an unknown constant C.
 
 use super::chance::chi_square;
 
@@ -33,7 +33,7 @@ impl Nurand {
         let top = (self.last | self.a).next_power_of_two() as usize * 2;
         let mut weight = vec![0.0f64; top];
         weight[self.first as usize..=self.last as usize].fill(1.0 / self.values() as f64);
-        // OR with a uniform number of so many bits, bit by bit: half of the weight stays, half moves to where the bit is set.
+        // OR with a uniform number of this many bits, bit by bit: half of the weight stays, half moves to where the bit is set.
         for bit in 0..self.a.count_ones() {
             for value in 0..top {
                 if value & (1 << bit) == 0 {
@@ -113,7 +113,7 @@ impl Nurand {
     }
 }
 
-/// The mean of so many neighbours on each side, turned round at the ends.
+/// The mean of this number of neighbours on each side, wrapped at the ends.
 fn smoothed(shares: &[f64], step: usize) -> Vec<f64> {
     if step < 2 {
         return shares.to_vec();

@@ -21,7 +21,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Ranges of all warehouses from the first to the last for so many sessions; together they leave nothing out.
+    /// Ranges of all warehouses from the first to the last for this number of sessions; together they cover all.
     pub(super) fn cut(first: i64, last: i64, jobs: usize) -> Vec<Range> {
         let all = last.abs_diff(first) + 1;
         let width = all.div_ceil(jobs.max(1) as u64).clamp(1, MOST) as usize;

@@ -107,7 +107,7 @@ fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, Option<Ma
     Ok((session, mark))
 }
 
-/// Transactions that servers behind the head hold prepared: their rows stay locked until somebody decides, and Spider does not.
+/// Transactions that servers behind the head hold prepared: their rows stay locked until an administrator decides; Spider does not.
 fn in_doubt(target: &Target, head: &mut Session, servers: u32, stop: &Stop) -> Result<Finding, TpccError> {
     let sites = Sites::of(target, head, servers)?;
     let mut sessions = sites.sessions(stop);

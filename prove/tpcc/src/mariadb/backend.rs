@@ -87,7 +87,7 @@ impl Backends for Mariadb {
     }
 }
 
-/// What a thread is told. Nearly always work: to box it would cost more than the room.
+/// A message to a thread. Nearly always work: boxing it would cost more than the memory.
 #[allow(clippy::large_enum_variant)]
 enum Order {
     Work(Work, Micros),
@@ -196,7 +196,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         for worker in &mut self.workers {
             worker.orders = None;
-            // One that still waits for the server ends by itself, should the server ever answer.
+            // One that still waits for the server ends when the server answers.
             if !worker.busy {
                 if let Some(thread) = worker.thread.take() {
                     let _ = thread.join();
@@ -223,7 +223,7 @@ impl Line {
                     let connected = self.database.connect().map(|connection| {
                         self.connection = Some(connection);
                     });
-                    // Whoever asked may have left.
+                    // The caller may have left.
                     let _ = answer.send(connected);
                 }
                 Order::Work(work, dispatched) => {

@@ -146,7 +146,7 @@ fn new_order(signed: &mut SignedConnection<'_>, order: &NewOrder) -> Result<Outc
     Ok(Outcome::Ordered { order: number })
 }
 
-/// Reads the rows of STOCK that an order changes, and locks them, in the order of the key whatever the order of entry.
+/// Reads the rows of STOCK that an order changes, and locks them, in the order of the key, independent of the order of entry.
 fn lock_stock(
     signed: &mut SignedConnection<'_>,
     district: u8,
@@ -220,7 +220,7 @@ fn identified(signed: &mut SignedConnection<'_>, w: u32, d: u8, customer: Custom
             let ids: Vec<u32> = signed.exec(BY_NAME, (w, d, last_name(number.into())))?;
             there(
                 ids.get(ids.len().saturating_sub(1) / 2).copied(),
-                "nobody has a name that every district has",
+                "no customer has a name that every district has",
             )
         }
     }
@@ -297,7 +297,7 @@ fn stock_level(signed: &mut SignedConnection<'_>, level: &StockLevel) -> Result<
     Ok(Outcome::Committed)
 }
 
-/// So many marks for values, with commas between.
+/// This number of placeholders, with commas between.
 fn marks(count: usize, one: &str) -> String {
     vec![one; count].join(", ")
 }

@@ -1,4 +1,4 @@
-//! What an error of MariaDB means, and what mends it.
+//! What an error of MariaDB means, and its remedy.
 
 use crate::error::TpccError;
 use crate::work::{Failure, FailureKind};
@@ -6,7 +6,7 @@ use hardmeter_session::SessionError;
 use mysql::error::MySqlError;
 use mysql::Error;
 
-/// The error of a connection attempt as one of ours.
+/// The error of a connection attempt as a `TpccError`.
 pub(super) fn connecting(target: &str, error: &Error) -> TpccError {
     let (reason, remedy) = match error {
         Error::MySqlError(told) => (told.message.clone(), remedy_of(told)),
@@ -92,7 +92,7 @@ fn remedy_of(told: &MySqlError) -> String {
         1286 => "load the engine's plugin: INSTALL SONAME 'ha_spider' (Debian: mariadb-plugin-spider)",
         1477 => "name the data nodes on the head: CREATE SERVER hardmeter_tpcc_1 FOREIGN DATA WRAPPER mysql OPTIONS (...)",
         1429 | 12701 => "see that all data nodes run and that the head may connect to them",
-        1205 => "try again when nobody holds these rows; SHOW ENGINE INNODB STATUS names who does",
+        1205 => "try again when no transaction holds these rows; SHOW ENGINE INNODB STATUS lists those that do",
         _ => "",
     }
     .to_owned()

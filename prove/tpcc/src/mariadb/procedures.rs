@@ -62,7 +62,7 @@ pub(super) fn transact(signed: &mut SignedConnection<'_>, input: &Input) -> Resu
     }
 }
 
-const OTHER_PROCEDURE: &str = "a procedure answers otherwise than ours do: somebody put another in its place";
+const OTHER_PROCEDURE: &str = "a procedure does not answer as Hardmeter's do: it was replaced";
 
 fn new_order(signed: &mut SignedConnection<'_>, order: &NewOrder) -> Result<Outcome, Trouble> {
     let all_local = order.lines().iter().all(|line| line.supply == order.warehouse);

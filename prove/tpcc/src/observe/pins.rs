@@ -123,7 +123,7 @@ impl Pins {
         let process = Process::of(pid).filter(|process| process.parent() == self.server);
         let Some(process) = process else {
             return Err(TpccError::CpuPlan {
-                cause: format!("the server's process {pid} is none of this machine"),
+                cause: format!("the server's process {pid} is not on this machine"),
                 remedy: "run this on the server's machine, or leave --cpu-plan away".into(),
             });
         };
@@ -137,7 +137,7 @@ impl Pins {
                 self.lock().insert(process, before);
                 Ok(())
             }
-            // It has ended meanwhile: then it disturbs nobody.
+            // It has ended meanwhile.
             Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(refused(process, cpus, error)),
         }
@@ -236,7 +236,7 @@ impl Backend for PinnedBackend {
 
     fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
         self.backend.reconnect(connection)?;
-        // The server that came back may be another one: whoever cannot be bound any more runs where it likes, and the
+        // The restarted server may be another one: a process that cannot be bound runs anywhere, and the
         // observer says that there was a restart.
         if let Some(&pid) = self.backend.server_processes().get(connection.0 as usize) {
             let _ = self.pins.bind_backend(self.first + connection.0 as usize, pid);
@@ -300,10 +300,10 @@ mod tests {
         let error = refused(&format!("backends={first}"), None);
         assert!(error.to_string().contains("not to be seen from here"), "{error}");
         assert!(error.remedy().contains("the server's machine"), "{}", error.remedy());
-        // Process 1 is nobody's child that we could bind.
+        // Process 1 cannot be bound.
         let pins = Pins::begin(format!("backends={first}").parse().unwrap(), Process::of(std::process::id()))
             .unwrap();
         let error = pins.bind_backends(&[1]).unwrap_err();
-        assert!(error.to_string().contains("none of this machine"), "{error}");
+        assert!(error.to_string().contains("not on this machine"), "{error}");
     }
 }

@@ -67,7 +67,7 @@ impl FromStr for CpuPlan {
                 "daemons" => plan.daemons = Some(cpus.parse()?),
                 "backends" => plan.backends = cpus.split('/').map(str::parse).collect::<Result<_, _>>()?,
                 "driver" => plan.driver = Some(cpus.parse()?),
-                _ => return Err(format!("'{who}' is nobody: there are daemons, backends and driver")),
+                _ => return Err(format!("unknown group '{who}': valid are daemons, backends and driver")),
             }
         }
         if plan == CpuPlan::default() {

@@ -39,7 +39,7 @@ impl Server for Postgres {
     }
 
     fn settings(&mut self) -> Result<BTreeMap<String, String>, TpccError> {
-        // What this session set, and what the server worked out by itself ("override"), nobody chose.
+        // Settings of this session, and those that the server derived ("override"), were not chosen.
         let sql = "SELECT name, current_setting(name) FROM pg_settings \
                    WHERE source NOT IN ('default', 'override', 'client', 'session') ORDER BY name";
         let answer = self.session.query("asking for settings", sql)?;
@@ -75,7 +75,7 @@ impl Server for Postgres {
     }
 }
 
-/// The control file's redo position changes when a checkpoint is done; the counters, of which 17 moved one to another view,
+/// The control file's redo position changes when a checkpoint is done; the counters, one of them in another view since 17,
 /// when it is begun, but they know who wanted it.
 fn look_statement(version: u32) -> String {
     let requested = match version {

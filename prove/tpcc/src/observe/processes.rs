@@ -17,7 +17,7 @@ struct Stat {
     parent: u32,
     /// CPU time of the process.
     own: u64,
-    /// CPU time of its children that ended, and of theirs.
+    /// CPU time of its ended children, and of their children.
     ended: u64,
     started: u64,
 }
@@ -63,7 +63,7 @@ impl Process {
                 .flat_map(|text| text.split_whitespace())
                 .filter_map(|pid| pid.parse().ok())
                 .collect(),
-            // A thread that ended just now, or a kernel that was built without these lists: ask everybody for his parent.
+            // A thread that ended just now, or a kernel that was built without these lists: ask every process for its parent.
             None => {
                 everybody().filter(|&pid| stat(pid).is_some_and(|stat| stat.parent == self.pid)).collect()
             }

@@ -50,7 +50,7 @@ pub trait Server: Send {
 pub struct Look {
     /// What is another one after each checkpoint.
     pub last_checkpoint: String,
-    /// How many checkpoints somebody asked for, since the server counts.
+    /// Number of requested checkpoints, since the server counts.
     pub requested: u64,
     /// What is another one after each start of the server.
     pub start: String,

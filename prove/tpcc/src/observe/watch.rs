@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How often is looked.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Looks on until it is told to end.
+/// Observes until it is stopped.
 pub struct Watch {
     clock: Clock,
     stop: Stop,
@@ -57,7 +57,7 @@ struct Notes {
 }
 
 impl Watch {
-    /// Begins to look; asks for a checkpoint each so many seconds, if that is wanted. `stop` cancels what the server is
+    /// Begins to observe; requests a checkpoint at an interval in seconds, if given. `stop` cancels what the server is
     /// asked, and nothing else.
     pub fn start(
         server: Box<dyn Server>,
@@ -83,7 +83,7 @@ impl Watch {
         self.shared.told.notify_all();
         self.stop.ask();
         for thread in self.threads {
-            // A panic in there is a fault of ours; the run's own figures are right all the same.
+            // A panic in there is a bug; the run's own figures are still right.
             let _ = thread.join();
         }
         let offset = run_began as i64 - self.clock.calendar_at_start() as i64;
@@ -189,7 +189,7 @@ fn note_absence(shared: &Shared, clock: Clock, server: &mut dyn Server) {
     while shared.goes_on(Duration::from_millis(200)) {
         if server.reconnect().is_ok() {
             let mut notes = shared.notes();
-            // What the processes before used up to their end nobody has seen.
+            // The last CPU time of the earlier processes is unknown.
             notes.lost_sight |= notes.server != server.first_process();
             notes.server = server.first_process();
             if let Some(last) = notes.absences.last_mut() {

@@ -70,7 +70,7 @@ pub fn distance(times: &Times, cumulative: impl Fn(f64) -> f64) -> f64 {
     distance
 }
 
-/// The probability that chance makes a Kolmogorov-Smirnov distance at least this large among so many (the asymptotic
+/// The probability that chance makes a Kolmogorov-Smirnov distance at least this large among this many (the asymptotic
 /// distribution with Stephens' correction for few).
 pub fn kolmogorov(distance: f64, n: u64) -> f64 {
     let root = (n as f64).sqrt();
@@ -101,7 +101,7 @@ mod tests {
         let percent = |some, all| within(some, all, 0.0095, 0.0105);
         assert_eq!(percent(95, 10_000), Outcome::Held);
         assert_eq!(percent(105, 10_000), Outcome::Held);
-        // 0.80 % of 10,000: the deviation at the bound is 0.097 points, so that 0.15 beyond is chance; of a million it is none.
+        // 0.80 % of 10,000: the deviation at the bound is 0.097 points, so that 0.15 beyond is chance; of a million it is not.
         assert_eq!(percent(80, 10_000), Outcome::Undecided);
         assert_eq!(percent(8_000, 1_000_000), Outcome::Short);
         assert_eq!(percent(0, 1_000_000), Outcome::Short);

@@ -7,7 +7,7 @@
 //! * *quantiles of response times*: the binomial distribution of ranks, with as many independent times as there would be
 //!   if New-Order's batch means scattered like means of independent ones; the difference's interval joins both sides'
 //!   (Zou and Donner's way);
-//! * *CPU time*: one number for a run, so there is none. Repeat the runs.
+//! * *CPU time*: one number for a run, so it has no interval. Repeat the runs.
 
 use super::batches::{self, Batches};
 use super::number;
@@ -195,7 +195,7 @@ struct Ranked {
     is_enough: bool,
 }
 
-/// So many on either side of a quantile are enough: the usual rule for the normal distribution.
+/// This many on either side of a quantile are enough: the usual rule for the normal distribution.
 const EITHER_SIDE: f64 = 5.0;
 
 impl Ranked {
@@ -296,7 +296,7 @@ pub fn render(comparison: &Comparison, name_a: &str, name_b: &str) -> String {
         let _ = writeln!(text, "NOT COMPARABLE, {}", one_line(reason));
     }
     for remark in &comparison.remarks {
-        let _ = writeln!(text, "remark: {}", one_line(remark));
+        let _ = writeln!(text, "warning: {}", one_line(remark));
     }
     let _ = writeln!(text, "\n{:<34} {:>10} {:>10} {:>26}  {:<30} from", "", "A", "B", "B - A, 95 %", "");
     for line in &comparison.lines {
@@ -381,7 +381,7 @@ mod tests {
             [Difference { what: "order.seed".into(), a: "1".into(), b: "2".into() }]
         );
         let mut slower = other.clone();
-        // As spread as the others are: how many count as independent is told by that.
+        // As spread as the others are: that gives the number of independent ones.
         slower.kinds[0].response = crate::measure::Times::new();
         for micros in 0..other.kinds[0].completed {
             slower.kinds[0].response.record(

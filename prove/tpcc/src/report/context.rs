@@ -7,9 +7,9 @@
 pub struct Record {
     /// The year.
     pub year: u16,
-    /// Of whom, on what.
+    /// System and machine.
     pub system: &'static str,
-    /// Its figure: tpmC, which ours is not.
+    /// Its figure: tpmC, unlike Hardmeter's.
     pub figure: f64,
     /// Whether the number was read, or is from memory.
     pub read: bool,

@@ -106,7 +106,7 @@ fn difference(one: &RunOrder, two: &RunOrder) -> Option<(&'static str, String, S
         .or_else(|| differ("the number of retries", &one.retries, retries))
         .or_else(|| differ("the ramp", &one.ramp_seconds, ramp_seconds))
         .or_else(|| differ("the interval", &one.interval_seconds, interval_seconds))
-        .or_else(|| differ("C of NURand, of which a run has one,", &one.constants, constants))
+        .or_else(|| differ("C of NURand, one for a run,", &one.constants, constants))
         .or_else(|| differ("C-Load", &one.load_last, load_last))
 }
 

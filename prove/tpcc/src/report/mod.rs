@@ -30,5 +30,5 @@ pub mod verdicts;
 
 pub use number::probability;
 
-/// What has to stand wherever a figure of ours does.
+/// The notice that must accompany each figure.
 pub const DISCLAIMER: &str = "derived from TPC-C, not a TPC result, and not comparable to published ones";

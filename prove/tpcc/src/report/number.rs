@@ -13,7 +13,7 @@ pub fn number(value: f64) -> String {
     with_decimals(value, decimals)
 }
 
-/// A number with so many decimals, thousands apart.
+/// A number with this many decimals and separated thousands.
 pub fn with_decimals(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "-".into();

@@ -54,7 +54,7 @@ fn one() -> f64 {
 }
 
 impl Item {
-    /// With its maintenance over so many months.
+    /// With its maintenance over this many months.
     pub fn total(&self, months: u32) -> f64 {
         self.quantity * (self.price + self.maintenance * f64::from(months))
     }
@@ -76,7 +76,7 @@ impl Prices {
         for item in &prices.items {
             let numbers = [item.price, item.quantity, item.maintenance];
             if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
-                return Err(bad(format!("a number of {:?} is none to pay", item.name)));
+                return Err(bad(format!("invalid number of {:?}", item.name)));
             }
         }
         Ok(prices)
@@ -129,7 +129,7 @@ mod tests {
         let told = |text: &str| Prices::parse(text, "prices.toml").unwrap_err().to_string();
         assert!(told("currency = \"EUR\"").contains("no [[item]]"));
         assert!(told("currency = 'EUR'\n[[item]]\nname = 'a'\nprise = 3\n").contains("prise"));
-        assert!(told("currency = 'EUR'\n[[item]]\nname = 'a'\nprice = -3\n").contains("none to pay"));
-        assert!(told("{}").contains("prices.toml is no price sheet"));
+        assert!(told("currency = 'EUR'\n[[item]]\nname = 'a'\nprice = -3\n").contains("invalid number of"));
+        assert!(told("{}").contains("prices.toml is not a price sheet"));
     }
 }

@@ -32,7 +32,7 @@ pub fn render(result: &RunResult) -> String {
         }
     }
     for remark in &result.environment.remarks {
-        let _ = writeln!(text, "remark: {}", one_line(remark));
+        let _ = writeln!(text, "warning: {}", one_line(remark));
     }
     let _ = write!(text, "\nverdicts: {}\n", verdicts::summary(&verdicts));
     for group in Group::ALL {

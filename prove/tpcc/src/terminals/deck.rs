@@ -4,7 +4,7 @@ use crate::random::Stream;
 use crate::work::Kind;
 
 /// Cards of a deck by [`Kind`]: 43.5 % are payments, 4.3 % each of the last three, so that whole decks keep to clause
-/// 5.2.3's least mix whatever chance does. New-Orders are 10 of 23, and not the 45 % by which 12.86 a minute and
+/// 5.2.3's least mix independent of chance. New-Orders are 10 of 23, and not the 45 % by which 12.86 a minute and
 /// warehouse is reached: see [`super::pause`].
 pub const DECK: [u32; 5] = [10, 10, 1, 1, 1];
 

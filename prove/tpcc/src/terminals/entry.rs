@@ -108,7 +108,7 @@ mod tests {
         counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum()
     }
 
-    /// Whether a count is within five deviations of what a share of so many gives.
+    /// Whether a count is within five deviations of its expected value.
     fn is_share(count: u32, of: u32, share: f64) -> bool {
         let deviation = (f64::from(of) * share * (1.0 - share)).sqrt();
         (f64::from(count) - f64::from(of) * share).abs() < 5.0 * deviation

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A terminal is 24 bytes, its timer included, and no thread, no task, no connection: 390,000 of them (the number of Kuroki
-//! et al. 2001) are one driver's. Everything about a terminal is decided by the run's seed and its number, whatever the
+//! et al. 2001) are one driver's. The run's seed and a terminal's number decide everything about it, independent of the
 //! server does, and however many threads share the work: each transaction has a random stream of its own.
 //!
 //! Verified against the text of TPC-C 5.11: keying and think times, least shares (clause 5.2.5.7). Not verified against it:

@@ -1,7 +1,7 @@
 //! Keying and think times (clause 5.2.5).
 //!
 //! With the deck's mix a terminal's cycle lasts 476 / 23 = 20.70 s and the answer's time, so that a warehouse's ten terminals
-//! enter 12.60 New-Orders a minute at most. (12.86, the most that clause 4.2 allows, is that of 45 % New-Orders in 20.99 s.)
+//! enter 12.60 New-Orders a minute at most. (12.86, the most that clause 4.2 allows, belongs to 45 % New-Orders in 20.99 s.)
 
 use super::deck::DECK;
 use crate::random::Stream;
@@ -12,7 +12,7 @@ use crate::work::Kind;
 pub const KEYING_SECONDS: [u32; 5] = [18, 3, 2, 2, 2];
 /// Means of think times in seconds, by [`Kind`]: negative exponential (clause 5.2.5.7).
 pub const THINK_SECONDS: [u32; 5] = [12, 12, 10, 5, 5];
-/// A think time is at most so many times its mean (clause 5.2.5.4 allows to cut it off there).
+/// A think time is at most this multiple of its mean (clause 5.2.5.4 allows to cut it off there).
 pub const LONGEST_THINK: u32 = 10;
 
 /// Keying and think times, shortened or stretched.

@@ -1,4 +1,4 @@
-//! Transactions that come by a Poisson process, whatever became of those before: nobody waits for answers.
+//! Transactions that come by a Poisson process, independent of earlier ones: no terminal waits for answers.
 //!
 //! Each thread has a process of its own, by its share of the warehouses; together they are one of the whole rate.
 

@@ -9,7 +9,7 @@
 //! **What is recorded of pauses** is what passed by the clock, not what was drawn. From the answer to `entered` the
 //! terminal waited; keying is constant and is known to have been its last part, all before it was thinking. So the driver's
 //! lag is in the think time (a driver that lags fails the test of its distribution), and is in the response time, which counts
-//! from `due`: it is against us in both, and hidden in neither. It is printed by itself too.
+//! from `due`: it counts in both, and is hidden in neither. It is also printed separately.
 //!
 //! Pauses end at whole milliseconds, later rather than sooner (0.5 ms on average, 0.004 % of a New-Order's): the wheel's
 //! unit. A first transaction has no pause before it: terminals begin at random over one mean cycle.
@@ -296,7 +296,7 @@ mod tests {
         let (terminal, last) = (work[0].terminal, work[0].input.kind());
         work.clear();
         source.answered(terminal, last, Micros(21_000_100));
-        // Nobody looks for five minutes: 300 s were waited, whatever was drawn.
+        // Not polled for five minutes: 300 s of waiting, independent of the draw.
         let late = Micros(321_000_100);
         source.due(late, &mut recorder, &mut work);
         let next = work[0].input.kind();

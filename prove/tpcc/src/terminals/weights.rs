@@ -23,7 +23,7 @@ pub(super) struct Rounds {
     seed: u64,
     /// All terminals of the driver, of other threads too.
     names: Range<u64>,
-    /// By round: which numbers are which kind, as the first number that is none of it. The last kind has the rest.
+    /// By round: which numbers are which kind, as the first number that is not one. The last kind has the rest.
     ends: Vec<[u32; 4]>,
     /// What was drawn in all rounds but the last one of `ends`.
     counts: [u64; 5],

@@ -24,7 +24,7 @@ struct Timer {
     due: Tick,
 }
 
-/// Timers `0..count`, each of which is set or not.
+/// Timers `0..count`, each set or not.
 pub(super) struct Wheel {
     timers: Vec<Timer>,
     /// The next tick to be handled: all before have rung.
@@ -35,7 +35,7 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// So many timers, none of them set.
+    /// This number of timers, none of them set.
     pub fn new(count: u32) -> Wheel {
         Wheel::starting_at(count, 0)
     }
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn next_leads_to_every_timer_in_few_steps() {
-        // Whoever sleeps until `next` wakes at most twice for nothing before a timer rings.
+        // A caller that sleeps until `next` wakes at most twice in vain before a timer expires.
         for due in [1, 63, 64, 65, 4_095, 262_143, 262_144, 262_145, 30_000_000] {
             let mut wheel = Wheel::new(1);
             wheel.set(0, due);

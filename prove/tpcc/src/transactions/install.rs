@@ -27,7 +27,7 @@ pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
             return Err(TpccError::NoData { table: table.name().into() });
         }
     }
-    // Whoever comes second waits here, and finds them installed.
+    // A second driver waits here, and finds them installed.
     session.execute(WHAT, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
     let there = session.query("looking for stored procedures", MARK_THERE)?;
     let installed = if there.single() == Some(&mark()) { Installed::Before } else { Installed::Now };
@@ -39,7 +39,7 @@ pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
     Ok(installed)
 }
 
-/// Whoever may not make functions in the schema, or may not remove those that somebody else made.
+/// The user may not create functions in the schema, or not remove another user's.
 fn refused(error: SessionError) -> TpccError {
     match error {
         SessionError::Statement { reason, code, .. } if code == INSUFFICIENT_PRIVILEGE => {
@@ -51,7 +51,7 @@ fn refused(error: SessionError) -> TpccError {
 
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 const WHAT: &str = "installing stored procedures";
-/// A number that nobody else is likely to lock: the letters "hmtpcc".
+/// A number that other programs hardly lock: the letters "hmtpcc".
 const LOCK: u64 = 0x686d_7470_6363;
 
 /// The mark is on the function that is made last, so that it says that all are there.
@@ -63,7 +63,7 @@ const DROP_ALL: &str = "DO $drop$ DECLARE old regprocedure; BEGIN \
          AND pronamespace = 'public'::regnamespace \
      LOOP EXECUTE format('DROP FUNCTION %s', old); END LOOP; END $drop$";
 
-/// What says which version they are: FNV-1a of their text, so that nobody has to count.
+/// The version mark: FNV-1a of their text, so that no version number has to be maintained.
 fn mark() -> String {
     let hash = FUNCTIONS
         .bytes()

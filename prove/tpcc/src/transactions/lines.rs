@@ -42,7 +42,7 @@ impl Lines {
         &self.lines[..self.count]
     }
 
-    /// Those with so many before them that take from the same row of STOCK.
+    /// Lines with this number of earlier lines for the same row of STOCK.
     pub(super) fn repeated(&self, repeats: u8) -> impl Iterator<Item = &Line> + Clone {
         self.all().iter().filter(move |line| line.repeats == repeats)
     }

@@ -16,7 +16,7 @@
 //! at READ COMMITTED, and so no transaction is ever refused with a serialization failure:
 //!
 //! * *What they read is either locked or does not change.* D_NEXT_O_ID, the YTDs, balances, counters, C_DATA and S_QUANTITY are
-//!   read by the very UPDATE that changes them, which waits for whoever changed the row before and then sees what that one
+//!   read by the very UPDATE that changes them, which waits for the transaction that changed the row before and then sees what that one
 //!   committed. An item that an order names twice is sold at one price, read once (test 7, where prices do change). All else that an updating transaction reads (taxes, discounts, names, prices, S_DIST, an order's customer, its
 //!   lines and their amounts) does not change in the mix once it is committed. Locks are held up to the commit: strict
 //!   two-phase locking, so the order of commits is an order in which everything could have run one after the other.
@@ -29,7 +29,7 @@
 //!   stay undelivered, which is not what clause 2.7.4.2 asks for.
 //! * *Order-Status and Stock-Level write nothing and see one snapshot*: one statement, or a STABLE function, which sees that of
 //!   the statement that calls it. A snapshot is a prefix of the order of commits, which is a serial order by the above.
-//!   Whoever holds them open to look twice (tests 1, 2, 9) begins REPEATABLE READ, READ ONLY.
+//!   Tests that hold them open to read twice (1, 2, 9) begin REPEATABLE READ, READ ONLY.
 //!
 //! # No deadlocks
 //!

@@ -85,7 +85,7 @@ impl Answer {
         &mut self.buffer[self.filled..]
     }
 
-    /// So many bytes were read into [`Answer::space`].
+    /// This number of bytes was read into [`Answer::space`].
     pub fn came(&mut self, bytes: usize) {
         self.filled += bytes;
         debug_assert!(self.filled <= self.buffer.len());
@@ -151,7 +151,7 @@ impl Answer {
         Ok(None)
     }
 
-    /// Cuts off the next message, whatever it is: for those who speak before the first ReadyForQuery. Gives its tag and
+    /// Takes the next message of any type: for those who speak before the first ReadyForQuery. Gives its tag and
     /// where it lies, with its header.
     pub fn take_message(&mut self) -> Result<Option<(u8, Range<usize>)>, BadAnswer> {
         let Some((kind, body)) = self.message()? else { return Ok(None) };
@@ -174,7 +174,7 @@ impl Answer {
         self.refusal.as_ref()
     }
 
-    /// Why the server closed the connection, if it told.
+    /// Why the server closed the connection, if it sent a reason.
     pub fn last_words(&self) -> Option<&Refusal> {
         self.refusal.as_ref().or(self.warning.as_ref())
     }

@@ -61,7 +61,7 @@ impl Backends for PostgresBackends {
     }
 }
 
-/// A connection, or why it is none any more, and the script that goes with its place.
+/// A connection, or why it was lost, and the script that goes with its place.
 struct Slot {
     connection: Result<Connection, Failure>,
     script: Box<dyn Script>,
@@ -77,7 +77,7 @@ struct PostgresBackend {
     scripts: Arc<dyn Scripts>,
     poll: Poll,
     slots: Vec<Slot>,
-    /// What was done, or lost, before anybody waited.
+    /// What was done, or lost, before the first wait.
     early: Vec<Completion>,
     clock: Clock,
 }
@@ -98,7 +98,7 @@ impl PostgresBackend {
         self.poll.add(connection.socket(), number).map_err(|error| cannot_wait(&self.target, error))
     }
 
-    /// A connection is gone: its work is told of, and what comes next will be refused at once.
+    /// A connection is gone: its work is reported, and later requests fail at once.
     fn lose(&mut self, number: usize, failure: Failure, done: &mut Vec<Completion>) {
         let slot = &mut self.slots[number];
         // Closing its socket takes it out of the poll.
@@ -210,7 +210,7 @@ impl Backend for PostgresBackend {
 }
 
 impl Drop for PostgresBackend {
-    /// What still runs is cancelled, so that nothing goes on in the server behind our back; the others are told good-bye.
+    /// Running statements are cancelled, so that the server does not continue them; the others get a Terminate message.
     fn drop(&mut self) {
         // A server that does not take one request is gone or going; the others need not wait for it.
         let mut heard = true;

@@ -146,7 +146,7 @@ impl<'a> Opening<'a> {
         let own = [(BEGIN, "BEGIN"), (COMMIT, "COMMIT"), (ROLLBACK, "ROLLBACK")];
         let statements = scripts.statements();
         self.send(|buffer| {
-            // The tables are in public, as those who loaded them had it, whatever the role's search path.
+            // The tables are in public, where they were loaded, for any search path of the role.
             let settings = format!("SET search_path = public, pg_catalog; {}", scripts.settings());
             frontend::query(&settings, buffer)?;
             for (name, sql) in own {
@@ -165,7 +165,7 @@ impl<'a> Opening<'a> {
         })?;
         let (mut ready, mut prepared) = (0, 0);
         while ready < 2 {
-            // An error among statements ends with the second ReadyForQuery; nobody waits for it.
+            // An error among statements ends with the second ReadyForQuery; no caller waits for it.
             match self.frame()? {
                 (tag::PARSE_COMPLETE_TAG, _) => prepared += 1,
                 (tag::READY_FOR_QUERY_TAG, _) => ready += 1,
@@ -250,7 +250,7 @@ impl<'a> Opening<'a> {
             match rustix::net::send(&self.opened.socket, rest, rustix::net::SendFlags::NOSIGNAL) {
                 Ok(sent) => rest = &rest[sent..],
                 Err(Errno::INTR) => {}
-                // A server that refuses everybody says why before it closes: that is the better message.
+                // A server that refuses all clients sends the reason before it closes: that is the better message.
                 Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
                 Err(error) => return Err(self.broken(error)),
             }

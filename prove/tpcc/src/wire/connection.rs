@@ -121,7 +121,7 @@ impl Connection {
             }
             let drained = bytes < room;
             if drained && self.task.is_none() {
-                // What a server says to nobody in particular: notices, settings that were changed.
+                // Asynchronous messages: notices, settings that were changed.
                 self.answer.next();
             }
             // A short read has taken all there was; only an end can be behind it.
@@ -193,7 +193,7 @@ impl Connection {
                 return Ok(self.task.take().map(|task| (task, outcome)));
             }
             Step::Done(outcome) => {
-                // What is rolled back now was not committed, whatever a script thinks.
+                // What is rolled back now was not committed, even if a script assumes so.
                 let outcome = match outcome {
                     Outcome::Failed(_) | Outcome::RolledBack => outcome,
                     _ => lasting("the transaction was left open at its end, and was rolled back".into()),

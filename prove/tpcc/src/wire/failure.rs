@@ -1,4 +1,4 @@
-//! Why a connection could not be opened, with what mends it.
+//! Why a connection could not be opened, with the remedy.
 
 use super::refusal::Refusal;
 use crate::error::TpccError;
@@ -7,7 +7,7 @@ use hardmeter_session::SessionError;
 const LISTENS: &str =
     "see that the server runs and listens there (hardmeter server list, or pg_lsclusters), and that it is a PostgreSQL";
 
-/// What mends it when the kernel gives no more files.
+/// The remedy when the kernel opens no more files.
 pub(super) const MORE_FILES: &str =
     "let this process open more files (ulimit -n), or give the run fewer --connections";
 

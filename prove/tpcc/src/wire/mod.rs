@@ -5,7 +5,7 @@
 //!   Work -> Script --Requests--> one write ... server ... one read --Replies--> Script -> Step: more, or a Completion
 //! ```
 //!
-//! What is said to the server is a [`Script`]'s business ([`crate::transactions`]); how it gets there is this room's. It is
+//! A [`Script`] decides what is sent to the server ([`crate::transactions`]); this module sends it. It is
 //! the driver's hot path: requests are written into the connection's buffer and sent by one write, answers are read where
 //! they lie, and nothing is allocated for a transaction.
 

@@ -27,7 +27,7 @@ pub(super) fn encode(unscaled: i64, scale: u8, buffer: &mut Vec<u8>) {
     }
 }
 
-/// The number times ten to the `scale`. `None` if it is none, if it has more places behind the point, or if it is too
+/// The number times ten to the `scale`. `None` if it is not a number, has more places behind the point, or if it is too
 /// large for an i64.
 pub(super) fn decode(bytes: &[u8], scale: u8) -> Option<i64> {
     let field = |at: usize| Some(u16::from_be_bytes(bytes.get(at * 2..at * 2 + 2)?.try_into().ok()?));

@@ -1,7 +1,7 @@
 //! Which connections have something to say: one epoll set, edge-triggered.
 //!
 //! Edges, not levels: a level-triggered set looks at each connection once more after it was read, only to find nothing. So
-//! whoever gets an event reads until there is no more (a read that does not fill its buffer has taken all there was).
+//! the receiver of an event reads until there is no more (a read that does not fill its buffer has taken all there was).
 
 use crate::time::Micros;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -31,7 +31,7 @@ pub(super) struct Poll {
 }
 
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-/// How many connections are told of at once; the others wait for the next call.
+/// How many connections are reported at once; the others wait for the next call.
 const AT_ONCE: usize = 64;
 
 impl Poll {
@@ -40,7 +40,7 @@ impl Poll {
         Ok(Poll { set, events: Vec::with_capacity(AT_ONCE), precise: true })
     }
 
-    /// Adds a connection, which is told of when it has something to read. It leaves when it is closed.
+    /// Adds a connection, which is reported when it has something to read. It leaves when it is closed.
     pub fn add(&self, socket: &OwnedFd, number: usize) -> Result<(), Errno> {
         epoll::add(&self.set, socket, EventData::new_u64(number as u64), READ)
     }
@@ -82,7 +82,7 @@ impl Poll {
         epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut self.events), time.as_ref()).map(drop)
     }
 
-    /// rustix waits by whole milliseconds unless it is told at compile time that no kernel is older than 5.11.
+    /// rustix waits by whole milliseconds unless it is configured at compile time that no kernel is older than 5.11.
     fn wait_precisely(&mut self, time: Micros) -> Result<(), Errno> {
         let time = timespec(time);
         let time = libc::timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec };
@@ -101,7 +101,7 @@ impl Poll {
             )
         };
         if let Ok(count) = usize::try_from(count) {
-            // SAFETY: the kernel has written so many.
+            // SAFETY: the kernel has written this number of events.
             unsafe { self.events.set_len(count) };
             return Ok(());
         }
@@ -141,7 +141,7 @@ mod tests {
             let ready = poll.ready(0).expect("bytes came");
             assert_eq!((ready.number, ready.readable, ready.writable, ready.closed), (7, true, false, false));
             assert!(poll.ready(1).is_none());
-            // An edge is told once, read or not.
+            // An edge is reported once, read or not.
             poll.wait(Some(Micros::ZERO)).unwrap();
             assert!(poll.ready(0).is_none());
             assert_eq!(ours.read(&mut [0; 9]).unwrap(), 5);

@@ -55,7 +55,7 @@ impl Refusal {
             FailureKind::ConnectionLost
         } else {
             match self.code.as_str() {
-                // serialization_failure, deadlock_detected, lock_not_available (somebody set lock_timeout)
+                // serialization_failure, deadlock_detected, lock_not_available (with lock_timeout set)
                 "40001" | "40P01" | "55P03" => FailureKind::Retriable,
                 _ => FailureKind::Lasting,
             }
@@ -64,7 +64,7 @@ impl Refusal {
     }
 }
 
-/// The text in one line, and not longer than anybody reads.
+/// The text in one line, and of readable length.
 pub(super) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
     text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()

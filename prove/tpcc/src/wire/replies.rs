@@ -11,13 +11,13 @@ use postgres_protocol::message::backend::DATA_ROW_TAG;
 pub enum Unexpected {
     #[error("no statement {0} was answered in this round trip")]
     NoReply(usize),
-    #[error("a row was expected, and none came")]
+    #[error("expected a row, got none")]
     NoRow,
-    #[error("a column {0} was expected, and the row has none")]
+    #[error("expected a column {0}, the row has none")]
     NoColumn(usize),
-    #[error("a value was expected, and it is NULL")]
+    #[error("expected a value, got NULL")]
     Null,
-    #[error("{wanted} was expected, and a value of {bytes} bytes came that is none")]
+    #[error("expected {wanted}, got another value of {bytes} bytes")]
     NotOf { wanted: &'static str, bytes: usize },
     /// For scripts: what they find wrong with values.
     #[error("{0}")]

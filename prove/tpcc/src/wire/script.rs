@@ -112,7 +112,7 @@ pub trait Scripts: Send + Sync {
     fn description(&self) -> String;
 }
 
-/// For whoever chooses a style at run time.
+/// For callers that choose a style at run time.
 impl Scripts for Box<dyn Scripts> {
     fn statements(&self) -> &[StatementText] {
         (**self).statements()

@@ -84,7 +84,7 @@ pub struct OrderLine {
     pub quantity: u8,
 }
 
-/// Clause 2.4.1. The lines are in the order of entry; whoever locks rows sorts as it needs.
+/// Clause 2.4.1. The lines are in the order of entry; code that locks rows sorts them as needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOrder {
     /// W_ID, the terminal's.

@@ -1,4 +1,4 @@
-//! What the rooms of a run hand each other: a piece of [`Work`] that a terminal wants done, and what became of it.
+//! What the modules of a run exchange: a piece of [`Work`] that a terminal wants done, and what became of it.
 //!
 //! ```text
 //!   terminals ---- Work ----> monitor ---- Work ----> backend (PostgreSQL, MariaDB, a stub)

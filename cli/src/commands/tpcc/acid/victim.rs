@@ -27,7 +27,7 @@ fn failed(what: &'static str) -> impl Fn(ServerError) -> TpccError {
 
 impl Victim for Ours {
     /// All at once: the first process is stopped before its children are listed, so that it makes none meanwhile and
-    /// nobody lives on to write anything.
+    /// no process survives to write anything.
     fn kill(&mut self) -> Result<(), TpccError> {
         let cluster = Cluster::open(&self.folder).map_err(failed("killed"))?;
         let Status::Running(first) = cluster.status() else {

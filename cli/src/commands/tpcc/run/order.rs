@@ -134,7 +134,7 @@ impl FromStr for Connections {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate < 1e9 => Ok(rate),
-        _ => Err(format!("'{text}' is no number above 0")),
+        _ => Err(format!("invalid number '{text}': expected one above 0")),
     }
 }
 
@@ -226,7 +226,7 @@ impl What {
     }
 }
 
-/// How many connections where nobody says it. Terminals: by Little's law for answers within 0.1 s, four times as many as
+/// The default number of connections. Terminals: by Little's law for answers within 0.1 s, four times as many as
 /// that needs; a terminal comes each 21 s. Clients: one each. More than 64 find nothing more to do on a usual machine and
 /// wait for each other instead (docs/prove.md).
 fn usual_connections(mode: Mode, warehouses: u32) -> u32 {

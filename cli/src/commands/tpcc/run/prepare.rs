@@ -47,7 +47,7 @@ pub(super) fn populate(
     Ok(Population { warehouses: loaded.mark.warehouses, load_last: Some(loaded.mark.c_last) })
 }
 
-/// How many warehouses where nobody says it.
+/// The default number of warehouses.
 pub(super) const DEFAULT_WAREHOUSES: u32 = 10;
 
 fn check_size(there: u32, found: &str, wanted: Option<u32>) -> Result<(), CommandError> {

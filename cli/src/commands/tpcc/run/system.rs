@@ -86,7 +86,7 @@ impl System {
         })
     }
 
-    /// Somebody who looks on at it. `stop` is his own.
+    /// An observer of the server, with its own `stop`.
     pub(in crate::commands::tpcc) fn observer(
         &self,
         stop: &Stop,

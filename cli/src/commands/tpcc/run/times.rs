@@ -74,7 +74,7 @@ pub(crate) fn moment(text: &str) -> Result<u64, String> {
     Ok(moment as u64 * 1_000_000)
 }
 
-/// The time since 1970 of a time of day, so many days after a moment's, as this machine's clock shows them.
+/// The time since 1970 of a time of day, a number of days after a moment's, as this machine's clock shows them.
 fn at_local(moment: i64, days: i32, (hour, minute, second): (i32, i32, i32)) -> i64 {
     let mut parts = local(moment);
     parts.tm_mday += days;

@@ -100,7 +100,7 @@ impl<'a> Files<'a> {
             && buffers.tags_of(memory, &[*buffer]).first() == Some(&Some(*tag))
     }
 
-    /// The relations whose files are told by a map instead of by `pg_class`: object number to file.
+    /// The relations whose files are in a map instead of in `pg_class`: object number to file.
     pub fn relation_map(&self, database: Option<u32>) -> io::Result<HashMap<u32, u32>> {
         let folder = database.map_or("global".to_string(), |database| format!("base/{database}"));
         let mut bytes = Vec::new();

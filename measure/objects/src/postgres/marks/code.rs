@@ -1,4 +1,4 @@
-//! Functions of a program without their names: where each begins, and whom it calls.
+//! Functions of a program without their names: where each begins, and which functions it calls.
 
 use crate::bytes::array_at;
 use crate::program::{Image, SymbolClass};

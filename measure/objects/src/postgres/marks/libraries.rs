@@ -2,7 +2,7 @@
 //!
 //! Which file code comes from is said by debug information (PGXS compiles with it), for all code. A library without has
 //! the file of each static function in its symbol table. Its other functions are not marked, so that they belong to
-//! whoever calls them: mostly static functions of the same operator. To settle them as in the server's own program
+//! their callers: mostly static functions of the same operator. To settle them as in the server's own program
 //! would go wrong for every fifth: files without static functions lie between those that have some.
 //!
 //! Code that plans is marked nowhere, as in the server: an operator is at work when it is executed.
@@ -16,7 +16,7 @@ use std::path::Path;
 /// Source files by name: one star stands for any text. The first that fits says whose the file is.
 type Files = &'static [(&'static str, Option<&'static str>)];
 
-/// Libraries by the name of their file, without its ending. What is not listed belongs to whoever calls it.
+/// Libraries by the name of their file, without its ending. Others count as their caller's.
 const LIBRARIES: [(&str, Files); 1] = [(
     "ccopt",
     &[

@@ -95,7 +95,7 @@ fn operator_marks(stretches: impl Iterator<Item = (Range<u64>, &'static str)>) -
 
 /// Gives nameless functions to the file before or after them.
 fn settle(functions: &Functions, mut owners: Vec<Option<Owner>>) -> Vec<Owner> {
-    /// How many functions with names on either side are asked whom they call, where no operator limits them.
+    /// How many functions with names on either side have their calls followed, where no operator limits them.
     const ASKED: usize = 24;
     let mut at = 0;
     while at < owners.len() {
@@ -129,7 +129,7 @@ fn settle(functions: &Functions, mut owners: Vec<Option<Owner>>) -> Vec<Owner> {
 /// Where in a gap the first file ends and the second begins.
 fn split(functions: &Functions, gap: &Range<usize>, left: &[usize], right: &[usize]) -> usize {
     let inside = |index: &usize| gap.contains(index);
-    // Whom the functions of a file call, and whom those call in turn.
+    // Functions that those of a file call, and the functions that those call in turn.
     let reached = |from: &[usize]| {
         let mut reached: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = from.to_vec();
@@ -217,7 +217,7 @@ mod tests {
         let functions = Functions::new(0x1000, code.clone(), vec![0x1000, 0x1010, 0x1020, 0x1030]);
         let owners = settle(&functions, vec![Some(Some(7)), None, None, Some(Some(9))]);
         assert_eq!(owners, [Some(7), Some(7), Some(9), Some(9)]);
-        // Nobody calls: the statics of a file come first in it.
+        // No caller: the statics of a file come first in it.
         let functions = Functions::new(0x1000, vec![0x90; 64], vec![0x1000, 0x1010, 0x1020, 0x1030]);
         let owners = settle(&functions, vec![Some(Some(7)), None, None, Some(Some(9))]);
         assert_eq!(owners, [Some(7), Some(9), Some(9), Some(9)]);

@@ -25,7 +25,7 @@ pub(crate) enum Shape {
     Heap,
     /// A B-tree index.
     Btree,
-    /// Something with a standard header, of which no more is known.
+    /// A page with a standard header, of unknown type.
     Other,
     /// Free space map.
     FreeSpaceMap,

@@ -1,7 +1,7 @@
 //! The values of a tuple, one after the other: where each begins and ends.
 //!
 //! A value has a fixed length, or says its own in its first byte or first word (a *varlena*), or ends with a zero byte.
-//! Alignment is that of its type; only a varlena with the one-byte header needs none.
+//! Its type sets the alignment; only a varlena with the one-byte header needs none.
 
 use super::layout::Part;
 use crate::bytes::{u16_at, u32_at};

@@ -87,7 +87,7 @@ fn header(bytes: &[u8], at: usize, major: u32, kind: Kind, context: VirtualAddre
     if !size.is_multiple_of(8) {
         return None;
     }
-    // The owner of a free chunk is the next free one, or nobody.
+    // The owner of a free chunk is the next free one, or null.
     Some((length, Some(size), owner != context.0))
 }
 

@@ -36,7 +36,7 @@ pub(super) trait Readable {
     /// Fills as much as can be read; gives how much.
     fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize;
 
-    /// All of so many bytes, or nothing.
+    /// All of these bytes, or nothing.
     fn whole(&self, at: VirtualAddress, size: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; size];
         (self.fill(at, &mut bytes) == size).then_some(bytes)
@@ -309,7 +309,7 @@ impl Tree {
         let (header, free_at) = layout.block(kind);
         // A ring of links comes back to its head in the context.
         let head = VirtualAddress(address.0.wrapping_add(layout.blocks(kind) as u64));
-        // Of a ring the first one's predecessor is the head, of a chain nobody.
+        // In a ring the first one's predecessor is the head, in a chain it is null.
         let mut before = if kind == Kind::AllocSet { VirtualAddress(0) } else { head };
         let mut next = first;
         while next.0 != 0 && next != head {

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 const BETWEEN_WALKS: Duration = Duration::from_millis(200);
 /// A walk that takes long is made seldom: its share of a processor stays below 1 / this.
 const SHARE: u32 = 200;
-/// ... but what is told must not be older than this.
+/// ... but an answer must not be older than this.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The largest stretch that is named of memory outside contexts: what lies around it may be another's soon.
 const PAGE: u64 = 4096;
@@ -164,7 +164,7 @@ impl PrivateObjects for PrivateMemory {
     }
 }
 
-/// The first byte and the first behind, as a stretch of so many bytes.
+/// The range from the first byte to the first byte after it.
 fn stretch(start: VirtualAddress, end: VirtualAddress) -> u64 {
     end.0.saturating_sub(start.0)
 }

@@ -49,7 +49,7 @@ pub(super) struct NodeTypes {
     plan_size: usize,
     plan_costs: usize,
     plan_number: usize,
-    /// Sizes of other nodes, as far as they are known: a shorter chunk is none.
+    /// Sizes of other nodes, as far as they are known: a shorter chunk is not one.
     sizes: HashMap<u32, u64>,
 }
 
@@ -78,7 +78,7 @@ impl NodeTypes {
         self.plan_size.max(self.state_plan + 8)
     }
 
-    /// What a chunk of so many bytes is, that begins so.
+    /// The node type of a chunk with this size and beginning.
     pub(super) fn recognise(&self, memory: &dyn Readable, bytes: &[u8], size: u64) -> Option<Node> {
         let tag = u32_at(bytes, 0)?;
         let name = self.names.get(&tag)?;
@@ -106,9 +106,9 @@ impl NodeTypes {
         Some(Node { class: "node", name: name.clone(), number: None })
     }
 
-    /// The number of a plan node; `None` if the bytes are none.
+    /// The number of a plan node; `None` if the bytes are not a plan node.
     fn plan(&self, bytes: &[u8]) -> Option<u32> {
-        /// Plans of more nodes nobody has seen.
+        /// An upper bound for the nodes of a plan.
         const NUMBER_AT_MOST: u32 = 100_000;
         let cost = |at: usize| array_at(bytes, at).map(f64::from_le_bytes);
         let (start, total) = (cost(self.plan_costs)?, cost(self.plan_costs + 8)?);
@@ -182,7 +182,7 @@ mod tests {
         put(&mut state, 8, &1000u64.to_le_bytes());
         let found = types.recognise(&memory, &state, 256);
         assert_eq!(found, Some(Node { class: "plan node", name: "Seq Scan".into(), number: Some(3) }));
-        // Another type's plan, no plan, a chunk too short, costs that are none.
+        // Another type's plan, no plan, a chunk too short, invalid costs.
         put(&mut state, 0, &tag("IndexScanState"));
         assert_eq!(types.recognise(&memory, &state, 256), None);
         put(&mut state, 0, &tag("SeqScanState"));

@@ -1,4 +1,4 @@
-//! A walk of a living backend, compared with what the server says of itself in `pg_backend_memory_contexts`.
+//! A walk of a running backend, compared with the server's own `pg_backend_memory_contexts`.
 
 use super::contexts::{ContextLayout, Names, Tree};
 use super::*;
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-/// Contexts of the very query that asks, and of what it leaves behind: theirs are not the same a moment later.
+/// Contexts of the asking query itself: they differ a moment later.
 const OF_THE_QUERY: [&str; 14] = [
     "MessageContext",
     "PortalContext",
@@ -78,7 +78,7 @@ fn compare(cluster: &Cluster) {
     let mut lines = text.lines();
     let pid = Pid(lines.next().expect("a line").parse().expect("a number"));
     let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
-    // A statement's text may have line breaks; ours has none.
+    // A statement's text may have line breaks; the test's has none.
     for line in lines {
         let words: Vec<&str> = line.split('|').collect();
         let [name, ident, bytes] = words[..] else { panic!("{line}") };

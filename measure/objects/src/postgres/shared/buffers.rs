@@ -1,4 +1,4 @@
-//! The shared buffers: which block of which relation each holds.
+//! The shared buffers: the relation and block that each holds.
 //!
 //! ```text
 //!   BufferDescriptors  [tag 20 B | buf_id | state | ...] 64 bytes each

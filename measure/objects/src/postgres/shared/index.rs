@@ -130,7 +130,7 @@ impl Areas {
     }
 }
 
-/// Bytes from one element of a hash table in shared memory to the next, as its header says; `None` if it is none.
+/// Bytes from one element of a hash table in shared memory to the next, as its header says; `None` if it is not a hash table.
 pub(crate) fn element_stride(memory: &ProcessMemory, table: &Area) -> Option<u64> {
     let header: [u8; header::SIZE] = memory.bytes(table.start).ok()?;
     let (key, entry) = (u64_at(&header, header::KEY_SIZE)?, u64_at(&header, header::ENTRY_SIZE)?);

@@ -6,7 +6,7 @@ use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The locks of the main array, with the names that extensions gave to theirs.
+/// The locks of the main array, with the names that extensions gave.
 #[derive(Clone, Debug)]
 pub(crate) struct Locks {
     base: VirtualAddress,

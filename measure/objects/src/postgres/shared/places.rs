@@ -44,7 +44,7 @@ pub(crate) struct Places {
     slots: Option<Slots>,
     pages: Vec<Pages>,
     insert_locks: Option<(VirtualAddress, u64)>,
-    /// All of these: what is told more exactly than by its area. Sorted.
+    /// All places that are known more exactly than their area. Sorted.
     exact: Vec<Range<VirtualAddress>>,
 }
 
@@ -73,7 +73,7 @@ impl Places {
             SMALL_PAGES.iter().filter_map(|name| small_pages(server, server.areas.named(&[name])?)).collect();
         let log = server.areas.named(&["XLOG Ctl"]);
         let log_pages = log.and_then(|area| log_pages(server, area));
-        // What nobody used yet must not be touched: reading gives it memory.
+        // Unused memory must not be touched: reading allocates it.
         let control = log_pages.as_ref().zip(log).map(|(pages, area)| area.start..pages.range.start);
         pages.extend(log_pages);
         let mut places = Places {
@@ -107,7 +107,7 @@ impl Places {
         exact
     }
 
-    /// A stretch without what is told more exactly, which a fact about the whole would hide.
+    /// A range without the places that are known more exactly, which a fact about the whole would hide.
     fn around(&self, found: Found, address: VirtualAddress) -> Found {
         let (mut start, mut end) = (found.start, VirtualAddress(found.start.0 + found.length.0));
         for exact in &self.exact {

@@ -2,7 +2,7 @@
 //!
 //! A backend that ends adds what is left, so that the counters of a command that has ended are complete once its
 //! backends are gone: they are waited for, a moment. Backends that stay may have counted more, or at the beginning have
-//! brought what was counted before; how many they are is told.
+//! brought what was counted before; their number is reported.
 
 use super::{DatabaseCounts, Statistics};
 use crate::postgres::attach::Server;
@@ -27,7 +27,7 @@ const MOST_PROCESSES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Counting {
     begun: Instant,
-    /// Where the counters are and what they were, or why there are none.
+    /// Where the counters are and what they were, or why they are unknown.
     before: Result<(Statistics, BTreeMap<u32, DatabaseCounts>), String>,
     /// The next number of a transaction that writes, of all databases.
     writing: Option<u64>,
@@ -163,7 +163,7 @@ fn increase(
             before.get(number).copied().unwrap_or(DatabaseCounts { reset: now.reset, ..Default::default() });
         if now.reset != then.reset {
             return Err(
-                "transactions and rows are not told: the server's statistics were reset while it was \
+                "transactions and rows are not counted: the server's statistics were reset while it was \
                         recorded (pg_stat_reset)"
                     .into(),
             );
@@ -180,7 +180,7 @@ fn increase(
         ];
         for (total, now, then) in pairs {
             let more =
-                now.checked_sub(then).ok_or("transactions and rows are not told: a counter went back")?;
+                now.checked_sub(then).ok_or("transactions and rows are not counted: a counter decreased")?;
             *total += more;
             grown |= more > 0;
         }
@@ -257,7 +257,7 @@ mod tests {
         let (figures, databases) = of(&[5]);
         assert_eq!((figure(&figures, "transactions"), figure(&figures, "rows returned")), (5, 60));
         assert_eq!(databases, [5]);
-        // Nobody was seen: all but what the databases share, and one that is new.
+        // No backend was seen: all but what the databases share, and one that is new.
         let (figures, databases) = of(&[]);
         assert_eq!((figure(&figures, "transactions"), figure(&figures, "rows returned")), (9, 109));
         assert_eq!(databases, [1, 5, 7]);
@@ -271,7 +271,7 @@ mod tests {
         let reason = increase(&before, &after, &BTreeSet::new()).expect_err("reset");
         assert!(reason.contains("pg_stat_reset"), "{reason}");
         let reason = increase(&before, &counts(&[(5, 19, 260)]), &BTreeSet::new()).expect_err("back");
-        assert!(reason.contains("a counter went back"), "{reason}");
+        assert!(reason.contains("a counter decreased"), "{reason}");
     }
 
     #[test]

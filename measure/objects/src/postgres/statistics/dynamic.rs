@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// A place in the area; 0 is none.
+/// A place in the area; 0: null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pointer(pub u64);
 
@@ -64,11 +64,11 @@ mod list {
     pub const FIRST_PAGE: usize = 8;
     pub const PAGES: usize = 16;
     pub const PAGE: u64 = 4096;
-    /// 64, and two for each backend, of which there are 262143 at most.
+    /// 64, and two for each backend (at most 262143).
     pub const MOST: u32 = 64 + 2 * 262_143;
 }
 
-/// Until PG16 an area says this size of its first segment, whatever it has.
+/// Until PG16 an area reports this size for its first segment, whatever its real size.
 const SAID_SIZE: u64 = 1 << 20;
 
 /// Where a segment can be read.
@@ -78,7 +78,7 @@ enum Segment {
     File(File),
 }
 
-/// An area of a living server. Segments are looked up once: to be made anew for each reading.
+/// An area of a running server. Segments are looked up once: make a new value for each reading.
 #[derive(Debug)]
 pub(crate) struct DynamicArea<'a> {
     server: &'a Server,

@@ -20,7 +20,7 @@ const MAGIC_AT: usize = 8;
 const PARTITIONS_AT: usize = 16;
 /// Link, hash, and as many bytes unused.
 const ITEM_HEAD: usize = 16;
-/// 2^24 buckets are three quarters of so many entries: servers have less than a million of tables.
+/// 2^24 buckets hold three quarters of that many entries: servers have less than a million tables.
 const MOST_LOG2: u64 = 24;
 /// How often a table that changes is walked.
 const WALKS: usize = 8;

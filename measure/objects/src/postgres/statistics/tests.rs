@@ -21,7 +21,7 @@ const FILE: u32 = 77_660;
 const SET_ASIDE: u32 = 77_661;
 const LIST: u32 = 88_880;
 
-/// A server that is ourselves: its data in a temporary folder, the area at the beginning of `room`.
+/// This process as the server: its data in a temporary folder, the area at the beginning of `room`.
 struct Made {
     server: Server,
     folder: tempfile::TempDir,
@@ -120,7 +120,7 @@ impl Made {
             .expect("written");
     }
 
-    /// First byte of each entry that is kept, or why there are none.
+    /// First byte of each entry that is kept, or the reason for none.
     fn entries(&self, keep: &dyn Fn(&[u8]) -> bool) -> Result<Vec<u8>, String> {
         let start = self.server.segment.start;
         let mut area = DynamicArea::open(&self.server, start..VirtualAddress(start.0 + LENGTH as u64))?;

@@ -1,4 +1,4 @@
-//! What an observer is told of a sample: read from the record's bytes, at offsets that the event's attributes fix.
+//! What an observer receives of a sample: read from the record's bytes, at offsets that the event's attributes fix.
 //!
 //! ```text
 //! header | IDENTIFIER IP TID TIME ADDR CPU PERIOD | CALLCHAIN | RAW | WEIGHT DATA_SRC | REGS_INTR ...
@@ -61,7 +61,7 @@ struct Layout {
     source: bool,
     /// Position of the stack pointer among the registers.
     stack_pointer: Option<usize>,
-    /// The sample's time is of the clock that everybody shares; a simulated sample tells that clock's in RAW.
+    /// The sample's time is on the clock that all share; a simulated sample has that clock's time in RAW.
     monotonic: bool,
 }
 
@@ -253,7 +253,7 @@ mod tests {
                 states: vec![(StateId(5), b"tag".to_vec())],
             }]
         );
-        // A fetched instruction is no data; a record cut anywhere is no access, and harms nobody.
+        // A fetched instruction is not data; a truncated record is not an access, and does no harm.
         let mut fetched = words.clone();
         fetched[source_at] = 0x10;
         assert_eq!(reader.read(&record(&fetched), Timestamp(900)), []);

@@ -1,4 +1,4 @@
-//! Looking into the profiled server while it is recorded: whoever can tell what its addresses are sees each sampled
+//! Observes the profiled server while it is recorded: the observer, which can identify addresses, receives each sampled
 //! access shortly after it happened, and may have the software PMU read the server's state at each sample.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!        │   └────────── state rules ───────────  and counted) ────────┤
 //!        └── end ──────────────────────────────────────────────────────┴──> Observations: notes, remarks
 //! ```
-//! The recorder never waits for the observer while it records, and never fails because of it: its trouble is a remark.
-//! Who the observer is this room does not know; the caller of [`session::record`](super::record) brings it.
+//! The recorder never waits for the observer while it records, and never fails because of it: its problems are warnings.
+//! The caller of [`session::record`](super::record) provides the observer; this module does not depend on it.
 
 mod access;
 mod rights;
@@ -46,7 +46,7 @@ pub struct Observations {
     pub remarks: Vec<String>,
     /// What the server counted while it was recorded, for example transactions.
     pub workload: Vec<(String, f64)>,
-    /// The databases of which that is.
+    /// The databases that were counted.
     pub workload_databases: Vec<String>,
     /// How far it can be trusted.
     pub workload_limits: Vec<String>,
@@ -56,9 +56,9 @@ pub struct Observations {
 pub enum Attached {
     /// It is a server, and this one observes it.
     Observer(Box<dyn SampleObserver>),
-    /// It is none that anybody knows. A command may still become one.
+    /// It is not a known server. A command may still become one.
     NotAServer,
-    /// It is one, but cannot be looked into: why, and what mends it.
+    /// It is one, but cannot be read: the reason and the remedy.
     Refused(String),
     /// It is one that is not ready yet.
     NotReady(String),
@@ -165,7 +165,7 @@ impl Observation {
     }
 
     fn send(&self, message: Message) {
-        // Nobody at the other end: finish() tells.
+        // The observer has ended: finish() reports it.
         let _ = self.to_thread.as_ref().map(|thread| thread.send(message));
     }
 
@@ -345,7 +345,7 @@ fn block_signals() {
 /// The time on the clock that samples and observers share.
 fn now() -> Timestamp {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for the answer.
+    // SAFETY: `answer` is large enough.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

@@ -31,7 +31,7 @@ impl KeptRights {
     }
 
     /// Gives up all but the two, after the change. A right that was never there cannot be kept; then reading is refused,
-    /// which whoever reads will tell.
+    /// which the reader will report.
     pub(super) fn limit(&mut self) {
         if !std::mem::take(&mut self.is_root) {
             return;

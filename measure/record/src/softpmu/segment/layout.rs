@@ -141,7 +141,7 @@ pub(super) struct Results {
     pub(super) counts: [CoreCounts; MAX_CORES],
 }
 
-/// `struct hm_reuse_counts`, of which each core has one.
+/// `struct hm_reuse_counts`: each core has one.
 pub(in crate::softpmu) const REUSE_BUCKETS: usize = 112;
 /// `HM_REUSE_ONE_LINE_IN`.
 pub(in crate::softpmu) const REUSE_ONE_LINE_IN: u32 = 64;

@@ -17,7 +17,7 @@ use hardmeter_samples::model::Cycles;
 /// Simulated time stamp counters run at 2.7 GHz.
 pub const HERTZ: u64 = 2_700_000_000;
 const CYCLES_PER_NS: f64 = HERTZ as f64 / 1e9;
-/// One section in so many is probed, and goes into the ring.
+/// One section in this many is probed, and goes into the ring.
 const PROBED: f64 = 1.0 / 8.0;
 /// Spread of one probe of 64 lines (docs/design/place.md, section 3).
 const PROBE_SPREAD: f64 = 0.03;
@@ -158,7 +158,7 @@ pub struct Judge<'p> {
     pub changes: u64,
 }
 
-/// Nobody else's load wanders on a simulated machine: a trial takes tenths of the seconds that it takes in earnest.
+/// A simulated machine has no other load: a trial takes tenths of the seconds that it takes in earnest.
 pub const HURRY: u64 = 10;
 
 impl<'p> Judge<'p> {
@@ -236,7 +236,7 @@ impl<'p> Judge<'p> {
         &self.in_force
     }
 
-    /// A plan that somebody else made.
+    /// A plan made elsewhere.
     pub fn fix(&mut self, engine: &mut Engine, plan: &Plan) {
         self.plan = plan.clone();
         self.carry_out(engine);

@@ -125,7 +125,7 @@ impl Queues {
     pub fn take(&mut self, home: Option<usize>) -> Option<Work> {
         let oldest = |group: &Group| group.waiting.front().map(|(age, _)| *age);
         let Some(home) = home.filter(|&home| home > 0 && home < self.groups.len()) else {
-            // No home: whatever is oldest.
+            // No home: the oldest.
             let group = (0..self.groups.len())
                 .filter_map(|group| oldest(&self.groups[group]).map(|age| (age, group)))
                 .min()?

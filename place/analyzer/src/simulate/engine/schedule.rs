@@ -64,7 +64,7 @@ impl Engine<'_> {
         self.events.push(Event { at_ns, cpu, version: processor.version });
     }
 
-    /// Whoever shares a cache with a processor that began or stopped gets slower or faster.
+    /// Processors that share a cache with one that began or stopped get slower or faster.
     fn tell_neighbours(&mut self, cpu: usize) {
         for i in 0..self.cpus[cpu].neighbours.len() {
             let neighbour = self.cpus[cpu].neighbours[i];

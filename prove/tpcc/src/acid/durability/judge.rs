@@ -102,7 +102,7 @@ pub(super) fn faults(kill: &Kill, found: &Comparison) -> Vec<String> {
     if kill.growth < found.acknowledged {
         faults.push(format!("D_NEXT_O_ID grew by {}, less than was acknowledged", kill.growth));
     }
-    // A commit may have been written whose acknowledgment nobody read: one for each connection.
+    // A commit may have been written whose acknowledgment was not read: one for each connection.
     if kill.growth > found.acknowledged + u64::from(CONNECTIONS) {
         faults.push(format!("D_NEXT_O_ID grew by {}, more than could be under way", kill.growth));
     }

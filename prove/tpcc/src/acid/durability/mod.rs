@@ -298,7 +298,7 @@ fn has_acknowledged(path: &Path) -> bool {
     std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(|line| !line.starts_with('#')))
 }
 
-/// The driver's own progress is nobody's interest here.
+/// The driver's own progress is not shown here.
 struct Silent;
 
 impl Progress for Silent {

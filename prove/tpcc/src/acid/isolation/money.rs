@@ -20,7 +20,7 @@ pub(super) fn rolled_back(stage: &mut Stage) -> Result<Trial, TpccError> {
 fn play(stage: &mut Stage, ending: Ending) -> Result<(String, Observations), TpccError> {
     let mut seen = Observations::new();
     let at = stage.place();
-    // Whatever ran here before: there is something to deliver.
+    // Make sure that there is something to deliver.
     let anybody = stage.customer();
     let order = stage.order(at, anybody, &[]);
     stage.place_order(&order)?;

@@ -13,7 +13,7 @@ pub(super) fn delivery(stage: &mut Stage) -> Result<Trial, TpccError> {
     let at = stage.place();
     let taken = take_away(stage, at)?;
     let played = play_delivery(stage, at, taken);
-    // Whatever came of it; the first error is the one to tell.
+    // In any case; the first error is reported.
     let put_back = put_back(stage, at);
     let (case, mut seen) = played?;
     let back = put_back?;
@@ -73,7 +73,7 @@ fn must_find_none(deliverer: &Player, seen: &mut Observations, at: Place) -> Res
     Ok(())
 }
 
-/// Takes the rows of NEW-ORDER of a district away. They can be told from the rest: they are of the orders without a
+/// Removes the rows of NEW-ORDER of a district. They can be restored: they are of the orders without a
 /// carrier (clause 3.3.2.5), so that nothing needs to be kept of them.
 fn take_away(stage: &mut Stage, at: Place) -> Result<u64, TpccError> {
     let sql = format!(
@@ -84,7 +84,7 @@ fn take_away(stage: &mut Stage, at: Place) -> Result<u64, TpccError> {
     rows::Row::only("rows of NEW-ORDER", answer)?.number(0)
 }
 
-/// Puts them back, even if somebody asked to stop.
+/// Puts them back, even after a request to stop.
 fn put_back(stage: &Stage, at: Place) -> Result<u64, TpccError> {
     let mut session = Session::open(stage.target, &Stop::new())?;
     let sql = format!(

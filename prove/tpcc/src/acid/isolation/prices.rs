@@ -1,7 +1,7 @@
-//! Test 7: a New-Order reads the prices of its items while somebody raises them.
+//! Test 7: a New-Order reads the prices of its items while another session raises them.
 //!
 //! The specification stops the New-Order when it has read the first price. Where that is depends on how it is written, so
-//! it is stopped in several places, whoever wrote it: on the lock of a row that it needs (DISTRICT, STOCK of an item between
+//! it is stopped in several places, for any implementation: on the lock of a row that it needs (DISTRICT, STOCK of an item between
 //! the two x, STOCK of y), and before its end. Wherever it stood, the prices of its lines must be of one moment, and when it had done
 //! everything, of before.
 
@@ -102,7 +102,7 @@ fn play(
                 seen.note("T2, a New-Order of x, y and x again, does not need the row that holds it up");
             }
         }
-        // Nobody is in its way: it does its work. Its answer is asked for below.
+        // Nothing blocks it: it does its work. Its answer is asked for below.
         None => ordering.wait()?,
     }
 
@@ -209,7 +209,7 @@ fn line_prices(stage: &mut Stage, at: Place, number: u32, order: &NewOrder) -> R
         .ok_or_else(|| TpccError::StrangeRow { what, found: format!("{text} should be three prices") })
 }
 
-/// Puts the prices back, even if somebody asked to stop.
+/// Puts the prices back, even after a request to stop.
 fn restore(stage: &Stage, [x, y]: [u32; 2], before: [Cents; 2]) -> Result<(), TpccError> {
     let mut session = Session::open(stage.target, &Stop::new())?;
     let sql = format!(

@@ -14,7 +14,7 @@ const RIGHT: f64 = 14.0;
 /// A chart.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What a reader who cannot see it is told.
+    /// The text for readers who cannot see it.
     pub title: String,
     /// Width and height of the view box.
     pub size: (f64, f64),
@@ -75,14 +75,14 @@ pub enum Layer {
     Bars {
         /// How wide each is.
         width: f64,
-        /// Where each begins, how high it is, what is told when the pointer rests on it.
+        /// Where each begins, its height, its tooltip.
         bars: Vec<(f64, f64, String)>,
     },
     /// Points by themselves.
     Points {
         /// Their colour: 0 to 4.
         class: u8,
-        /// Where each is, and what is told when the pointer rests on it.
+        /// The place and tooltip of each.
         points: Vec<(f64, f64, String)>,
     },
 }
@@ -179,7 +179,7 @@ impl Chart {
                 }
                 @for (number, mark) in self.marks.iter().enumerate() {
                     line.mark x1=(at(x_of(mark.at))) x2=(at(x_of(mark.at))) y1=(TOP) y2=(at(bottom)) {}
-                    // Labels of neighbours at different heights, and on the side where there is room.
+                    // Labels of neighbours at different heights, and on the side with more space.
                     text.small text-anchor=(if x_of(mark.at) > right - 70.0 { "end" } else { "start" })
                         x=(at(x_of(mark.at) + if x_of(mark.at) > right - 70.0 { -3.0 } else { 3.0 }))
                         y=(at(TOP + 11.0 + 11.0 * (number % 4) as f64)) { (mark.label) }

@@ -23,7 +23,7 @@ fn figure(chart: &Chart, caption: &str) -> Markup {
     html! { figure { figcaption { b { (chart.title) } " " (caption) } (chart.draw()) } }
 }
 
-/// A unit for times up to so many seconds, and by what seconds are multiplied.
+/// A unit for times up to this many seconds, and its factor.
 fn unit(seconds: f64) -> (&'static str, f64) {
     match seconds {
         _ if seconds < 0.002 => ("us", 1e6),
@@ -117,7 +117,7 @@ pub fn thinking(result: &RunResult, kind: Kind) -> Option<Markup> {
     Some(figure(&chart, &caption))
 }
 
-/// A rate by the minute: a point for so many seconds together.
+/// A rate by the minute: a point for this many seconds together.
 fn rates(series: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
     let together = series.len().div_ceil(POINTS).max(1);
     let chunks = series.chunks_exact(together).enumerate();
@@ -129,7 +129,7 @@ fn rates(series: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The largest of so many seconds together.
+/// The largest of this many seconds together.
 fn peaks(series: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
     let together = series.len().div_ceil(POINTS).max(1);
     let chunks = series.chunks(together).enumerate();
@@ -168,7 +168,7 @@ pub fn throughput(result: &RunResult) -> Markup {
         .iter()
         .map(|checkpoint| Mark { at: checkpoint.at, label: "checkpoint".into() })
         .collect();
-    // Many labels are none.
+    // Too many labels: omit them.
     if chart.marks.len() > 12 {
         chart.marks.iter_mut().for_each(|mark| mark.label.clear());
     }

@@ -177,7 +177,7 @@ pub fn parameters(result: &RunResult, summary: &Summary) -> Markup {
             } } }
         } }
         @if !environment.remarks.is_empty() {
-            h3 { "Remarks" }
+            h3 { "Warnings" }
             ul { @for remark in &environment.remarks { li { (one_line(remark)) } } }
         }
         @if !environment.settings.is_empty() {

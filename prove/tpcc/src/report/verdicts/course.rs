@@ -49,7 +49,7 @@ fn ending(result: &RunResult) -> Verdict {
             verdict.ends(Outcome::Held)
         }
         Ending::Complete => verdict.ends(Outcome::Short).noting("it ended before its interval did"),
-        Ending::Interrupted => verdict.ends(Outcome::Short).noting("somebody stopped it"),
+        Ending::Interrupted => verdict.ends(Outcome::Short).noting("stopped by a user"),
         Ending::Failed { reason } => verdict.ends(Outcome::Short).noting(reason.clone()),
     }
 }

@@ -16,6 +16,6 @@ pub(super) fn without_terminals(result: &RunResult) -> &'static str {
     match result.order.mode {
         Mode::Terminals { .. } => "",
         Mode::Closed { .. } => "a closed loop: clients do not key and do not think",
-        Mode::Open { .. } => "open arrivals: nobody keys or thinks",
+        Mode::Open { .. } => "open arrivals: no keying and think times",
     }
 }

@@ -200,7 +200,7 @@ fn thinking(result: &RunResult, kind: Kind) -> Verdict {
         Break(verdict) => return verdict,
     };
     let least = think_mean(kind) * factor;
-    // The mean of so many times that are drawn with just this mean is below it half of the time; an exponential
+    // The mean of times that are drawn with just this mean is below it half of the time; an exponential
     // distribution's deviation is its mean.
     let chance = chance::DEVIATIONS * least / (times.count() as f64).sqrt();
     let mean = times.mean_seconds();

@@ -1,4 +1,4 @@
-//! Statements of the client: each transaction a state machine over round trips, each of which is pipelined.
+//! Statements of the client: each transaction is a state machine over pipelined round trips.
 
 mod delivery;
 mod new_order;
@@ -77,7 +77,7 @@ impl Script for ClientScript {
             Input::NewOrder(order) => self.new_order.reply(order, replies, requests),
             Input::Delivery(delivery) => self.delivery.reply(delivery, replies, requests),
             Input::Payment(_) => {
-                // BEGIN, the three updates, COMMIT: nobody may be missing, or money is lost.
+                // BEGIN, the three updates, COMMIT: all must be there, or money is lost.
                 for place in 1..=3 {
                     replies.row(place)?;
                 }

@@ -147,8 +147,8 @@ impl NewOrderScript {
         let mut columns = row.columns();
         let number = columns.i32()?;
         let at = usize::try_from(number - 1).ok().filter(|&at| at < order.lines().len());
-        let at = at.ok_or_else(|| Unexpected::Data(format!("a line {number} that nobody ordered")))?;
-        // A repetition is read by a statement of its own: its price is the one that was read first, whoever changes prices
+        let at = at.ok_or_else(|| Unexpected::Data(format!("a line {number} that was not ordered")))?;
+        // A repetition is read by a statement of its own: its price is the one that was read first, even if another session changes prices
         // meanwhile (clause 3.4.1, level 2).
         let read = columns.numeric(2)?;
         let line = order.all_lines[at];

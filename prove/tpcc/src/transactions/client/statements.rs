@@ -1,6 +1,6 @@
 //! The statements of the client, and their parameters.
 
-/// New-Order: W_ID, D_ID. Gives O_ID, D_TAX. Whoever is first here is the first in the district until it commits.
+/// New-Order: W_ID, D_ID. Gives O_ID, D_TAX. The first to run it holds the district until it commits.
 pub const TAKE_ORDER_NUMBER: &str =
     "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = $1 AND d_id = $2 \
      RETURNING d_next_o_id - 1, d_tax";

@@ -1,0 +1,71 @@
+"""scripts/lint-language: it finds words in Markdown, messages and help, and leaves code and tests alone."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "lint-language"
+
+
+class LintLanguage(unittest.TestCase):
+    def lint(self, files: dict[str, str]) -> tuple[int, str]:
+        """Exit status and output in a tree of these files."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            command = [str(SCRIPT), "--root", folder]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.stderr, "")
+            return done.returncode, done.stdout
+
+    def finds(self, path: str, text: str, expected: str) -> None:
+        """One finding that begins so."""
+        status, output = self.lint({path: text})
+        self.assertEqual(status, 1, output)
+        self.assertTrue(output.startswith(expected), output)
+        self.assertEqual(output.count("\n"), 1, output)
+
+    def passes(self, path: str, text: str) -> None:
+        """No finding."""
+        self.assertEqual(self.lint({path: text}), (0, ""))
+
+    def test_committed_tree_passes(self) -> None:
+        done = subprocess.run([str(SCRIPT)], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+    def test_markdown(self) -> None:
+        self.finds("docs/a.md", "# A\n\nThe losses are told.\n", 'docs/a.md:3: "told": write reported')
+        self.passes("docs/a.md", "The losses are reported.\n")
+
+    def test_code_in_markdown_is_left_alone(self) -> None:
+        self.passes("docs/a.md", "```\nnobody\n```\nthe account `nobody`\n")
+
+    def test_whole_words_only(self) -> None:
+        self.passes("a.md", "two rooms-of-one, untold, mendacious\n")
+
+    def test_messages_of_rust_and_c(self) -> None:
+        rust = '#[error("somebody else has {path}")]\nIo,\n'
+        self.finds("plan/src/a.rs", rust, 'plan/src/a.rs:1: "somebody"')
+        self.finds("plan/src/a.c", 'f("Mend the disk");\n', 'plan/src/a.c:1: "Mend": write fixes')
+
+    def test_placeholders_comments_and_tests_are_left_alone(self) -> None:
+        self.passes("plan/src/a.rs", 'f("{told} checks"); // nobody\n')
+        self.passes("plan/src/a.rs", '#[cfg(test)]\nmod tests {\n  fn f() { g("nobody"); }\n}\n')
+        self.passes("plan/tests/a.rs", 'f("nobody");\n')
+
+    def test_help_of_options(self) -> None:
+        text = "/// End after so many seconds.\n"
+        self.finds("cli/src/commands/a.rs", text, 'cli/src/commands/a.rs:1: "so many"')
+        self.passes("measure/views/src/a.rs", text)
+
+    def test_exemptions_are_of_a_path_and_a_text(self) -> None:
+        self.passes("ground/servers/src/a.rs", 'f("nobody");\n')
+        self.finds("ground/samples/src/a.rs", 'f("nobody");\n', 'ground/samples/src/a.rs:1: "nobody"')
+
+
+if __name__ == "__main__":
+    unittest.main()
