@@ -1,4 +1,4 @@
-/* probe.segment as a stranger, an older version or a full disk may leave it: refused, with a reason. Needs no cache. */
+/* probe.segment as another user, an older version or a full disk may leave it: refused, with a reason. Needs no cache. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,7 +201,7 @@ static void a_file_cut_off_is_refused(void **state) {
   refused(&header, 0, "cut off");
 }
 
-static void a_file_of_strangers_is_refused(void **state) {
+static void a_file_of_another_user_is_refused(void **state) {
   (void)state;
   need_clock();
   const struct split_probe_header header = sound();
@@ -222,7 +222,7 @@ static void a_file_of_strangers_is_refused(void **state) {
   write_file(&header, sizeof(header), whole);
   assert_int_equal(chown(path, 65534, 65534), 0);
   assert_null(split_probe_open(place.folder, &reason));
-  assert_non_null(strstr(reason, "stranger"));
+  assert_non_null(strstr(reason, "belongs to another user"));
 }
 
 int main(void) {
@@ -232,7 +232,7 @@ int main(void) {
       cmocka_unit_test(what_is_not_there_is_said),
       cmocka_unit_test(each_field_is_checked),
       cmocka_unit_test(a_file_cut_off_is_refused),
-      cmocka_unit_test(a_file_of_strangers_is_refused),
+      cmocka_unit_test(a_file_of_another_user_is_refused),
   };
   return cmocka_run_group_tests(tests, begin, end);
 }
