@@ -219,7 +219,7 @@ fn a_capture_without_what_is_needed_says_what_is_missing() {
             "google-perf_data_converter/perf.data.weight_struct",
             "of 14 samples with a data source none hit a line that another core had modified (HITM)",
         ),
-        ("linux-perf-data/sleep.data", "no sample carries a data address, so no line can be told"),
+        ("linux-perf-data/sleep.data", "no sample has a data address, so no line can be identified"),
     ];
     for (name, missing) in cases {
         let path = fixtures.join(name);

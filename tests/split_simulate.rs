@@ -93,7 +93,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         (vec!["--machine", "2x"], 1, "invalid machine"),
         (vec!["--policy", "fair"], 2, "there is no policy 'fair'"),
         (vec!["--trace", "/nowhere", "--machine", "2x1"], 1, "/nowhere"),
-        (vec!["--trace", foreign, "--machine", "2x1"], 1, "no trace of sections"),
+        (vec!["--trace", foreign, "--machine", "2x1"], 1, "this is not a trace of sections"),
         (vec!["--damage", foreign, "--machine", "2x1"], 1, "damage file"),
         (vec!["--plan", foreign, "--machine", "2x1", "--policy", "none"], 1, "a plan is"),
     ] {
