@@ -95,7 +95,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         (vec!["--trace", "/nowhere", "--machine", "2x1"], 1, "/nowhere"),
         (vec!["--trace", foreign, "--machine", "2x1"], 1, "this is not a trace of sections"),
         (vec!["--damage", foreign, "--machine", "2x1"], 1, "damage file"),
-        (vec!["--plan", foreign, "--machine", "2x1", "--policy", "none"], 1, "a plan is"),
+        (vec!["--plan", foreign, "--machine", "2x1", "--policy", "none"], 1, "a plan has the form"),
     ] {
         let output = simulate(&arguments);
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));

@@ -450,7 +450,7 @@ fn what_is_wrong_is_said_with_a_remedy_and_without_the_password() {
     // In a URL everybody can read it in the list of processes: refused, and not said again.
     let shown = ask(":wrong-secret", None);
     let said = stderr(&shown);
-    assert!(said.contains("a password in --connection") && said.contains("MYSQL_PWD"), "{said}");
+    assert!(said.contains("--connection contains a password") && said.contains("MYSQL_PWD"), "{said}");
     assert!(!said.contains("secret"), "{said}");
     for output in [wrong, shown] {
         assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()));
