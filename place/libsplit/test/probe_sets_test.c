@@ -107,12 +107,21 @@ static void primed_lines_stay_and_large_sections_displace_them(void **state) {
 struct medians {
   double small, middle, large;
 };
+/* On virtual machines there are moments of seconds in which 512 KB displace all of an L2 of 2 MB, as if other guests had the rest of
+ * it (4 of 35 runs on an idle Xeon guest): nothing can be compared then. */
+static bool saturated(const struct medians *medians) { return medians->middle >= 0.99; }
 static struct medians medians_of(const struct split_probe *probe) {
-  return (struct medians){median_displaced(probe, 16), median_displaced(probe, 512),
-                          median_displaced(probe, 4096)};
+  struct medians medians;
+  for (int moment = 0; moment < 4; moment++) {
+    if (moment > 0) sleep(2);
+    medians = (struct medians){median_displaced(probe, 16), median_displaced(probe, 512),
+                               median_displaced(probe, 4096)};
+    if (!saturated(&medians)) break;
+  }
+  return medians;
 }
 static bool disturbed(const struct medians *medians) {
-  return medians->small < 0 || medians->middle < 0 || medians->large < 0;
+  return medians->small < 0 || medians->middle < 0 || medians->large < 0 || saturated(medians);
 }
 
 static void larger_sections_displace_more(void **state) {
