@@ -361,7 +361,7 @@ impl Guard {
         if self.has_cost_enough(&trial) {
             let why = format!(
                 "undecided, but it looks worse, and to be sure would cost too much: {}",
-                self.series.cost_in_words()
+                self.series.loss_in_words()
             );
             return self.refuse(now, &why, WAIT_WORSE);
         }

@@ -157,6 +157,15 @@ impl Series {
         cost.max(work).max(0.0)
     }
 
+    /// The measure of [`Series::loss`] that loses most, and how much.
+    pub fn loss_in_words(&self) -> String {
+        let cost = self.cost().map_or(0.0, |judged| judged.at_least());
+        match self.work() {
+            Some(work) if work.clone().negated().at_least() > cost => work.said(WORK),
+            _ => self.cost_in_words(),
+        }
+    }
+
     /// Whether what is known says that it costs more than nothing.
     pub fn looks_bad(&self) -> bool {
         let bad = |ln: f64| ln > WORTH;
