@@ -1,10 +1,10 @@
 """How well loads are found behind samples of time, and whether they lie where the simulation says."""
 
 import json
-import math
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
+import evidence
 from figure import Bar, Figure, Interval
 from processes import Trouble, run
 from servers import HARDMETER, Playground, Server
@@ -33,15 +33,15 @@ def loads(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
         say("pgbench -S, recorded by live")
         _record(server, ["--source", "live"], "5" if quick else "20")
         counts = _notes(server.capture)["counts"]
-        table = _objects(server)
+        coverage = _objects(server)["coverage"]
     stalls = sum(counts[name] for name in ("with_address", "overwritten", "segment", "several"))
     user = sum(counts.values()) - counts["kernel"]
-    unmapped = sum(row["count"] for row in table["rows"] if row["class"] == "unmapped")
     addressed = counts["with_address"]
     what = "of pgbench -S, 2 clients"
     yield _share("user samples right behind a load", stalls, user, f"samples in user mode {what}")
     yield _share("stall samples with an address", addressed, stalls, f"stall samples {what}", Bar(90.0, False))
-    yield _share("addresses in known memory", addressed - unmapped, addressed, f"addresses {what}", Bar(99.0, False))
+    noted, of = coverage["noted"], coverage["user_data"]
+    yield _share("addresses in known memory", noted, of, f"addresses {what}", Bar(99.0, False))
 
 
 def objects(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
@@ -50,10 +50,10 @@ def objects(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     with _server(playground).running() as server:
         say("pgbench -S, recorded by live")
         _record(server, ["--source", "live"], seconds)
-        live = _by_name(_objects(server), lambda row: float(row["count"]))
+        live = _by_name(_objects(server)["tables"][0], lambda row: float(row["count"]))
         say("pgbench -S, recorded by simulated")
         _record(server, ["--source", "simulated", "-e", "l1d-miss"], seconds)
-        simulated = _by_name(_objects(server), _latency)
+        simulated = _by_name(_objects(server)["tables"][0], _latency)
     ranked = [sorted(shares, key=shares.get, reverse=True)[:TOP] for shares in (live, simulated)]
     common = len(set(ranked[0]) & set(ranked[1]))
     apart = 50 * sum(abs(live.get(name, 0) - simulated.get(name, 0)) for name in {*live, *simulated})
@@ -77,9 +77,9 @@ def _notes(capture: Path) -> dict:
 
 
 def _objects(server: Server) -> dict:
-    """The first table of `hardmeter objects`."""
+    """What `hardmeter objects` prints."""
     arguments = ["objects", "--by", "name", "--all", "--format", "json", "-i", server.capture]
-    return json.loads(run([HARDMETER, *arguments]))["tables"][0]
+    return json.loads(run([HARDMETER, *arguments]))
 
 
 def _latency(row: dict) -> float:
@@ -102,12 +102,10 @@ def _by_name(table: dict, weight: Callable[[dict], float]) -> Dict[Tuple[str, st
 def _share(name: str, count: int, total: int, what: str, bar: Optional[Bar] = None) -> Figure:
     if total == 0:
         raise Trouble(f"{name}: no samples\n  remedy: see what else uses this machine")
-    return Figure(name, 100 * count / total, "%", total, what, bar, _wilson(count, total))
+    return Figure(name, 100 * count / total, "%", total, what, bar, _interval(count, total))
 
 
-def _wilson(count: int, total: int) -> Interval:
+def _interval(count: int, total: int) -> Interval:
     """The 95 % interval of a share, in percent."""
-    z, p = 1.96, count / total
-    centre = (p + z * z / (2 * total)) / (1 + z * z / total)
-    half = z / (1 + z * z / total) * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
-    return 100 * (centre - half), 100 * (centre + half)
+    low, high = evidence.share_interval(count, total) or (0.0, 1.0)
+    return 100 * low, 100 * high
