@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{can_simulate, hardmeter, record, recorder, run, stderr, stdout, succeeded, tests_folder};
+use common::{can_simulate, hardmeter, recorder, run, stderr, stdout, succeeded, tests_folder};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

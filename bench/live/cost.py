@@ -1,6 +1,6 @@
 """What stall samples cost a server: pgbench with and without `hardmeter record --source live` beside it."""
 
-from typing import Callable, List
+from typing import Callable, Dict, List, Optional, Sequence
 
 import windows
 from figure import Bar, Figure
@@ -11,7 +11,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     """The server's CPU per transaction, and the recorder's own."""
     with playground.server("native", 10, {"shared_buffers": "256MB"}).running() as server:
         live = [HARDMETER, "--quiet", "record", "--source", "live", "-o", server.capture]
-        ways = {"off": None, "live": [*live, "--server", server.folder, "--", "cat"]}
+        ways: Dict[str, Optional[Sequence]] = {"off": None, "live": [*live, "--server", server.folder, "--", "cat"]}
         blocks = windows.blocks_of(server, "select", ways, 2 if quick else 10, lambda what: say(f"cost, {what}"))
     by = f"pgbench -S, {windows.CLIENTS} clients, beside record --source live"
     return [

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import evidence
 from figure import Bar, Figure, Interval
@@ -54,8 +54,7 @@ def objects(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
         say("pgbench -S, recorded by simulated")
         _record(server, ["--source", "simulated", "-e", "l1d-miss"], seconds)
         simulated = _by_name(_objects(server)["tables"][0], _latency)
-    ranked = [sorted(shares, key=shares.get, reverse=True)[:TOP] for shares in (live, simulated)]
-    common = len(set(ranked[0]) & set(ranked[1]))
+    common = len(_top(live) & _top(simulated))
     apart = 50 * sum(abs(live.get(name, 0) - simulated.get(name, 0)) for name in {*live, *simulated})
     what = "objects of pgbench -S, stall time against simulated miss latency beyond L1"
     yield Figure("objects: common to both top ten", common, "of 10", 1, what)
@@ -97,6 +96,11 @@ def _by_name(table: dict, weight: Callable[[dict], float]) -> Dict[Tuple[str, st
     if total == 0:
         raise Trouble("no sample has a data address\n  remedy: see what `hardmeter doctor` says of the sources")
     return {name: value / total for name, value in weights.items()}
+
+
+def _top(shares: Dict[Tuple[str, str], float]) -> Set[Tuple[str, str]]:
+    """The objects with the largest shares."""
+    return set(sorted(shares, key=lambda name: shares[name], reverse=True)[:TOP])
 
 
 def _share(name: str, count: int, total: int, what: str, bar: Optional[Bar] = None) -> Figure:
