@@ -17,6 +17,8 @@ use mysql::prelude::Queryable;
 use mysql::Conn;
 use split_mariadb::Server;
 use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Of each statement, the ways it may be written.
 const STATEMENTS: &[&[&str]] = &[
@@ -90,9 +92,16 @@ fn digest(asked: &mut Conn, reader: &mut Conn, statement: &str) -> String {
     drop(asked.query_iter(statement).map(|rows| rows.for_each(drop)));
     let sql = "SELECT digest FROM performance_schema.events_statements_summary_by_digest \
                WHERE digest_text NOT LIKE '%events_statements_summary_by_digest%'";
-    let found: Vec<String> = reader.query(sql).expect("answers");
-    assert_eq!(found.len(), 1, "{statement}");
-    found.into_iter().next().expect("one")
+    // The server counts a statement when it ends, which is after its answer was sent.
+    for _ in 0..500 {
+        let mut found: Vec<String> = reader.query(sql).expect("answers");
+        assert!(found.len() <= 1, "{statement}: {found:?}");
+        if let Some(digest) = found.pop() {
+            return digest;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("no digest of {statement}");
 }
 
 #[test]
