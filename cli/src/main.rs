@@ -40,6 +40,7 @@ enum Command {
     Tpch(commands::tpch::Arguments),
     Oo1(commands::oo1::Arguments),
     Split(commands::split::Arguments),
+    Tune(commands::tune::Arguments),
     Auction(Box<commands::auction::Arguments>),
     #[command(hide = true)]
     Generate(commands::generate::Arguments),
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Tpcc(arguments) => commands::tpcc::run(arguments, globals),
         Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
         Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
+        Command::Tune(arguments) => commands::tune::run(arguments, globals),
         Command::Split(arguments) => commands::split::run(arguments, globals),
         Command::Auction(arguments) => commands::auction::run(arguments, globals),
         Command::Generate(arguments) => {

@@ -24,6 +24,7 @@ pub mod stat;
 mod throwaway;
 pub mod tpcc;
 pub mod tpch;
+pub mod tune;
 pub mod why;
 mod workload;
 

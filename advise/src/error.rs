@@ -1,0 +1,35 @@
+//! Why no advice could be given: the cause, and the remedy.
+
+use hardmeter_session::SessionError;
+
+/// Why a server could not be looked at. [`AdviseError::remedy`] says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say what each is
+pub enum AdviseError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("the server is PostgreSQL {version}; this needs version 15 or newer")]
+    OldServer { version: String },
+    #[error("the role {role} may not see the statistics of other sessions")]
+    NoRights { role: String },
+    #[error("the server's answer to \"{what}\" cannot be read: {reason}")]
+    Answer { what: String, reason: String },
+}
+
+impl AdviseError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            AdviseError::Session(error) => error.remedy(),
+            AdviseError::OldServer { .. } => {
+                "upgrade the server; older versions lack the views that are read".into()
+            }
+            AdviseError::NoRights { role } => {
+                format!("let a superuser run: GRANT pg_monitor TO \"{}\"", role.replace('"', "\"\""))
+            }
+            AdviseError::Answer { .. } => {
+                "report this with the server's version: it is a fault of hardmeter".into()
+            }
+        }
+    }
+}

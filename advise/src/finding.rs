@@ -1,0 +1,197 @@
+//! A remedy's rule, what it says when it fires, and the order of what was found.
+
+use crate::look::Look;
+use serde::Serialize;
+
+/// Who can apply a remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Audience {
+    /// Runs the server: settings, memory, connections.
+    Operator,
+    /// Writes the programs that send statements.
+    Application,
+    /// Owns tables and indexes.
+    Schema,
+    /// Changes the server's source.
+    Hacker,
+}
+
+impl Audience {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Audience::Operator => "operator",
+            Audience::Application => "application",
+            Audience::Schema => "schema",
+            Audience::Hacker => "hacker",
+        }
+    }
+}
+
+/// One figure that a rule relies on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// What was measured.
+    pub what: String,
+    /// The value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// The number of observations.
+    pub n: u64,
+}
+
+impl Evidence {
+    /// A figure of `n` observations.
+    pub fn new(what: impl Into<String>, value: f64, unit: &str, n: u64) -> Evidence {
+        Evidence { what: what.into(), value, unit: unit.into(), n }
+    }
+}
+
+/// What a remedy would bring, before it is tried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The share of the backends' active time (all but waiting for the client) that would go; `None` where no model
+    /// of this gain is known.
+    pub gain: Option<f64>,
+    /// The harm grows while the server runs: it ranks as 5 % where no gain is known.
+    pub grows: bool,
+    /// The effect in the units of the user: "459 -> 5.3 ms a call".
+    pub effect: String,
+    /// How the gain is computed, and what the model leaves out.
+    pub model: String,
+}
+
+impl Prediction {
+    /// A gain of this share of the active time.
+    pub fn gain(gain: f64, effect: impl Into<String>, model: impl Into<String>) -> Prediction {
+        Prediction {
+            gain: Some(gain.clamp(0.0, 1.0)),
+            grows: false,
+            effect: effect.into(),
+            model: model.into(),
+        }
+    }
+
+    /// No model predicts it: `why` says what would.
+    pub fn unknown(effect: impl Into<String>, why: impl Into<String>) -> Prediction {
+        Prediction { gain: None, grows: false, effect: effect.into(), model: why.into() }
+    }
+
+    fn rank(&self) -> f64 {
+        self.gain.unwrap_or(if self.grows { 0.05 } else { 0.0 })
+    }
+}
+
+/// What a rule says when it fires.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// What is wrong, in one sentence.
+    pub finding: String,
+    /// The figures that the rule relies on.
+    pub evidence: Vec<Evidence>,
+    /// What the remedy would bring.
+    pub prediction: Prediction,
+    /// Commands that apply it; a line that begins with `--` is a comment.
+    pub apply: Vec<String>,
+    /// Commands that undo it.
+    pub undo: Vec<String>,
+    /// What can go wrong.
+    pub risk: String,
+}
+
+/// A remedy: a rule over a look, and what it says when it fires. One file of `remedies/` each.
+pub trait Remedy: Sync {
+    /// Its name on the command line: the name of its file, with `-` for `_`.
+    fn id(&self) -> &'static str;
+    /// What it does, in a few words.
+    fn title(&self) -> &'static str;
+    /// Who can apply it.
+    fn audience(&self) -> Audience;
+    /// Where to read more: a chapter of the server's manual.
+    fn documentation(&self) -> &'static str;
+    /// The rule: `None` where the look has no evidence for this remedy.
+    fn examine(&self, look: &Look) -> Option<Advice>;
+}
+
+/// A remedy whose rule fired.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The remedy's name.
+    pub remedy: &'static str,
+    /// What it does.
+    pub title: &'static str,
+    /// Who can apply it.
+    pub audience: Audience,
+    /// Where to read more.
+    pub documentation: &'static str,
+    /// What the rule says.
+    #[serde(flatten)]
+    pub advice: Advice,
+}
+
+/// Gains below this are not worth a remedy.
+const LEAST_GAIN: f64 = 0.02;
+
+/// Asks these remedies; what fires comes in the order of the predicted gain.
+pub fn advise(look: &Look, remedies: &[&dyn Remedy]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = remedies
+        .iter()
+        .filter_map(|remedy| {
+            let advice = remedy.examine(look)?;
+            Some(Finding {
+                remedy: remedy.id(),
+                title: remedy.title(),
+                audience: remedy.audience(),
+                documentation: remedy.documentation(),
+                advice,
+            })
+        })
+        .filter(|finding| finding.advice.prediction.gain.is_none_or(|gain| gain >= LEAST_GAIN))
+        .collect();
+    findings.sort_by(|a, b| b.advice.prediction.rank().total_cmp(&a.advice.prediction.rank()));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(&'static str, Prediction);
+
+    impl Remedy for Fixed {
+        fn id(&self) -> &'static str {
+            self.0
+        }
+        fn title(&self) -> &'static str {
+            ""
+        }
+        fn audience(&self) -> Audience {
+            Audience::Operator
+        }
+        fn documentation(&self) -> &'static str {
+            ""
+        }
+        fn examine(&self, _: &Look) -> Option<Advice> {
+            let (evidence, apply, undo) = (Vec::new(), Vec::new(), Vec::new());
+            let (finding, risk) = (String::new(), String::new());
+            Some(Advice { finding, evidence, prediction: self.1.clone(), apply, undo, risk })
+        }
+    }
+
+    #[test]
+    fn the_largest_gain_comes_first_and_small_ones_are_left_out() {
+        let grows = Prediction { grows: true, ..Prediction::unknown("", "") };
+        let remedies = [
+            Fixed("unknown", Prediction::unknown("", "")),
+            Fixed("tiny", Prediction::gain(0.01, "", "")),
+            Fixed("small", Prediction::gain(0.03, "", "")),
+            Fixed("grows", grows),
+            Fixed("large", Prediction::gain(0.4, "", "")),
+        ];
+        let remedies: Vec<&dyn Remedy> = remedies.iter().map(|remedy| remedy as &dyn Remedy).collect();
+        let order: Vec<&str> = advise(&Look::default(), &remedies).iter().map(|found| found.remedy).collect();
+        assert_eq!(order, ["large", "grows", "small", "unknown"]);
+    }
+}

@@ -1,0 +1,32 @@
+//! From a look at a live server to the remedies that would help most.
+//!
+//! ```text
+//!  look ──> Look (plain data) ──> remedies: one rule each ──> findings, ranked by predicted gain ──> Page
+//!   │ two snapshots of cumulative views
+//!   │ 10 samples a second of pg_stat_activity, joined with /proc/PID/{stat,schedstat}
+//!   └ plans of the statements that take most time (EXPLAIN, never ANALYZE)
+//! ```
+//!
+//! A look reads only. Its session is read-only for the server, too (`default_transaction_read_only`), has a time limit
+//! for each statement, and waits for no lock longer than a moment. What the look costs is part of its result.
+//!
+//! A rule sees only a [`Look`], never the server: rules are pure, and their tests are looks made by hand.
+
+mod error;
+mod finding;
+mod index_upkeep;
+mod look;
+mod page;
+mod remedies;
+
+pub use error::AdviseError;
+pub use finding::{advise, Advice, Audience, Evidence, Finding, Prediction, Remedy};
+pub use look::activity::{ActivitySample, BackendSample, Task};
+pub use look::plan::{Plan, SeqScan};
+pub use look::server::{Cost, Server};
+pub use look::shares::{Kind, Share, TimeShares};
+pub use look::statements::Statement;
+pub use look::views::{Database, Index, Table, Wal};
+pub use look::{look, IdleTransaction, Look, Progress};
+pub use page::Page;
+pub use remedies::REMEDIES;

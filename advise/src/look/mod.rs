@@ -1,0 +1,327 @@
+//! A look of some seconds at a live server.
+
+pub mod activity;
+pub mod plan;
+pub mod server;
+pub mod shares;
+pub mod statements;
+pub mod views;
+
+use crate::AdviseError;
+use activity::{ActivitySample, Task};
+use hardmeter_session::{Session, SessionError, Stop, Target};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use server::{own_cpu, Cost, Server};
+use shares::TimeShares;
+use statements::Statement;
+use std::time::{Duration, Instant};
+use views::{Database, Index, Snapshot, Table, Wal};
+
+/// Called ten times a second with the share of the look that is over, 0 to 1.
+pub type Progress<'a> = &'a dyn Fn(f64);
+
+/// A session in a transaction whose client does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct IdleTransaction {
+    /// Its backend.
+    pub pid: i32,
+    /// The program that connected.
+    pub application: String,
+    /// Its age at the end of the look.
+    pub seconds: f64,
+    /// Transactions that began since its snapshot; 0: it holds none.
+    pub xmin_age: i64,
+    /// The statement that it ran last.
+    pub query: String,
+    /// The samples of the look in which it was idle.
+    pub samples: u64,
+}
+
+/// What a look saw: plain data, from which the rules of remedies conclude.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Look {
+    /// The server.
+    pub server: Server,
+    /// How long the look took.
+    pub seconds: f64,
+    /// The moments at which sessions were sampled.
+    pub samples: u64,
+    /// Where the time of the backends went.
+    pub time: TimeShares,
+    /// Backends that worked or waited for the server, on average.
+    pub active_backends: f64,
+    /// The database's counts.
+    pub database: Database,
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// Its indexes.
+    #[serde(skip)]
+    pub indexes: Vec<Index>,
+    /// The log.
+    pub wal: Wal,
+    /// The statements of the load, the most expensive first.
+    pub statements: Vec<Statement>,
+    /// Whether pg_stat_statements counted them.
+    pub counted: bool,
+    /// Sessions that were idle in one transaction throughout the last second of the look, the oldest first.
+    pub idle_transactions: Vec<IdleTransaction>,
+    /// What it cost.
+    pub cost: Cost,
+    /// What could not be seen, and what would show it.
+    pub unknown: Vec<String>,
+}
+
+impl Look {
+    /// Transactions of the database a second.
+    pub fn transactions_per_second(&self) -> f64 {
+        shares::ratio(self.database.commits + self.database.rollbacks, self.seconds)
+    }
+
+    /// The table of this schema and name.
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.schema == schema && table.name == name)
+    }
+
+    /// The statements that take at least this part of the time.
+    pub fn statements_over(&self, least: f64) -> impl Iterator<Item = &Statement> {
+        self.statements.iter().filter(move |statement| statement.share >= least)
+    }
+}
+
+const PERIOD: Duration = Duration::from_millis(100);
+/// Statements with a smaller part of the time are not explained.
+const LEAST_SHARE: f64 = 0.05;
+const MOST_EXPLAINED: usize = 5;
+
+/// Looks at a server for some time.
+///
+/// # Errors
+///
+/// If it cannot be reached, is older than version 15, or its role may not see other sessions; if the server ends the
+/// connection, or `stop` is asked.
+pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) -> Result<Look, AdviseError> {
+    let cpu = own_cpu();
+    let mut session = Session::open(&target.clone().named("hardmeter tune"), stop)?;
+    session.leave_cpu();
+    let limits = "SET default_transaction_read_only = on; SET lock_timeout = '200ms'; SET jit = off";
+    session.execute("limiting the session", limits)?;
+    session.set_timeout(Duration::from_secs(20))?;
+    let server = Server::read(&mut session)?;
+    let backend_cpu = Task::read(session.backend());
+    let extension = statements::extension(&mut session)?;
+
+    let before = Snapshot::read(&mut session, server.version_num)?;
+    let lines_before = match &extension {
+        Some(schema) => statements::read(&mut session, schema, false)?,
+        None => Vec::new(),
+    };
+    let begin = Instant::now();
+    let samples = sample(&mut session, begin, time, stop, progress)?;
+    let lines_after = match &extension {
+        Some(schema) => statements::read(&mut session, schema, true)?,
+        None => Vec::new(),
+    };
+    let during = Snapshot::read(&mut session, server.version_num)?.since(&before);
+    let seconds = begin.elapsed().as_secs_f64();
+
+    let time = TimeShares::of(&samples);
+    let mut statements = match &extension {
+        Some(_) => statements::between(lines_before, lines_after, &samples),
+        None => statements::by_samples(&samples),
+    };
+    let mut unknown = Vec::new();
+    explain(&mut session, &mut statements, &mut unknown)?;
+    let indexes = views::indexes(&mut session)?;
+    let backend_used = Task::read(session.backend()).zip(backend_cpu).map(|(now, then)| now.since(then));
+    let mut look = Look {
+        active_backends: shares::ratio(time.active(), seconds),
+        samples: samples.len() as u64,
+        idle_transactions: idle_transactions(&samples),
+        database: during.database,
+        tables: during.tables,
+        wal: during.wal,
+        counted: extension.is_some(),
+        cost: Cost { here: own_cpu() - cpu, backend: backend_used.map(|task| task.run_ns as f64 / 1e9) },
+        server,
+        seconds,
+        time,
+        indexes,
+        statements,
+        unknown,
+    };
+    blind_spots(&mut look);
+    Ok(look)
+}
+
+/// Samples the sessions ten times a second.
+fn sample(
+    session: &mut Session,
+    begin: Instant,
+    time: Duration,
+    stop: &Stop,
+    progress: Progress,
+) -> Result<Vec<ActivitySample>, AdviseError> {
+    let mut samples = Vec::new();
+    loop {
+        let at = begin.elapsed();
+        samples.push(activity::sample(session, at.as_secs_f64())?);
+        progress((at.as_secs_f64() / time.as_secs_f64()).min(1.0));
+        if at >= time {
+            return Ok(samples);
+        }
+        if stop.asked() {
+            return Err(SessionError::Interrupted { what: "looking at the server".into() }.into());
+        }
+        let next = PERIOD * u32::try_from(samples.len()).unwrap_or(u32::MAX);
+        std::thread::sleep(next.min(time).saturating_sub(begin.elapsed()));
+    }
+}
+
+/// Adds the plans of the statements that take most time.
+fn explain(
+    session: &mut Session,
+    statements: &mut [Statement],
+    unknown: &mut Vec<String>,
+) -> Result<(), AdviseError> {
+    for statement in statements.iter_mut().filter(|one| one.share >= LEAST_SHARE).take(MOST_EXPLAINED) {
+        let both = plan::explain(session, &statement.text, None).and_then(|plan| {
+            let cheap = Some(("random_page_cost", "1.1"));
+            Ok((plan, plan::explain(session, &statement.text, cheap)?))
+        });
+        match both {
+            Ok((plan, cheap)) => {
+                statement.plan = plan;
+                statement.plan_with_cheap_random_pages = cheap;
+            }
+            Err(error) if error.ends_session() => return Err(error.into()),
+            Err(error) => unknown.push(format!("the plan of {}: {error}", statement.short())),
+        }
+    }
+    Ok(())
+}
+
+/// Sessions that were idle in one transaction in each of the last ten samples.
+fn idle_transactions(samples: &[ActivitySample]) -> Vec<IdleTransaction> {
+    let Some(last) = samples.last() else { return Vec::new() };
+    let recent = &samples[samples.len().saturating_sub(10)..];
+    let mut found: Vec<IdleTransaction> = Vec::new();
+    for backend in last.backends.iter().filter(|backend| backend.here) {
+        let idle = |sample: &&ActivitySample| {
+            sample
+                .backends
+                .iter()
+                .any(|one| one.pid == backend.pid && one.state.starts_with("idle in transaction"))
+        };
+        let seconds = backend.xact_seconds.unwrap_or(0.0);
+        let throughout = recent.iter().all(|sample| idle(&sample)) && seconds >= last.at - recent[0].at;
+        if throughout {
+            found.push(IdleTransaction {
+                pid: backend.pid,
+                application: backend.application.clone(),
+                seconds,
+                xmin_age: backend.xmin_age.unwrap_or(0),
+                query: backend.query.clone(),
+                samples: samples.iter().filter(idle).count() as u64,
+            });
+        }
+    }
+    found.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    found
+}
+
+/// What the rules could not see, and what would show it.
+fn blind_spots(look: &mut Look) {
+    let setting = |name: &str| look.server.setting(name).to_owned();
+    let mut unknown = Vec::new();
+    if !look.counted {
+        unknown.push(
+            "time by statement, jit and planning: shared_preload_libraries = 'pg_stat_statements' (restart), then \
+             CREATE EXTENSION pg_stat_statements"
+                .to_owned(),
+        );
+    } else if setting("pg_stat_statements.track_planning") != "on" {
+        unknown.push(
+            "whether prepared statements would help: ALTER SYSTEM SET pg_stat_statements.track_planning = on"
+                .into(),
+        );
+    }
+    if setting("track_wal_io_timing") != "on" && look.time.waits(&["WAL"]).0 >= 0.2 {
+        unknown.push(
+            "the time of one sync of the log (its waits alone are no fault): ALTER SYSTEM SET track_wal_io_timing = on"
+                .into(),
+        );
+    }
+    if look.time.busy > 0 && !look.time.exact {
+        unknown.push(
+            "run queue and kernel time: the server's processes cannot be seen here; run this on its machine"
+                .into(),
+        );
+    }
+    if look.database.elsewhere > look.database.commits {
+        unknown.push("most transactions run in another database: name it with --database".into());
+    }
+    if look.time.seen_once > 0 {
+        unknown.push(format!(
+            "the time of {} sessions that were too short to be seen twice",
+            look.time.seen_once
+        ));
+    }
+    look.unknown.splice(0..0, unknown);
+}
+
+/// Rows of a query, each as a structure whose fields are the columns.
+fn ask<T: DeserializeOwned>(session: &mut Session, what: &str, sql: &str) -> Result<Vec<T>, AdviseError> {
+    let sql = format!("SELECT coalesce(json_agg(hardmeter_look), '[]') FROM ({sql}) hardmeter_look");
+    let answer = session.query(what, &sql)?;
+    serde_json::from_str(answer.single().unwrap_or("[]"))
+        .map_err(|error| AdviseError::Answer { what: what.to_owned(), reason: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use activity::BackendSample;
+
+    #[test]
+    fn a_transaction_is_idle_only_if_it_was_so_throughout() {
+        let backend = |pid, state: &str, seconds| BackendSample {
+            pid,
+            here: true,
+            state: state.into(),
+            xact_seconds: Some(seconds),
+            xmin_age: Some(900),
+            ..BackendSample::default()
+        };
+        let samples: Vec<ActivitySample> = (0..20)
+            .map(|number| {
+                let at = f64::from(number) / 10.0;
+                let second = if number == 15 { "active" } else { "idle in transaction" };
+                let backends = vec![
+                    backend(1, "idle in transaction", 5.0 + at),
+                    backend(2, second, 5.0 + at),
+                    // A new transaction each time: short ones of a busy client.
+                    backend(3, "idle in transaction", 0.01),
+                ];
+                ActivitySample { at, backends }
+            })
+            .collect();
+        let found = idle_transactions(&samples);
+        assert_eq!(found.iter().map(|one| one.pid).collect::<Vec<_>>(), [1]);
+        assert_eq!((found[0].samples, found[0].xmin_age), (20, 900));
+    }
+
+    #[test]
+    fn waits_for_the_log_are_a_blind_spot_until_syncs_are_timed() {
+        let wal = shares::Share { kind: shares::Kind::Io, event: "WALSync".into(), seconds: 7.0, n: 70 };
+        let time =
+            TimeShares { total: 10.0, shares: vec![wal], busy: 1, exact: true, ..TimeShares::default() };
+        let mut look = Look { time, counted: true, ..Look::default() };
+        blind_spots(&mut look);
+        assert!(look.unknown.iter().any(|text| text.contains("track_wal_io_timing")), "{:?}", look.unknown);
+        look.unknown.clear();
+        look.server.settings.insert("track_wal_io_timing".into(), "on".into());
+        blind_spots(&mut look);
+        assert!(!look.unknown.iter().any(|text| text.contains("track_wal_io_timing")), "{:?}", look.unknown);
+    }
+}

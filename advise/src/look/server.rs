@@ -1,0 +1,147 @@
+//! What server it is, and what the look cost.
+
+use super::activity::Task;
+use super::ask;
+use crate::AdviseError;
+use hardmeter_session::Session;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::mem::MaybeUninit;
+
+/// The server and its machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Server {
+    /// As `server_version_num`: 150020.
+    pub version_num: u32,
+    /// As `server_version`: "15.20 (Debian ...)".
+    pub version: String,
+    /// The database that is looked at.
+    pub database: String,
+    /// Standbys that are connected now.
+    pub standbys: u64,
+    /// All settings, in the units of pg_settings.
+    #[serde(skip_serializing)]
+    pub settings: BTreeMap<String, String>,
+    /// The server's processes can be seen from here: it runs on this machine.
+    #[serde(skip_deserializing)]
+    pub local: bool,
+    /// CPUs of this machine.
+    #[serde(skip_deserializing)]
+    pub cpus: u64,
+    /// Memory of this machine, in bytes.
+    #[serde(skip_deserializing)]
+    pub memory: f64,
+    /// Explicit huge pages of this machine: the kernel's pool.
+    #[serde(skip_deserializing)]
+    pub huge_pages_total: u64,
+}
+
+impl Server {
+    /// Reads what it is.
+    pub(super) fn read(session: &mut Session) -> Result<Server, AdviseError> {
+        #[derive(Deserialize)]
+        struct Rights {
+            role: String,
+            version_num: u32,
+            version: String,
+            may_look: bool,
+        }
+        const RIGHTS: &str = "SELECT current_user AS role, current_setting('server_version') AS version, \
+            current_setting('server_version_num')::int AS version_num, \
+            pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS may_look";
+        let rights: Vec<Rights> = ask(session, "reading the version", RIGHTS)?;
+        let Some(rights) = rights.into_iter().next() else {
+            let what = "reading the version".into();
+            return Err(AdviseError::Answer { what, reason: "no row".into() });
+        };
+        if rights.version_num < 150_000 {
+            return Err(AdviseError::OldServer { version: rights.version });
+        }
+        if !rights.may_look {
+            return Err(AdviseError::NoRights { role: rights.role });
+        }
+        const SERVER: &str = "SELECT current_setting('server_version_num')::int AS version_num, \
+            current_setting('server_version') AS version, current_database() AS database, \
+            (SELECT count(*) FROM pg_catalog.pg_stat_replication) AS standbys, \
+            (SELECT json_object_agg(name, setting) FROM pg_catalog.pg_settings WHERE setting IS NOT NULL) AS settings";
+        let servers: Vec<Server> = ask(session, "reading the settings", SERVER)?;
+        let mut server = servers.into_iter().next().unwrap_or_default();
+        server.local = Task::read(session.backend()).is_some();
+        // SAFETY: sysconf has no preconditions; unknown values are negative.
+        let (cpus, pages, size) = unsafe {
+            (
+                libc::sysconf(libc::_SC_NPROCESSORS_ONLN),
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        server.cpus = u64::try_from(cpus).unwrap_or(1).max(1);
+        server.memory = pages.max(0) as f64 * size.max(0) as f64;
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        server.huge_pages_total = huge_pages(&memory);
+        Ok(server)
+    }
+
+    /// A setting's text; empty where the server has none of this name.
+    pub fn setting(&self, name: &str) -> &str {
+        self.settings.get(name).map_or("", String::as_str)
+    }
+
+    /// A setting's number, in the unit of pg_settings.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.setting(name).parse().ok()
+    }
+
+    /// The buffer pool, in bytes.
+    pub fn shared_buffers(&self) -> f64 {
+        self.number("shared_buffers").unwrap_or(0.0) * self.number("block_size").unwrap_or(8192.0)
+    }
+}
+
+fn huge_pages(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Total:"));
+    line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+}
+
+/// What the look cost, in seconds of CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// Of this program.
+    pub here: f64,
+    /// Of its backend in the server; `None` where it cannot be seen.
+    pub backend: Option<f64>,
+}
+
+/// CPU seconds of this program so far.
+pub(super) fn own_cpu() -> f64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a living rusage; all bytes zero is a valid one.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_of_huge_pages_is_read() {
+        assert_eq!(huge_pages("MemTotal: 1 kB\nHugePages_Total:     512\nHugePages_Free: 3\n"), 512);
+        assert_eq!(huge_pages(""), 0);
+    }
+
+    #[test]
+    fn settings_are_numbers_in_units_of_the_view() {
+        let settings = [("shared_buffers", "16384"), ("block_size", "8192")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let server = Server { settings, ..Server::default() };
+        assert_eq!(server.shared_buffers(), 128.0 * 1024.0 * 1024.0);
+        assert_eq!((server.number("jit"), server.setting("jit")), (None, ""));
+    }
+}

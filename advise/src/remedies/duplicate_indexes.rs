@@ -1,0 +1,124 @@
+//! Indexes that are the same as another one of their table.
+//!
+//! Rule: two indexes of a table agree in columns, method, operator classes, order, expressions and predicate, and one
+//! of them enforces nothing. An index that is the beginning of another is no duplicate: it is smaller, and may be used
+//! on purpose.
+
+use crate::index_upkeep::{gain_of_dropping, COST_OF_ONE};
+use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
+
+pub(super) struct DuplicateIndexes;
+
+/// Spare indexes, each with the one that does the same.
+pub(super) fn duplicates(indexes: &[Index]) -> Vec<(&Index, &Index)> {
+    let same = |a: &Index, b: &Index| a.table == b.table && a.columns == b.columns && a.shape == b.shape;
+    let spare = |index: &&Index| !index.enforces;
+    indexes
+        .iter()
+        .filter(spare)
+        .filter_map(|index| {
+            // Of equal ones the first stays.
+            let keeps = |other: &&Index| same(index, other) && (other.enforces || other.oid < index.oid);
+            Some((index, indexes.iter().find(keeps)?))
+        })
+        .collect()
+}
+
+impl Remedy for DuplicateIndexes {
+    fn id(&self) -> &'static str {
+        "duplicate-indexes"
+    }
+
+    fn title(&self) -> &'static str {
+        "drop indexes that are the same as another"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Schema
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/sql-dropindex.html"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let found = duplicates(&look.indexes);
+        let (spare, kept) = *found.first()?;
+        let gain: f64 = look
+            .tables
+            .iter()
+            .map(|table| {
+                let count = found.iter().filter(|(spare, _)| spare.table == table.oid).count();
+                gain_of_dropping(look, table, count)
+            })
+            .sum();
+        let bytes: f64 = found.iter().map(|(spare, _)| spare.bytes).sum();
+        let effect = format!("{:.0} MB and the maintenance of {} indexes", bytes / 1e6, found.len());
+        let prediction = match gain > 0.0 {
+            true => Prediction::gain(
+                gain,
+                effect,
+                format!("{:.1} % of a write's CPU for each index", COST_OF_ONE * 100.0),
+            ),
+            false => {
+                Prediction::unknown(effect, "their tables were not written to during the look: space only")
+            }
+        };
+        Some(Advice {
+            finding: format!(
+                "{} indexes do what another does: {} is the same as {}",
+                found.len(),
+                spare.sql_name(),
+                kept.sql_name()
+            ),
+            evidence: vec![
+                Evidence::new("duplicates", found.len() as f64, "", look.indexes.len() as u64),
+                Evidence::new("their size", bytes / 1e6, "MB", found.len() as u64),
+            ],
+            prediction,
+            apply: found
+                .iter()
+                .map(|(spare, _)| format!("DROP INDEX CONCURRENTLY {};", spare.sql_name()))
+                .collect(),
+            undo: found.iter().map(|(spare, _)| format!("{};", spare.definition)).collect(),
+            risk: "statements that name the index in a hint lose it".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(oid: i64, columns: &[&str], enforces: bool) -> Index {
+        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        Index {
+            oid,
+            table: 1,
+            name: format!("i{oid}"),
+            schema: "s".into(),
+            columns,
+            enforces,
+            ..Index::default()
+        }
+    }
+
+    #[test]
+    fn of_equal_indexes_one_stays() {
+        let mut other_shape = index(5, &["a"], false);
+        other_shape.shape = "hash".into();
+        let indexes = vec![
+            index(1, &["a"], false),
+            index(2, &["a"], true),
+            index(3, &["a"], false),
+            index(4, &["a", "b"], false),
+            other_shape,
+        ];
+        let spare: Vec<i64> = duplicates(&indexes).iter().map(|(spare, _)| spare.oid).collect();
+        assert_eq!(spare, [1, 3]);
+        let look = Look { indexes, ..Look::default() };
+        let advice = DuplicateIndexes.examine(&look).unwrap();
+        assert_eq!(advice.apply, ["DROP INDEX CONCURRENTLY s.i1;", "DROP INDEX CONCURRENTLY s.i3;"]);
+        assert_eq!(advice.prediction.gain, None);
+    }
+}

@@ -1,0 +1,98 @@
+//! A session is idle in a transaction and keeps vacuum from removing dead rows.
+//!
+//! Rule: a session was idle in the same transaction throughout the last second of the look, for at least 5 s, and 500
+//! transactions or more began since. Reports and backups that work hold snapshots, too: they are not idle, and are not
+//! named.
+
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+
+const LEAST_SECONDS: f64 = 5.0;
+const LEAST_AGE: i64 = 500;
+
+pub(super) struct IdleInTransaction;
+
+impl Remedy for IdleInTransaction {
+    fn id(&self) -> &'static str {
+        "idle-in-transaction"
+    }
+
+    fn title(&self) -> &'static str {
+        "end transactions that do nothing"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Application
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-IDLE-IN-TRANSACTION-SESSION-TIMEOUT"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let holds = |one: &&crate::IdleTransaction| one.seconds >= LEAST_SECONDS && one.xmin_age >= LEAST_AGE;
+        let holders: Vec<_> = look.idle_transactions.iter().filter(holds).collect();
+        let oldest = *holders.first()?;
+        let dead: f64 = look.tables.iter().map(|table| table.dead).sum();
+        let growth: f64 = look.tables.iter().map(|table| table.updated + table.deleted).sum();
+        let name = if oldest.application.is_empty() { "an unnamed program" } else { &oldest.application };
+        let effect = match look.seconds > 0.0 {
+            true => format!("vacuum removes rows again: {:.0} a second die now", growth / look.seconds),
+            false => "vacuum removes rows again".to_owned(),
+        };
+        Some(Advice {
+            finding: format!(
+                "{name} (process {}) is idle in a transaction of {:.0} s: vacuum removes nothing of the last {} transactions",
+                oldest.pid, oldest.seconds, oldest.xmin_age
+            ),
+            evidence: vec![
+                Evidence::new("age of the transaction", oldest.seconds, "s", oldest.samples),
+                Evidence::new("transactions that began since", oldest.xmin_age as f64, "", 1),
+                Evidence::new("sessions that hold back vacuum so", holders.len() as f64, "", look.samples),
+                Evidence::new("dead rows now", dead, "rows", look.tables.len() as u64),
+            ],
+            prediction: Prediction {
+                grows: true,
+                ..Prediction::unknown(effect, "the harm grows with the dead rows that each scan has to pass; no figure")
+            },
+            apply: vec![
+                "ALTER SYSTEM SET idle_in_transaction_session_timeout = '30s';".into(),
+                "SELECT pg_reload_conf();".into(),
+                "-- ends such sessions from now on; in the application: commit before waiting for anything else".into(),
+                format!("-- this one at once, its work is lost: SELECT pg_terminate_backend({});", oldest.pid),
+            ],
+            undo: vec![
+                "ALTER SYSTEM RESET idle_in_transaction_session_timeout;".into(),
+                "SELECT pg_reload_conf();".into(),
+            ],
+            risk: "a session that is ended loses its transaction; programs must connect again".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IdleTransaction;
+
+    #[test]
+    fn only_old_transactions_that_hold_something_are_named() {
+        let look = |seconds, xmin_age| Look {
+            idle_transactions: vec![IdleTransaction {
+                pid: 77,
+                seconds,
+                xmin_age,
+                ..IdleTransaction::default()
+            }],
+            ..Look::default()
+        };
+        let advice = IdleInTransaction.examine(&look(16.6, 13_600)).unwrap();
+        assert!(
+            advice.finding.contains("process 77") && advice.finding.contains("13600"),
+            "{}",
+            advice.finding
+        );
+        assert!(advice.prediction.grows);
+        assert_eq!(IdleInTransaction.examine(&look(2.0, 13_600)), None);
+        assert_eq!(IdleInTransaction.examine(&look(16.6, 0)), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! One transaction asks the same small question many times (N+1).
+//!
+//! Rule: a SELECT that returns at most one or two rows is called twenty times or more a transaction, a thousand times or
+//! more during the look, as counted at the top level: calls inside functions cost no round trip.
+
+use crate::look::shares::ratio;
+use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
+
+pub(super) struct ManySmallQueries;
+
+impl Remedy for ManySmallQueries {
+    fn id(&self) -> &'static str {
+        "many-small-queries"
+    }
+
+    fn title(&self) -> &'static str {
+        "ask once for all rows instead of once a row"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Application
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/queries-table-expressions.html"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let transactions = look.database.commits + look.database.rollbacks;
+        if look.server.setting("pg_stat_statements.track") == "all" {
+            return None; // calls inside functions are counted, too, and look the same
+        }
+        let (statement, counts) = look
+            .statements
+            .iter()
+            .filter_map(|one| Some((one, one.counts.as_ref()?)))
+            .filter(|(one, _)| {
+                one.text.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("select"))
+            })
+            .filter(|(_, counts)| counts.calls >= 1000.0 && counts.rows <= 1.5 * counts.calls)
+            .max_by(|(_, a), (_, b)| a.calls.total_cmp(&b.calls))?;
+        let per_transaction = ratio(counts.calls, transactions);
+        if per_transaction < 20.0 {
+            return None;
+        }
+        let client = ratio(look.time.seconds(&[Kind::Client]), look.time.total);
+        Some(Advice {
+            finding: format!("{per_transaction:.0} calls a transaction of {}", statement.short()),
+            evidence: vec![
+                Evidence::new("calls a transaction", per_transaction, "", counts.calls as u64),
+                Evidence::new("rows a call", ratio(counts.rows, counts.calls), "rows", counts.calls as u64),
+                Evidence::new("backends waiting for the client", client * 100.0, "%", look.time.samples),
+            ],
+            prediction: Prediction::unknown(
+                format!("{:.0} round trips a transaction less", per_transaction - 1.0),
+                "a round trip's time depends on the network and the driver: measure one in the application",
+            ),
+            apply: vec![
+                "-- in the application: a join, WHERE key = ANY ($1), or the mapper's eager loading".into()
+            ],
+            undo: vec!["-- the former statements".into()],
+            risk: "one large statement may need a plan of its own: EXPLAIN it".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::statements::Counts;
+    use crate::{Database, Statement};
+
+    #[test]
+    fn one_call_a_transaction_is_none() {
+        let look = |calls, rows| {
+            let counts = Counts { calls, rows, ..Counts::default() };
+            let text = "SELECT name FROM t WHERE id = $1".into();
+            Look {
+                statements: vec![Statement { text, counts: Some(counts), ..Statement::default() }],
+                database: Database { commits: 100.0, ..Database::default() },
+                ..Look::default()
+            }
+        };
+        let advice = ManySmallQueries.examine(&look(5000.0, 5000.0)).unwrap();
+        assert!(advice.finding.starts_with("50 calls a transaction"), "{}", advice.finding);
+        assert_eq!(ManySmallQueries.examine(&look(100.0, 100.0)), None);
+        assert_eq!(ManySmallQueries.examine(&look(5000.0, 90_000.0)), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! random_page_cost keeps the planner from an index.
+//!
+//! Rule: EXPLAIN with random_page_cost = 1.1 gives another plan, without a sequential scan, for a statement with 5 % of
+//! the time or more; and either the setting is above its default of 4, or 99 % of block accesses hit the buffer pool, so
+//! that a random access costs what a sequential one does. A setting that changes no plan of the load is no fault.
+
+use crate::look::shares::ratio;
+use crate::look::views::quoted;
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+
+pub(super) struct RandomPageCost;
+
+impl Remedy for RandomPageCost {
+    fn id(&self) -> &'static str {
+        "random-page-cost"
+    }
+
+    fn title(&self) -> &'static str {
+        "lower random_page_cost"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Operator
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/runtime-config-query.html#GUC-RANDOM-PAGE-COST"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let now = look.server.number("random_page_cost")?;
+        let hits = ratio(look.database.blks_hit, look.database.blks_hit + look.database.blks_read);
+        if now <= 4.0 && hits < 0.99 {
+            return None;
+        }
+        let changed: Vec<_> = look
+            .statements_over(0.05)
+            .filter_map(|one| {
+                let (plan, other) = (one.plan.as_ref()?, one.plan_with_cheap_random_pages.as_ref()?);
+                let better =
+                    plan.shape != other.shape && !plan.seq_scans.is_empty() && other.seq_scans.is_empty();
+                better.then(|| (one, ratio(other.cost, plan.cost).min(1.0)))
+            })
+            .collect();
+        let (worst, left) = *changed.first()?;
+        let gain: f64 = changed.iter().map(|(one, left)| one.share * (1.0 - left)).sum();
+        let effect = match worst.ms_per_call() {
+            Some(ms) => format!("{ms:.2} -> {:.2} ms a call", ms * left),
+            None => format!("-{:.0} % of this statement", (1.0 - left) * 100.0),
+        };
+        let database = quoted(&look.server.database);
+        let calls = worst.counts.as_ref().map_or(worst.samples, |counts| counts.calls as u64);
+        Some(Advice {
+            finding: format!("random_page_cost = {now} makes {} read a whole table", worst.short()),
+            evidence: vec![
+                Evidence::new("random_page_cost", now, "cost", 1),
+                Evidence::new(
+                    "statements whose plan changes at 1.1",
+                    changed.len() as f64,
+                    "",
+                    changed.len() as u64,
+                ),
+                Evidence::new("the first one's part of the time", worst.share * 100.0, "%", calls),
+                Evidence::new(
+                    "blocks found in the buffer pool",
+                    hits * 100.0,
+                    "%",
+                    look.database.blks_hit as u64,
+                ),
+            ],
+            prediction: Prediction::gain(
+                gain,
+                effect,
+                "planner costs of both plans; a trial shows whether the other plan is faster",
+            ),
+            apply: vec![
+                format!("ALTER DATABASE {database} SET random_page_cost = 1.1;"),
+                "-- new sessions take it".into(),
+            ],
+            undo: vec![format!("ALTER DATABASE {database} RESET random_page_cost;")],
+            risk: "other statements change their plans, too: watch those that read from disk".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Plan, SeqScan, Server, Statement};
+
+    fn look(setting: &str, other: Plan) -> Look {
+        let plan = Plan {
+            cost: 100.0,
+            shape: "Seq Scan".into(),
+            seq_scans: vec![SeqScan::default()],
+            ..Plan::default()
+        };
+        let statement = Statement {
+            share: 0.5,
+            plan: Some(plan),
+            plan_with_cheap_random_pages: Some(other),
+            ..Statement::default()
+        };
+        let settings = [("random_page_cost".to_owned(), setting.to_owned())].into();
+        Look {
+            server: Server { settings, ..Server::default() },
+            statements: vec![statement],
+            ..Look::default()
+        }
+    }
+
+    #[test]
+    fn only_a_plan_that_changes_is_a_fault() {
+        let index = Plan { cost: 20.0, shape: "Index Scan".into(), ..Plan::default() };
+        let advice = RandomPageCost.examine(&look("40", index.clone())).unwrap();
+        assert_eq!(advice.prediction.gain, Some(0.4));
+        let same = look("40", index.clone()).statements[0].plan.clone().unwrap();
+        assert_eq!(RandomPageCost.examine(&look("40", same)), None);
+        // The default, and blocks that come from disk.
+        assert_eq!(RandomPageCost.examine(&look("4", index)), None);
+    }
+}

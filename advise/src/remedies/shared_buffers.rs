@@ -1,0 +1,103 @@
+//! A buffer pool so small that blocks are copied from the kernel's cache again and again.
+//!
+//! Rule: one block access in twenty or more misses the pool, 2,000 a second or more; the database is larger than the
+//! pool, and the pool is below an eighth of the machine's memory. A high hit rate needs no larger pool.
+
+use crate::look::shares::ratio;
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+
+/// Seconds to bring one block from the kernel's cache: a system call, a copy of 8 kB, and the change of the buffer table.
+const COST_OF_BLOCK: f64 = 3e-6;
+
+pub(super) struct SharedBuffers;
+
+impl Remedy for SharedBuffers {
+    fn id(&self) -> &'static str {
+        "shared-buffers"
+    }
+
+    fn title(&self) -> &'static str {
+        "a larger buffer pool"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Operator
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-SHARED-BUFFERS"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let (pool, memory, database) =
+            (look.server.shared_buffers(), look.server.memory, look.database.bytes);
+        let accesses = look.database.blks_hit + look.database.blks_read;
+        let misses = ratio(look.database.blks_read, accesses);
+        let rate = ratio(look.database.blks_read, look.seconds);
+        let small = look.server.local && pool > 0.0 && pool < memory / 8.0 && database > pool;
+        if !small || misses < 0.05 || rate < 2000.0 {
+            return None;
+        }
+        let (waits, n) = look.time.waits(&["DataFileRead"]);
+        let copies = ratio(look.database.blks_read * COST_OF_BLOCK, look.time.active());
+        // The part of the database that a pool of a quarter of the memory would hold more.
+        let wanted = (memory / 4.0).min(database * 1.1);
+        let held = ratio(wanted - pool, database - pool).clamp(0.0, 1.0);
+        let megabytes = (wanted / 1e6).ceil();
+        Some(Advice {
+            finding: format!(
+                "{rate:.0} blocks a second miss a buffer pool of {:.0} MB; the database has {:.0} MB, the machine {:.0} MB",
+                pool / 1e6,
+                database / 1e6,
+                memory / 1e6
+            ),
+            evidence: vec![
+                Evidence::new("block accesses that miss", misses * 100.0, "%", accesses as u64),
+                Evidence::new("blocks read a second", rate, "1/s", look.database.blks_read as u64),
+                Evidence::new("waits for reads, of active time", waits * 100.0, "%", n),
+            ],
+            prediction: Prediction::gain(
+                (copies + waits) * held,
+                format!("{:.0} % fewer blocks read", held * 100.0),
+                "3 us of CPU a block (assumed, not measured here) and the waits for reads, for the part that would fit",
+            ),
+            apply: vec![
+                format!("ALTER SYSTEM SET shared_buffers = '{megabytes:.0}MB';"),
+                "-- then restart the server".into(),
+            ],
+            undo: vec![
+                format!("ALTER SYSTEM SET shared_buffers = '{:.0}kB';", pool / 1024.0),
+                "-- then restart the server".into(),
+            ],
+            risk: "memory that the kernel's cache and work_mem then lack; needs a restart".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Kind, Server, Share, TimeShares};
+
+    #[test]
+    fn misses_count_only_where_the_pool_is_small() {
+        let look = |blks_read, buffers: &str| {
+            let settings = [("shared_buffers", buffers), ("block_size", "8192")];
+            let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 10.0, n: 1 };
+            Look {
+                server: Server { settings, local: true, memory: 8e9, ..Server::default() },
+                seconds: 10.0,
+                time: TimeShares { total: 10.0, shares: vec![run], ..TimeShares::default() },
+                database: Database { blks_read, blks_hit: 1e6, bytes: 1e9, ..Database::default() },
+                ..Look::default()
+            }
+        };
+        // 1,000,000 blocks x 3 us = 3 s of 10 s; all of the database would fit.
+        let advice = SharedBuffers.examine(&look(1e6, "2048")).unwrap();
+        assert!((advice.prediction.gain.unwrap() - 0.3).abs() < 1e-9);
+        assert!(advice.undo[0].contains("'16384kB'"), "{:?}", advice.undo);
+        assert_eq!(SharedBuffers.examine(&look(1e4, "2048")), None);
+        assert_eq!(SharedBuffers.examine(&look(1e6, "200000")), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! The device takes long to sync the log.
+//!
+//! Rule: syncs are timed, one takes 3 ms or more on average, and waits for the log are a fifth of the active time or
+//! more. The share of waits alone is no fault: a healthy server waits for its log, too.
+
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+
+const SLOW_MS: f64 = 3.0;
+
+pub(super) struct SlowSync;
+
+impl Remedy for SlowSync {
+    fn id(&self) -> &'static str {
+        "slow-sync"
+    }
+
+    fn title(&self) -> &'static str {
+        "wait less for syncs of the log"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Operator
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/wal-async-commit.html"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let (waits, n) = look.time.waits(&["WAL"]);
+        if look.wal.wal_sync < 20.0 || waits < 0.2 {
+            return None;
+        }
+        let ms = look.wal.wal_sync_time / look.wal.wal_sync;
+        if ms < SLOW_MS {
+            return None;
+        }
+        Some(Advice {
+            finding: format!("a sync of the log takes {ms:.1} ms, and {:.0} % of the active time waits for it", waits * 100.0),
+            evidence: vec![
+                Evidence::new("time of a sync", ms, "ms", look.wal.wal_sync as u64),
+                Evidence::new("waits for the log, of active time", waits * 100.0, "%", n),
+            ],
+            prediction: Prediction::gain(
+                waits,
+                format!("up to -{:.0} % of the time of a transaction that writes", waits * 100.0),
+                "an upper bound: all waits for the log go, as with synchronous_commit = off",
+            ),
+            apply: vec![
+                "-- first: a device with a write cache that survives power loss (pg_test_fsync shows what one sync takes)"
+                    .into(),
+                "-- only for roles that may lose their last commits in a crash (never corruption):".into(),
+                "ALTER ROLE name SET synchronous_commit = off;".into(),
+            ],
+            undo: vec!["ALTER ROLE name RESET synchronous_commit;".into()],
+            risk: "with synchronous_commit = off a crash loses the commits of up to three times wal_writer_delay: ask the \
+                   owner of the data first"
+                .into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Share, TimeShares, Wal};
+
+    #[test]
+    fn a_share_of_waits_alone_is_no_fault() {
+        let look = |wal_sync_time| {
+            let wait = Share { kind: Kind::Io, event: "WALSync".into(), seconds: 7.0, n: 70 };
+            let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 3.0, n: 1 };
+            Look {
+                time: TimeShares { total: 10.0, shares: vec![wait, run], ..TimeShares::default() },
+                wal: Wal { wal_sync: 1000.0, wal_sync_time, ..Wal::default() },
+                ..Look::default()
+            }
+        };
+        let advice = SlowSync.examine(&look(6000.0)).unwrap();
+        assert_eq!(advice.prediction.gain, Some(0.7));
+        assert!(advice.finding.starts_with("a sync of the log takes 6.0 ms"), "{}", advice.finding);
+        assert_eq!(SlowSync.examine(&look(900.0)), None);
+        assert_eq!(SlowSync.examine(&look(0.0)), None); // not timed
+    }
+}

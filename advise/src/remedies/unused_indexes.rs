@@ -1,0 +1,138 @@
+//! Indexes that are maintained and never scanned.
+//!
+//! Rule: a table is written to, and has indexes without a scan since statistics are counted. Left out are indexes that
+//! enforce something (primary key, unique, exclusion, replica identity), those that serve a foreign key's checks, and
+//! duplicates, which have a remedy of their own.
+
+use super::duplicate_indexes::duplicates;
+use crate::index_upkeep::{gain_of_dropping, COST_OF_ONE};
+use crate::look::shares::ratio;
+use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
+
+const WEEK: f64 = 7.0 * 86_400.0;
+
+pub(super) struct UnusedIndexes;
+
+impl Remedy for UnusedIndexes {
+    fn id(&self) -> &'static str {
+        "unused-indexes"
+    }
+
+    fn title(&self) -> &'static str {
+        "drop indexes that are never scanned"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Schema
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-PG-STAT-ALL-INDEXES-VIEW"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let duplicates = duplicates(&look.indexes);
+        let unused = |table: i64| -> Vec<&Index> {
+            let of_table =
+                look.indexes.iter().filter(|index| index.table == table && index.scans_ever == 0.0);
+            of_table
+                .filter(|index| !index.enforces && !index.serves_foreign_key)
+                .filter(|index| duplicates.iter().all(|(spare, _)| spare.oid != index.oid))
+                .collect()
+        };
+        let found = look.tables.iter().filter(|table| table.inserted + table.updated > 0.0).map(|table| {
+            let indexes = unused(table.oid);
+            (gain_of_dropping(look, table, indexes.len()), table, indexes)
+        });
+        let (gain, table, indexes) = found.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+        if indexes.is_empty() {
+            return None;
+        }
+        let since = look.database.stats_seconds;
+        let days = if since < WEEK { "too short to drop any: wait for a week" } else { "see the risk" };
+        let transactions = look.database.commits;
+        Some(Advice {
+            finding: format!(
+                "{} indexes of {} were not scanned in {} of statistics ({days})",
+                indexes.len(),
+                table.sql_name(),
+                age(since)
+            ),
+            evidence: vec![
+                Evidence::new("indexes never scanned", indexes.len() as f64, "", indexes.len() as u64),
+                Evidence::new("their size", indexes.iter().map(|one| one.bytes).sum::<f64>() / 1e6, "MB", 1),
+                Evidence::new(
+                    "updates that were HOT (touched no index)",
+                    ratio(table.hot_updated, table.updated) * 100.0,
+                    "%",
+                    table.updated as u64,
+                ),
+                Evidence::new(
+                    "log a transaction",
+                    ratio(look.wal.wal_bytes, transactions),
+                    "bytes",
+                    transactions as u64,
+                ),
+            ],
+            prediction: Prediction::gain(
+                gain,
+                format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len()),
+                format!(
+                    "{:.1} % of a write's CPU for each index; that more updates become HOT is left out",
+                    COST_OF_ONE * 100.0
+                ),
+            ),
+            apply: indexes.iter().map(|one| format!("DROP INDEX CONCURRENTLY {};", one.sql_name())).collect(),
+            undo: indexes.iter().map(|one| format!("{};", one.definition)).collect(),
+            risk: if look.server.standbys > 0 {
+                "scans on standbys are not counted here: look there, too; undoing builds the indexes anew"
+                    .into()
+            } else {
+                "a rare job (end of month) may need one; undoing builds the indexes anew".into()
+            },
+        })
+    }
+}
+
+fn age(seconds: f64) -> String {
+    match seconds {
+        0.0..120.0 => format!("{seconds:.0} s"),
+        120.0..7200.0 => format!("{:.0} min", seconds / 60.0),
+        7200.0..172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Statement, Table};
+
+    fn index(oid: i64, name: &str) -> Index {
+        let definition = format!("CREATE INDEX {name} ON public.t USING btree (a)");
+        let (schema, columns) = ("public".into(), vec![name.into()]);
+        Index { oid, table: 3, schema, name: name.into(), columns, definition, ..Index::default() }
+    }
+
+    fn look() -> Look {
+        let table =
+            Table { oid: 3, schema: "public".into(), name: "t".into(), updated: 50.0, ..Table::default() };
+        let update = Statement { text: "UPDATE t SET a = 1".into(), share: 1.0, ..Statement::default() };
+        let unique = Index { enforces: true, ..index(4, "unique_key") };
+        let foreign = Index { serves_foreign_key: true, ..index(5, "foreign_key") };
+        let used = Index { scans_ever: 7.0, ..index(6, "used") };
+        let indexes = vec![unique, foreign, used, index(7, "spare")];
+        Look { tables: vec![table], indexes, statements: vec![update], ..Look::default() }
+    }
+
+    #[test]
+    fn innocent_indexes_are_kept() {
+        let advice = UnusedIndexes.examine(&look()).unwrap();
+        assert_eq!(advice.apply, ["DROP INDEX CONCURRENTLY public.spare;"]);
+        assert_eq!(advice.undo, ["CREATE INDEX spare ON public.t USING btree (a);"]);
+        assert!(advice.finding.contains("too short to drop"), "{}", advice.finding);
+        let mut kept = look();
+        kept.indexes.pop();
+        assert_eq!(UnusedIndexes.examine(&kept), None);
+    }
+}
