@@ -180,9 +180,9 @@ impl Page {
         }
         let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "What would help"));
         for (number, finding) in self.findings.iter().take(FINDINGS).enumerate() {
-            let title = format!("{}  {}", number + 1, finding.title);
-            let _ =
-                writeln!(text, "{:<56} {}, for: {}", cut(&title, 56), gain(finding), finding.audience.name());
+            let title = cut(finding.title, 52);
+            let (number, gain, reader) = (number + 1, gain(finding), finding.audience.name());
+            let _ = writeln!(text, "{number}  {title:<52} {gain}, for: {reader}");
             let _ = writeln!(text, "   {}", cut(&finding.advice.finding, WIDTH - 3));
             let _ = writeln!(text, "   -> {}", cut(&finding.advice.prediction.effect, WIDTH - 6));
         }

@@ -150,6 +150,8 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         statements,
         unknown,
     };
+    // Each sample was a transaction of this program.
+    look.database.commits = (look.database.commits - look.samples as f64).max(0.0);
     blind_spots(&mut look);
     Ok(look)
 }
@@ -236,8 +238,7 @@ fn blind_spots(look: &mut Look) {
     let mut unknown = Vec::new();
     if !look.counted {
         unknown.push(
-            "time by statement, jit and planning: shared_preload_libraries = 'pg_stat_statements' (restart), then \
-             CREATE EXTENSION pg_stat_statements"
+            "time by statement, jit, planning: preload pg_stat_statements, CREATE EXTENSION pg_stat_statements"
                 .to_owned(),
         );
     } else if setting("pg_stat_statements.track_planning") != "on" {
