@@ -178,7 +178,7 @@ impl Page {
         if self.findings.is_empty() {
             return self.nothing(text);
         }
-        let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "What would help"));
+        let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "What would help, as predicted"));
         for (number, finding) in self.findings.iter().take(FINDINGS).enumerate() {
             let title = cut(finding.title, 52);
             let (number, gain, reader) = (number + 1, gain(finding), finding.audience.name());
@@ -199,7 +199,7 @@ impl Page {
 
 fn gain(finding: &Finding) -> String {
     match finding.advice.prediction.gain {
-        Some(gain) => format!("predicted -{:.0} % of active time", gain * 100.0),
+        Some(gain) => format!("-{:.0} % of active time", gain * 100.0),
         None if finding.advice.prediction.grows => "no figure: the harm grows".into(),
         None => "no prediction".into(),
     }

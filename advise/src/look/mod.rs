@@ -126,14 +126,11 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
     let seconds = begin.elapsed().as_secs_f64();
 
     let time = TimeShares::of(&samples);
-    let mut statements = match &extension {
+    let statements = match &extension {
         Some(_) => statements::between(lines_before, lines_after, &samples),
         None => statements::by_samples(&samples),
     };
-    let mut unknown = Vec::new();
-    explain(&mut session, &mut statements, &mut unknown)?;
     let indexes = views::indexes(&mut session)?;
-    let backend_used = Task::read(session.backend()).zip(backend_cpu).map(|(now, then)| now.since(then));
     let mut look = Look {
         active_backends: shares::ratio(time.active(), seconds),
         samples: samples.len() as u64,
@@ -142,14 +139,16 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         tables: during.tables,
         wal: during.wal,
         counted: extension.is_some(),
-        cost: Cost { here: own_cpu() - cpu, backend: backend_used.map(|task| task.run_ns as f64 / 1e9) },
         server,
         seconds,
         time,
         indexes,
         statements,
-        unknown,
+        ..Look::default()
     };
+    explain(&mut session, &mut look)?;
+    let backend = Task::read(session.backend()).zip(backend_cpu).map(|(now, then)| now.since(then));
+    look.cost = Cost { here: own_cpu() - cpu, backend: backend.map(|task| task.run_ns as f64 / 1e9) };
     // Each sample was a transaction of this program.
     look.database.commits = (look.database.commits - look.samples as f64).max(0.0);
     blind_spots(&mut look);
@@ -180,27 +179,41 @@ fn sample(
     }
 }
 
-/// Adds the plans of the statements that take most time.
-fn explain(
-    session: &mut Session,
-    statements: &mut [Statement],
-    unknown: &mut Vec<String>,
-) -> Result<(), AdviseError> {
-    for statement in statements.iter_mut().filter(|one| one.share >= LEAST_SHARE).take(MOST_EXPLAINED) {
-        let both = plan::explain(session, &statement.text, None).and_then(|plan| {
-            let cheap = Some(("random_page_cost", "1.1"));
-            Ok((plan, plan::explain(session, &statement.text, cheap)?))
-        });
-        match both {
-            Ok((plan, cheap)) => {
-                statement.plan = plan;
-                statement.plan_with_cheap_random_pages = cheap;
+/// Adds the plans of the statements that take most time: of a session's text if one was seen whole, since its parameters
+/// have types, else of the text of pg_stat_statements.
+fn explain(session: &mut Session, look: &mut Look) -> Result<(), AdviseError> {
+    // A session's text is cut at this length: what is left of it may be another statement.
+    let whole = look.server.number("track_activity_query_size").unwrap_or(1024.0) - 1.0;
+    let counted = look.counted;
+    let costly = look.statements.iter_mut().filter(|one| one.share >= LEAST_SHARE);
+    for statement in costly.take(MOST_EXPLAINED) {
+        let example = statement.example.clone().filter(|text| (text.len() as f64) < whole);
+        let texts = example.into_iter().chain(counted.then(|| statement.text.clone()));
+        let mut refused = None;
+        for text in texts {
+            match both_plans(session, &text) {
+                Ok((plan, cheap)) => {
+                    (statement.plan, statement.plan_with_cheap_random_pages) = (plan, cheap);
+                    refused = None;
+                    break;
+                }
+                Err(error) if error.ends_session() => return Err(error.into()),
+                Err(error) => refused = Some(error),
             }
-            Err(error) if error.ends_session() => return Err(error.into()),
-            Err(error) => unknown.push(format!("the plan of {}: {error}", statement.short())),
+        }
+        if let Some(error) = refused {
+            look.unknown.push(format!("the plan of {}: {error}", statement.short()));
         }
     }
     Ok(())
+}
+
+type TwoPlans = (Option<plan::Plan>, Option<plan::Plan>);
+
+/// The plan of a text, and its plan where random pages are cheap.
+fn both_plans(session: &mut Session, text: &str) -> Result<TwoPlans, SessionError> {
+    let cheap = Some(("random_page_cost", "1.1"));
+    Ok((plan::explain(session, text, None)?, plan::explain(session, text, cheap)?))
 }
 
 /// Sessions that were idle in one transaction in each of the last ten samples.

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 pub struct Statement {
     /// Its text, as the server gave it.
     pub text: String,
+    /// Its text as a session sent it, with its literals; `None` where no sample saw it.
+    #[serde(skip)]
+    pub example: Option<String>,
     /// Its id.
     pub id: String,
     /// Its part of the execution time of all statements, 0 to 1 (by pg_stat_statements), else of the active samples.
@@ -153,9 +156,10 @@ pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySa
         }
         statement.text = text;
     }
-    for (id, _, n) in sampled(samples) {
+    for (id, text, n) in sampled(samples) {
         if let Some(statement) = statements.get_mut(&id) {
             statement.samples = n;
+            statement.example = Some(text);
         }
     }
     let time = |statement: &Statement| statement.counts.as_ref().map_or(0.0, |counts| counts.total_exec_time);
@@ -175,6 +179,7 @@ pub(super) fn by_samples(samples: &[ActivitySample]) -> Vec<Statement> {
     ordered(found.into_iter().map(|(id, text, samples)| Statement {
         id: id.to_string(),
         share: ratio(samples as f64, total as f64),
+        example: Some(text.clone()),
         text,
         samples,
         ..Statement::default()
