@@ -1,6 +1,6 @@
 //! Samples of what each backend does: pg_stat_activity, joined with what the kernel counts for its process.
 
-use super::ask;
+use super::ask::ask;
 use super::shares::Kind;
 use crate::AdviseError;
 use hardmeter_session::Session;

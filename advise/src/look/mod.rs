@@ -1,6 +1,7 @@
 //! A look of some seconds at a live server.
 
 pub mod activity;
+mod ask;
 pub mod plan;
 pub mod server;
 pub mod shares;
@@ -10,7 +11,6 @@ pub mod views;
 use crate::AdviseError;
 use activity::{ActivitySample, Task};
 use hardmeter_session::{Session, SessionError, Stop, Target};
-use serde::de::DeserializeOwned;
 use serde::Serialize;
 use server::{own_cpu, Cost, Server};
 use shares::TimeShares;
@@ -282,14 +282,6 @@ fn blind_spots(look: &mut Look) {
         ));
     }
     look.unknown.splice(0..0, unknown);
-}
-
-/// Rows of a query, each as a structure whose fields are the columns.
-fn ask<T: DeserializeOwned>(session: &mut Session, what: &str, sql: &str) -> Result<Vec<T>, AdviseError> {
-    let sql = format!("SELECT coalesce(json_agg(hardmeter_look), '[]') FROM ({sql}) hardmeter_look");
-    let answer = session.query(what, &sql)?;
-    serde_json::from_str(answer.single().unwrap_or("[]"))
-        .map_err(|error| AdviseError::Answer { what: what.to_owned(), reason: error.to_string() })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What server it is, and what the look cost.
 
 use super::activity::Task;
-use super::ask;
+use super::ask::ask;
 use crate::AdviseError;
 use hardmeter_session::Session;
 use serde::{Deserialize, Serialize};

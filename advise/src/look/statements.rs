@@ -1,7 +1,7 @@
 //! The statements of the load: by pg_stat_statements where it is installed, else by samples of sessions.
 
 use super::activity::ActivitySample;
-use super::ask;
+use super::ask::ask;
 use super::plan::Plan;
 use super::shares::ratio;
 use super::views::quoted;

@@ -1,6 +1,6 @@
 //! The server's cumulative views: read twice, and subtracted.
 
-use super::ask;
+use super::ask::ask;
 use crate::AdviseError;
 use hardmeter_session::Session;
 use serde::{Deserialize, Serialize};
