@@ -18,6 +18,7 @@ mod index_upkeep;
 mod look;
 mod page;
 mod remedies;
+pub mod trial;
 
 pub use error::AdviseError;
 pub use finding::{advise, Advice, Audience, Evidence, Finding, Prediction, Remedy};
