@@ -1,5 +1,6 @@
 //! A remedy's rule, what it says when it fires, and the order of what was found.
 
+use crate::change::{applying, undoing, Change};
 use crate::look::Look;
 use serde::Serialize;
 
@@ -97,8 +98,20 @@ pub struct Advice {
     pub apply: Vec<String>,
     /// Commands that undo it.
     pub undo: Vec<String>,
+    /// The same for programs; none where a person must do something that no statement does.
+    pub changes: Vec<Change>,
     /// What can go wrong.
     pub risk: String,
+}
+
+impl Advice {
+    /// Gives the statements of these changes as the commands, each followed by its comments.
+    pub(crate) fn with_changes(self, changes: Vec<Change>) -> Advice {
+        let (mut apply, mut undo) = (applying(&changes), undoing(&changes));
+        apply.extend(self.apply);
+        undo.extend(self.undo);
+        Advice { apply, undo, changes, ..self }
+    }
 }
 
 /// A remedy: a rule over a look, and what it says when it fires. One file of `remedies/` each.
@@ -174,9 +187,9 @@ mod tests {
             ""
         }
         fn examine(&self, _: &Look) -> Option<Advice> {
-            let (evidence, apply, undo) = (Vec::new(), Vec::new(), Vec::new());
+            let (evidence, apply, undo, changes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             let (finding, risk) = (String::new(), String::new());
-            Some(Advice { finding, evidence, prediction: self.1.clone(), apply, undo, risk })
+            Some(Advice { finding, evidence, prediction: self.1.clone(), apply, undo, changes, risk })
         }
     }
 

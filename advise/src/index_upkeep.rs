@@ -1,7 +1,7 @@
 //! What it costs to maintain indexes: shared by the remedies that drop some.
 
 use crate::look::shares::ratio;
-use crate::{Look, Table};
+use crate::{Change, ChangeKind, Index, Look, Table};
 
 /// The part of the CPU time of an INSERT, or of an UPDATE that is not HOT, that one more index adds: with ten more
 /// indexes an update took 1.37 times the CPU (PostgreSQL 15, docs/tune.md).
@@ -23,6 +23,12 @@ fn share_of_writes(look: &Look, table: &Table) -> f64 {
         (text.starts_with("update") || text.starts_with("insert")) && mentions(&text, &table.name)
     });
     writes.map(|statement| statement.share).sum()
+}
+
+/// The change that drops an index.
+pub(crate) fn dropping(index: &Index) -> Change {
+    let (schema, name) = (index.schema.clone(), index.name.clone());
+    Change::at_once(ChangeKind::DropIndex { schema, name, definition: index.definition.clone() })
 }
 
 /// Whether a text names a table: as a whole word.

@@ -10,8 +10,11 @@
 //! A look reads only. Its session is read-only for the server, too (`default_transaction_read_only`), has a time limit
 //! for each statement, and waits for no lock longer than a moment. What the look costs is part of its result.
 //!
+//! A remedy that statements can apply gives them as [`Change`]s, too, each with what undoes it.
+//!
 //! A rule sees only a [`Look`], never the server: rules are pure, and their tests are looks made by hand.
 
+mod change;
 mod error;
 mod finding;
 mod index_upkeep;
@@ -20,11 +23,12 @@ mod page;
 mod remedies;
 pub mod trial;
 
+pub use change::{applying, undoing, Change, ChangeKind, Scope, Takes};
 pub use error::AdviseError;
 pub use finding::{advise, Advice, Audience, Evidence, Finding, Prediction, Remedy};
 pub use look::activity::{ActivitySample, BackendSample, Task};
 pub use look::plan::{Plan, SeqScan};
-pub use look::server::{Cost, Server};
+pub use look::server::{Configured, Cost, Server};
 pub use look::shares::{Kind, Share, TimeShares};
 pub use look::statements::Statement;
 pub use look::views::{Database, Index, Table, Wal};

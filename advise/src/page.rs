@@ -236,6 +236,7 @@ mod tests {
             prediction: Prediction::gain(0.5, "460 -> 8 ms a call", "model"),
             apply: vec!["ALTER DATABASE d SET jit = off;".into()],
             undo: vec!["ALTER DATABASE d RESET jit;".into()],
+            changes: Vec::new(),
             risk: "none".into(),
         };
         let title = ["first", "second", "third", "fourth"][number];

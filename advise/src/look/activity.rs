@@ -1,10 +1,17 @@
-//! Samples of what each backend does: pg_stat_activity, joined with what the kernel counts for its process.
+//! Samples of what each backend does: what pg_stat_activity shows, joined with what the kernel counts for its process.
+//!
+//! A look must cost little, so
+//! 1. the query is prepared once, and reads the function below the view, which spares two joins;
+//! 2. texts of idle sessions are not asked for;
+//! 3. `/proc` is read when a backend is seen first, while it is young, and then once a second: only the first and the
+//!    last of its counts are used.
 
-use super::ask::ask;
+use super::ask::rows;
 use super::shares::Kind;
 use crate::AdviseError;
 use hardmeter_session::Session;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs;
 
 /// What the kernel counted for a task so far.
@@ -117,19 +124,59 @@ pub struct ActivitySample {
     pub backends: Vec<BackendSample>,
 }
 
-/// Reads the backends of now, but for the one that answers.
-pub(super) fn sample(session: &mut Session, at: f64) -> Result<ActivitySample, AdviseError> {
-    const SQL: &str = "SELECT pid, coalesce(state, '') AS state, wait_event_type AS wait_type, wait_event AS wait, \
-        coalesce(query, '') AS query, datname = current_database() AS here, \
-        extract(epoch FROM clock_timestamp() - xact_start)::float8 AS xact_seconds, \
-        greatest(age(backend_xmin), age(backend_xid))::bigint AS xmin_age, coalesce(application_name, '') AS application \
-        FROM pg_catalog.pg_stat_activity \
-        WHERE backend_type IN ('client backend', 'parallel worker') AND pid <> pg_backend_pid() AND datname IS NOT NULL";
-    let mut backends: Vec<BackendSample> = ask(session, "sampling the sessions", SQL)?;
-    for backend in &mut backends {
-        backend.task = Task::read(backend.pid);
+/// Backends younger than this, in seconds, are read from `/proc` at each sample: they may end before the next second.
+const YOUNG: f64 = 1.0;
+/// Of older backends one sample in this many is read from `/proc`.
+const STRIDE: usize = 10;
+
+/// Takes samples of the backends through a prepared statement.
+pub(super) struct Sampler {
+    /// When each backend was seen first.
+    first_seen: BTreeMap<i32, f64>,
+    samples: usize,
+}
+
+impl Sampler {
+    /// Prepares the query.
+    pub(super) fn prepare(session: &mut Session) -> Result<Sampler, AdviseError> {
+        const SQL: &str = "PREPARE hardmeter_look_sample AS SELECT coalesce(json_agg(one), '[]') FROM ( \
+            SELECT pid, coalesce(state, '') AS state, wait_event_type AS wait_type, wait_event AS wait, \
+            CASE WHEN state = 'idle' THEN '' ELSE coalesce(query, '') END AS query, \
+            datid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) AS here, \
+            extract(epoch FROM clock_timestamp() - xact_start)::float8 AS xact_seconds, \
+            greatest(age(backend_xmin), age(backend_xid))::bigint AS xmin_age, \
+            coalesce(application_name, '') AS application FROM pg_catalog.pg_stat_get_activity(NULL) \
+            WHERE backend_type IN ('client backend', 'parallel worker') AND pid <> pg_backend_pid() AND datid > 0) one";
+        session.execute("preparing to sample the sessions", SQL)?;
+        Ok(Sampler { first_seen: BTreeMap::new(), samples: 0 })
     }
-    Ok(ActivitySample { at, backends })
+
+    /// Reads the backends of now, but for the one that answers. `last`: no sample follows.
+    pub(super) fn sample(
+        &mut self,
+        session: &mut Session,
+        at: f64,
+        last: bool,
+    ) -> Result<ActivitySample, AdviseError> {
+        let what = "sampling the sessions";
+        let mut backends: Vec<BackendSample> =
+            rows(what, &session.query(what, "EXECUTE hardmeter_look_sample")?)?;
+        for backend in &mut backends {
+            if self.is_due(backend.pid, at, last) {
+                backend.task = Task::read(backend.pid);
+            }
+        }
+        self.samples += 1;
+        Ok(ActivitySample { at, backends })
+    }
+
+    /// Whether a backend's counts are read now.
+    fn is_due(&mut self, pid: i32, at: f64, last: bool) -> bool {
+        // Those of the first sample began before it: they are not young.
+        let first = if self.samples == 0 { f64::NEG_INFINITY } else { at };
+        let young = at - *self.first_seen.entry(pid).or_insert(first) < YOUNG;
+        last || young || self.samples.is_multiple_of(STRIDE)
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +192,24 @@ mod tests {
         assert_eq!(Task::parse(&stat.replace("postgres", "bash"), "5000 600 70\n"), None);
         let own = Task::read(std::process::id() as i32);
         assert_eq!(own, None, "this test is no process of PostgreSQL");
+    }
+
+    #[test]
+    fn counts_are_read_when_they_are_needed() {
+        let mut sampler = Sampler { first_seen: BTreeMap::new(), samples: 0 };
+        let mut due = Vec::new();
+        for number in 0..20_u32 {
+            let at = f64::from(number) / 10.0;
+            if sampler.is_due(7, at, number == 19) {
+                due.push(number);
+            }
+            sampler.samples += 1;
+        }
+        assert_eq!(due, [0, 10, 19]);
+        // A backend that begins during the look is read at each sample for a second.
+        assert!(sampler.is_due(8, 2.1, false) && sampler.is_due(8, 2.4, false));
+        sampler.samples = 31;
+        assert!(!sampler.is_due(8, 3.1, false));
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod statements;
 pub mod views;
 
 use crate::AdviseError;
-use activity::{ActivitySample, Task};
+use activity::{ActivitySample, Sampler, Task};
 use hardmeter_session::{Session, SessionError, Stop, Target};
 use serde::Serialize;
 use server::{own_cpu, Cost, Server};
@@ -163,10 +163,11 @@ fn sample(
     stop: &Stop,
     progress: Progress,
 ) -> Result<Vec<ActivitySample>, AdviseError> {
+    let mut sampler = Sampler::prepare(session)?;
     let mut samples = Vec::new();
     loop {
         let at = begin.elapsed();
-        samples.push(activity::sample(session, at.as_secs_f64())?);
+        samples.push(sampler.sample(session, at.as_secs_f64(), at >= time)?);
         progress((at.as_secs_f64() / time.as_secs_f64()).min(1.0));
         if at >= time {
             return Ok(samples);

@@ -2,12 +2,21 @@
 
 use super::activity::Task;
 use super::ask::ask;
-use crate::AdviseError;
+use crate::{AdviseError, Scope};
 use hardmeter_session::Session;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::mem::MaybeUninit;
+
+/// A setting that was set for a scope, as ALTER SYSTEM, ALTER DATABASE and ALTER ROLE do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Configured {
+    pub scope: Scope,
+    pub name: String,
+    pub value: String,
+}
 
 /// The server and its machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +33,12 @@ pub struct Server {
     /// All settings, in the units of pg_settings.
     #[serde(skip_serializing)]
     pub settings: BTreeMap<String, String>,
+    /// Settings that only a restart changes.
+    #[serde(skip_serializing)]
+    pub fixed: Vec<String>,
+    /// What was set by ALTER SYSTEM, ALTER DATABASE and ALTER ROLE.
+    #[serde(skip_deserializing)]
+    pub configured: Vec<Configured>,
     /// The server's processes can be seen from here: it runs on this machine.
     #[serde(skip_deserializing)]
     pub local: bool,
@@ -65,9 +80,11 @@ impl Server {
         const SERVER: &str = "SELECT current_setting('server_version_num')::int AS version_num, \
             current_setting('server_version') AS version, current_database() AS database, \
             (SELECT count(*) FROM pg_catalog.pg_stat_replication) AS standbys, \
-            (SELECT json_object_agg(name, setting) FROM pg_catalog.pg_settings WHERE setting IS NOT NULL) AS settings";
+            (SELECT json_object_agg(name, setting) FROM pg_catalog.pg_settings WHERE setting IS NOT NULL) AS settings, \
+            (SELECT json_agg(name) FROM pg_catalog.pg_settings WHERE context = 'postmaster') AS fixed";
         let servers: Vec<Server> = ask(session, "reading the settings", SERVER)?;
         let mut server = servers.into_iter().next().unwrap_or_default();
+        server.configured = configured(session)?;
         server.local = Task::read(session.backend()).is_some();
         // SAFETY: sysconf has no preconditions; unknown values are negative.
         let (cpus, pages, size) = unsafe {
@@ -98,6 +115,46 @@ impl Server {
     pub fn shared_buffers(&self) -> f64 {
         self.number("shared_buffers").unwrap_or(0.0) * self.number("block_size").unwrap_or(8192.0)
     }
+}
+
+/// What was set for the server, its databases and its roles. Only some roles may read the server's file: where this one
+/// may not, a value of the file that another scope overrides for this session stays unknown.
+fn configured(session: &mut Session) -> Result<Vec<Configured>, AdviseError> {
+    #[derive(Deserialize)]
+    struct Row {
+        database: Option<String>,
+        role: Option<String>,
+        name: String,
+        value: String,
+    }
+    #[derive(Deserialize)]
+    struct Rights {
+        file: bool,
+    }
+    const MAY_READ: &str = "SELECT has_table_privilege('pg_catalog.pg_file_settings', 'SELECT') \
+        AND has_function_privilege('pg_catalog.pg_show_all_file_settings()', 'EXECUTE') AS file";
+    const FILE: &str = "SELECT name, setting AS value FROM pg_catalog.pg_file_settings \
+        WHERE sourcefile LIKE '%/postgresql.auto.conf' AND name IS NOT NULL AND setting IS NOT NULL";
+    const IN_FORCE: &str = "SELECT name, reset_val AS value FROM pg_catalog.pg_settings \
+        WHERE sourcefile LIKE '%/postgresql.auto.conf' AND reset_val IS NOT NULL";
+    const SCOPES: &str = "SELECT d.datname AS database, r.rolname AS role, split_part(one, '=', 1) AS name, \
+        substr(one, strpos(one, '=') + 1) AS value FROM pg_catalog.pg_db_role_setting s \
+        LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase \
+        LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) AS one";
+    let rights: Vec<Rights> = ask(session, "reading rights", MAY_READ)?;
+    let system = if rights.iter().any(|rights| rights.file) { FILE } else { IN_FORCE };
+    let mut rows: Vec<Row> = ask(session, "reading what ALTER SYSTEM has set", system)?;
+    rows.extend(ask::<Row>(session, "reading pg_db_role_setting", SCOPES)?);
+    let scope = |row: &mut Row| match (row.role.take(), row.database.take()) {
+        (None, None) => Scope::System,
+        (None, Some(database)) => Scope::Database(database),
+        (Some(role), None) => Scope::Role(role),
+        (Some(role), Some(database)) => Scope::RoleInDatabase { role, database },
+    };
+    Ok(rows
+        .into_iter()
+        .map(|mut row| Configured { scope: scope(&mut row), name: row.name, value: row.value })
+        .collect())
 }
 
 fn huge_pages(meminfo: &str) -> u64 {

@@ -3,7 +3,8 @@
 //! 1. Time on a CPU and in the run queue is exact: the kernel counts it for each task (`schedstat`).
 //! 2. What is left of the wall time, the backend slept. That time is divided by the wait events of the samples in which
 //!    it waited.
-//! 3. A backend that never worked during the look is left out, and counted.
+//! 3. A backend's time is that between the first and the last of its samples that have the kernel's counts.
+//! 4. A backend that never worked during the look is left out, and counted.
 //!
 //! Where the server's processes cannot be seen (another machine), all is by samples; the run queue is then a part of
 //! running.
@@ -115,6 +116,7 @@ impl TimeShares {
         let mut sums: BTreeMap<(Kind, String), (f64, u64)> = BTreeMap::new();
         let mut result = TimeShares { exact: true, ..TimeShares::default() };
         for seen in backends.values() {
+            let seen = counted_part(seen);
             let (Some((begin, first)), Some((end, last))) = (seen.first(), seen.last()) else { continue };
             let wall = end - begin;
             if wall <= 0.0 {
@@ -166,6 +168,15 @@ impl TimeShares {
         result.shares = sums.into_iter().map(share).filter(|share| share.seconds > 0.0).collect();
         result.shares.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         result
+    }
+}
+
+/// The samples from the first to the last that have the kernel's counts; all of them if fewer than two have.
+fn counted_part<'a, 'b>(seen: &'b [(f64, &'a BackendSample)]) -> &'b [(f64, &'a BackendSample)] {
+    let counted = |(_, backend): &(f64, &BackendSample)| backend.task.is_some();
+    match (seen.iter().position(counted), seen.iter().rposition(counted)) {
+        (Some(first), Some(last)) if first < last => &seen[first..=last],
+        _ => seen,
     }
 }
 
@@ -226,6 +237,24 @@ mod tests {
         assert!((sum - 4.0).abs() < 1e-9 && shares.total == 4.0 && shares.exact);
         assert_eq!((shares.waits(&["transactionid"]).1, shares.busy), (3, 1));
         assert!((shares.active() - 3.35).abs() < 1e-9);
+    }
+
+    #[test]
+    fn time_without_counts_at_the_end_is_left_out() {
+        let waiting = Some(("Lock", "tuple"));
+        let tasks = [task(0, 0, 0, 0), None, task(1000, 0, 1, 0), None];
+        let samples: Vec<ActivitySample> = tasks
+            .into_iter()
+            .enumerate()
+            .map(|(at, task)| ActivitySample {
+                at: at as f64,
+                backends: vec![backend(7, "active", waiting, task)],
+            })
+            .collect();
+        let shares = TimeShares::of(&samples);
+        // Counts at 0 and 2 s: one second on a CPU, one in the lock.
+        assert_eq!((shares.total, shares.exact, shares.samples), (2.0, true, 3));
+        assert!((shares.seconds(&[Kind::Lock]) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -46,12 +46,19 @@ pub struct Table {
     pub updated: f64,
     pub deleted: f64,
     pub hot_updated: f64,
+    /// Its storage parameters, "name=value".
+    pub options: Vec<String>,
 }
 
 impl Table {
     /// Its name with its schema, quoted where SQL needs it.
     pub fn sql_name(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
+    }
+
+    /// The value of a storage parameter, if it is set.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
 
     /// Rows written during the look.
@@ -123,7 +130,9 @@ impl Snapshot {
             pg_table_size(relid) AS bytes, n_live_tup AS live, n_dead_tup AS dead, n_mod_since_analyze AS changed, \
             last_analyze IS NULL AND last_autoanalyze IS NULL AS never_analyzed, seq_scan, seq_tup_read, \
             coalesce(idx_scan, 0) AS idx_scan, n_tup_ins AS inserted, n_tup_upd AS updated, n_tup_del AS deleted, \
-            n_tup_hot_upd AS hot_updated FROM pg_catalog.pg_stat_user_tables \
+            n_tup_hot_upd AS hot_updated, \
+            (SELECT coalesce(to_json(c.reloptions), '[]') FROM pg_catalog.pg_class c WHERE c.oid = relid) AS options \
+            FROM pg_catalog.pg_stat_user_tables \
             ORDER BY seq_tup_read + n_tup_ins + n_tup_upd + n_tup_del DESC LIMIT 2000";
         // Version 18 moved the syncs of the log to pg_stat_io.
         let wal = match version >= 180_000 {

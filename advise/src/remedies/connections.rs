@@ -62,6 +62,7 @@ impl Remedy for Connections {
                 format!("-- pgbouncer: pool_mode = transaction, default_pool_size = {pool:.0}; or the driver's pool"),
             ],
             undo: vec!["-- connect past the pool again".into()],
+            changes: Vec::new(),
             risk: "too small a pool leaves CPUs idle while sessions wait for I/O or for their client; in transaction mode \
                    session state (SET, LISTEN, advisory locks) does not last"
                 .into(),

@@ -4,7 +4,7 @@
 //! of them enforces nothing. An index that is the beginning of another is no duplicate: it is smaller, and may be used
 //! on purpose.
 
-use crate::index_upkeep::{gain_of_dropping, COST_OF_ONE};
+use crate::index_upkeep::{dropping, gain_of_dropping, COST_OF_ONE};
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
 pub(super) struct DuplicateIndexes;
@@ -64,7 +64,7 @@ impl Remedy for DuplicateIndexes {
                 Prediction::unknown(effect, "their tables were not written to during the look: space only")
             }
         };
-        Some(Advice {
+        let advice = Advice {
             finding: format!(
                 "{} indexes do what another does: {} is the same as {}",
                 found.len(),
@@ -76,13 +76,13 @@ impl Remedy for DuplicateIndexes {
                 Evidence::new("their size", bytes / 1e6, "MB", found.len() as u64),
             ],
             prediction,
-            apply: found
-                .iter()
-                .map(|(spare, _)| format!("DROP INDEX CONCURRENTLY {};", spare.sql_name()))
-                .collect(),
-            undo: found.iter().map(|(spare, _)| format!("{};", spare.definition)).collect(),
+            apply: Vec::new(),
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: "statements that name the index in a hint lose it".into(),
-        })
+        }
+        .with_changes(found.iter().map(|(spare, _)| dropping(spare)).collect());
+        Some(advice)
     }
 }
 

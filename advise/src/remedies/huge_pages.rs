@@ -3,7 +3,7 @@
 //! Rule: the pool has 1 GB or more, and huge pages are off: by the server's own status (version 17), by its setting, or
 //! since the kernel has none. What page walks cost is not seen by a look.
 
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 pub(super) struct HugePages;
 
@@ -38,28 +38,30 @@ impl Remedy for HugePages {
             return None;
         }
         let pages = look.server.number("shared_memory_size_in_huge_pages").filter(|pages| *pages > 0.0);
-        let pages = pages.unwrap_or_else(|| (gigabytes * 512.0 * 1.1).ceil());
-        Some(Advice {
+        let pages = pages.unwrap_or_else(|| (gigabytes * 512.0 * 1.1).ceil()) as u64;
+        let total = look.server.huge_pages_total;
+        let advice = Advice {
             finding: format!("a buffer pool of {gigabytes:.1} GB is mapped by pages of 4 kB"),
             evidence: vec![
                 Evidence::new("buffer pool", gigabytes, "GB", 1),
-                Evidence::new("huge pages of this machine", look.server.huge_pages_total as f64, "pages", 1),
+                Evidence::new("huge pages of this machine", total as f64, "pages", 1),
             ],
             prediction: Prediction::unknown(
                 "fewer page walks, and smaller page tables of each backend",
                 "hardmeter record, then hardmeter why: it computes page walks with and without huge pages",
             ),
-            apply: vec![
-                format!("-- as root: sysctl -w vm.nr_hugepages={pages:.0}"),
-                "ALTER SYSTEM SET huge_pages = 'try';".into(),
-                "-- then restart the server".into(),
-            ],
-            undo: vec![
-                "ALTER SYSTEM RESET huge_pages;".into(),
-                "-- as root: sysctl -w vm.nr_hugepages=0; restart".into(),
-            ],
+            apply: vec![format!(
+                "-- as root: sysctl -w vm.nr_hugepages={}; then restart the server",
+                total + pages
+            )],
+            undo: vec![format!("-- as root: sysctl -w vm.nr_hugepages={total}; then restart the server")],
+            changes: Vec::new(),
             risk: "the memory is reserved, and of no use to other programs; needs a restart".into(),
-        })
+        };
+        // The kernel's pool is needed in any case; the setting only where it forbids huge pages.
+        let forbidden = look.server.setting("huge_pages") == "off";
+        let change = || look.server.change(Scope::System, "huge_pages", "try");
+        Some(advice.with_changes(forbidden.then(change).into_iter().collect()))
     }
 }
 

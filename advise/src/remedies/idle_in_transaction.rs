@@ -4,7 +4,7 @@
 //! transactions or more began since. Reports and backups that work hold snapshots, too: they are not idle, and are not
 //! named.
 
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 const LEAST_SECONDS: f64 = 5.0;
 const LEAST_AGE: i64 = 500;
@@ -39,7 +39,7 @@ impl Remedy for IdleInTransaction {
             true => format!("vacuum removes rows again: {:.0} a second die now", growth / look.seconds),
             false => "vacuum removes rows again".to_owned(),
         };
-        Some(Advice {
+        let advice = Advice {
             finding: format!(
                 "{name} (process {}) is idle in a transaction of {:.0} s: vacuum removes nothing of the last {} transactions",
                 oldest.pid, oldest.seconds, oldest.xmin_age
@@ -55,17 +55,15 @@ impl Remedy for IdleInTransaction {
                 ..Prediction::unknown(effect, "the harm grows with the dead rows that each scan has to pass; no figure")
             },
             apply: vec![
-                "ALTER SYSTEM SET idle_in_transaction_session_timeout = '30s';".into(),
-                "SELECT pg_reload_conf();".into(),
                 "-- ends such sessions from now on; in the application: commit before waiting for anything else".into(),
                 format!("-- this one at once, its work is lost: SELECT pg_terminate_backend({});", oldest.pid),
             ],
-            undo: vec![
-                "ALTER SYSTEM RESET idle_in_transaction_session_timeout;".into(),
-                "SELECT pg_reload_conf();".into(),
-            ],
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: "a session that is ended loses its transaction; programs must connect again".into(),
-        })
+        };
+        let change = look.server.change(Scope::System, "idle_in_transaction_session_timeout", "30s");
+        Some(advice.with_changes(vec![change]))
     }
 }
 

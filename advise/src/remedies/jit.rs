@@ -4,8 +4,7 @@
 //! compilation is at least 2 % of all execution time. A long statement that compiles for a moment is no fault.
 
 use crate::look::shares::ratio;
-use crate::look::views::quoted;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 pub(super) struct Jit;
 
@@ -38,8 +37,7 @@ impl Remedy for Jit {
         let jit: f64 = compiled.iter().map(|(_, counts)| counts.jit_ms()).sum();
         let with = worst.ms_per_call()?;
         let without = (counts.total_exec_time - counts.jit_ms()).max(0.0) / counts.calls;
-        let database = quoted(&look.server.database);
-        Some(Advice {
+        let advice = Advice {
             finding: format!(
                 "compiling takes {:.1} of {:.1} s ({:.1} %) of {}",
                 counts.jit_ms() / 1e3,
@@ -58,12 +56,14 @@ impl Remedy for Jit {
                 "execution time less compilation time; that compiled code runs faster is left out",
             ),
             apply: vec![
-                format!("ALTER DATABASE {database} SET jit = off;"),
                 "-- new sessions take it; or raise jit_above_cost above the cost of these statements".into(),
             ],
-            undo: vec![format!("ALTER DATABASE {database} RESET jit;")],
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: "long analytic statements may run slower; set it for a role where only some sessions are short".into(),
-        })
+        };
+        let scope = Scope::Database(look.server.database.clone());
+        Some(advice.with_changes(vec![look.server.change(scope, "jit", "off")]))
     }
 }
 

@@ -59,6 +59,7 @@ impl Remedy for ManySmallQueries {
                 "-- in the application: a join, WHERE key = ANY ($1), or the mapper's eager loading".into()
             ],
             undo: vec!["-- the former statements".into()],
+            changes: Vec::new(),
             risk: "one large statement may need a plan of its own: EXPLAIN it".into(),
         })
     }

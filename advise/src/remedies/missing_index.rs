@@ -6,7 +6,9 @@
 
 use crate::look::shares::ratio;
 use crate::look::views::quoted;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, SeqScan, Statement, Table};
+use crate::{
+    Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, SeqScan, Statement, Table,
+};
 
 const LEAST_SHARE: f64 = 0.05;
 const LEAST_ROWS: f64 = 10_000.0;
@@ -56,13 +58,13 @@ impl Remedy for MissingIndex {
         let total: f64 = served.map(gain).sum();
         let table = best.table.sql_name();
         let columns: Vec<String> = best.columns.iter().map(|column| quoted(column)).collect();
-        let name = quoted(&format!("{}_{}_idx", best.table.name, best.columns.join("_")));
+        let name = free_name(look, best);
         let per_scan = ratio(best.table.seq_tup_read, best.table.seq_scan);
         let effect = match best.statement.ms_per_call() {
             Some(ms) => format!("{ms:.1} -> {:.2} ms a call", ms * best.left),
             None => format!("{:.0} % less of this statement's time", (1.0 - best.left) * 100.0),
         };
-        Some(Advice {
+        let advice = Advice {
             finding: format!(
                 "{:.0} rows of {} are read for each scan by {}",
                 per_scan,
@@ -79,14 +81,31 @@ impl Remedy for MissingIndex {
                 effect,
                 "planner costs: this scan's cost against random_page_cost x (2 + rows kept), as a part of the statement",
             ),
-            apply: vec![format!("CREATE INDEX CONCURRENTLY {name} ON {table} ({});", columns.join(", "))],
-            undo: vec![format!("DROP INDEX CONCURRENTLY {}.{name};", quoted(&best.table.schema))],
+            apply: Vec::new(),
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: format!(
                 "each INSERT, and each UPDATE that is not HOT, maintains one more index; building it reads all of {:.0} MB",
                 best.table.bytes / 1e6
             ),
-        })
+        };
+        let definition = format!("CREATE INDEX {} ON {table} ({})", quoted(&name), columns.join(", "));
+        let schema = best.table.schema.clone();
+        let change = Change::at_once(ChangeKind::CreateIndex { schema, name, definition });
+        Some(advice.with_changes(vec![change]))
     }
+}
+
+/// A name that no index of the schema has.
+fn free_name(look: &Look, best: &Candidate) -> String {
+    let wanted = format!("{}_{}", best.table.name, best.columns.join("_"));
+    // The server cuts names at 63 bytes.
+    let wanted: String = wanted.chars().take(48).collect();
+    let is_free = |name: &String| {
+        !look.indexes.iter().any(|index| index.schema == best.table.schema && index.name == *name)
+    };
+    let numbered = (1..).map(|number| format!("{wanted}_idx{number}"));
+    std::iter::once(format!("{wanted}_idx")).chain(numbered).find(is_free).unwrap_or(wanted)
 }
 
 fn observations(candidate: &Candidate) -> u64 {

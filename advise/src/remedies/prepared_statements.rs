@@ -61,6 +61,7 @@ impl Remedy for PreparedStatements {
                 "-- behind pgbouncer: version 1.21 or newer, max_prepared_statements above 0".into(),
             ],
             undo: vec!["-- send statements by the simple protocol again; or SET plan_cache_mode = force_custom_plan".into()],
+            changes: Vec::new(),
             risk: "a generic plan may suit rare values worse; plan_cache_mode decides it for a role".into(),
         })
     }

@@ -5,8 +5,7 @@
 //! that a random access costs what a sequential one does. A setting that changes no plan of the load is no fault.
 
 use crate::look::shares::ratio;
-use crate::look::views::quoted;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 pub(super) struct RandomPageCost;
 
@@ -48,9 +47,8 @@ impl Remedy for RandomPageCost {
             Some(ms) => format!("{ms:.2} -> {:.2} ms a call", ms * left),
             None => format!("-{:.0} % of this statement", (1.0 - left) * 100.0),
         };
-        let database = quoted(&look.server.database);
         let calls = worst.counts.as_ref().map_or(worst.samples, |counts| counts.calls as u64);
-        Some(Advice {
+        let advice = Advice {
             finding: format!("random_page_cost = {now} makes {} read a whole table", worst.short()),
             evidence: vec![
                 Evidence::new("random_page_cost", now, "cost", 1),
@@ -73,13 +71,13 @@ impl Remedy for RandomPageCost {
                 effect,
                 "planner costs of both plans; a trial shows whether the other plan is faster",
             ),
-            apply: vec![
-                format!("ALTER DATABASE {database} SET random_page_cost = 1.1;"),
-                "-- new sessions take it".into(),
-            ],
-            undo: vec![format!("ALTER DATABASE {database} RESET random_page_cost;")],
+            apply: vec!["-- new sessions take it".into()],
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: "other statements change their plans, too: watch those that read from disk".into(),
-        })
+        };
+        let scope = Scope::Database(look.server.database.clone());
+        Some(advice.with_changes(vec![look.server.change(scope, "random_page_cost", "1.1")]))
     }
 }
 

@@ -4,7 +4,7 @@
 //! pool, and the pool is below an eighth of the machine's memory. A high hit rate needs no larger pool.
 
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 /// Seconds to bring one block from the kernel's cache: a system call, a copy of 8 kB, and the change of the buffer table.
 const COST_OF_BLOCK: f64 = 3e-6;
@@ -44,7 +44,7 @@ impl Remedy for SharedBuffers {
         let wanted = (memory / 4.0).min(database * 1.1);
         let held = ratio(wanted - pool, database - pool).clamp(0.0, 1.0);
         let megabytes = (wanted / 1e6).ceil();
-        Some(Advice {
+        let advice = Advice {
             finding: format!(
                 "{rate:.0} blocks a second miss a buffer pool of {:.0} MB; the database has {:.0} MB, the machine {:.0} MB",
                 pool / 1e6,
@@ -62,15 +62,14 @@ impl Remedy for SharedBuffers {
                 "3 us of CPU a block (assumed, not measured here) and the waits for reads, for the part that would fit",
             ),
             apply: vec![
-                format!("ALTER SYSTEM SET shared_buffers = '{megabytes:.0}MB';"),
                 "-- then restart the server".into(),
             ],
-            undo: vec![
-                format!("ALTER SYSTEM SET shared_buffers = '{:.0}kB';", pool / 1024.0),
-                "-- then restart the server".into(),
-            ],
+            undo: vec!["-- then restart the server".into()],
+            changes: Vec::new(),
             risk: "memory that the kernel's cache and work_mem then lack; needs a restart".into(),
-        })
+        };
+        let value = format!("{megabytes:.0}MB");
+        Some(advice.with_changes(vec![look.server.change(Scope::System, "shared_buffers", &value)]))
     }
 }
 
@@ -84,9 +83,10 @@ mod tests {
         let look = |blks_read, buffers: &str| {
             let settings = [("shared_buffers", buffers), ("block_size", "8192")];
             let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            let fixed = vec!["shared_buffers".to_owned()];
             let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 10.0, n: 1 };
             Look {
-                server: Server { settings, local: true, memory: 8e9, ..Server::default() },
+                server: Server { settings, fixed, local: true, memory: 8e9, ..Server::default() },
                 seconds: 10.0,
                 time: TimeShares { total: 10.0, shares: vec![run], ..TimeShares::default() },
                 database: Database { blks_read, blks_hit: 1e6, bytes: 1e9, ..Database::default() },
@@ -96,7 +96,9 @@ mod tests {
         // 1,000,000 blocks x 3 us = 3 s of 10 s; all of the database would fit.
         let advice = SharedBuffers.examine(&look(1e6, "2048")).unwrap();
         assert!((advice.prediction.gain.unwrap() - 0.3).abs() < 1e-9);
-        assert!(advice.undo[0].contains("'16384kB'"), "{:?}", advice.undo);
+        assert_eq!(advice.apply[0], "ALTER SYSTEM SET shared_buffers = '1100MB';");
+        // Set in postgresql.conf, not by ALTER SYSTEM.
+        assert_eq!(advice.undo[0], "ALTER SYSTEM RESET shared_buffers;");
         assert_eq!(SharedBuffers.examine(&look(1e4, "2048")), None);
         assert_eq!(SharedBuffers.examine(&look(1e6, "200000")), None);
     }

@@ -53,6 +53,8 @@ impl Remedy for SlowSync {
                 "ALTER ROLE name SET synchronous_commit = off;".into(),
             ],
             undo: vec!["ALTER ROLE name RESET synchronous_commit;".into()],
+            // Durability is the owner's to give up: no program tries this one.
+            changes: Vec::new(),
             risk: "with synchronous_commit = off a crash loses the commits of up to three times wal_writer_delay: ask the \
                    owner of the data first"
                 .into(),

@@ -4,7 +4,7 @@
 //! can be sorted faster than one large run, so no gain is predicted and a trial must tell.
 
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 pub(super) struct Spill;
 
@@ -39,7 +39,8 @@ impl Remedy for Spill {
             .map_or_else(String::new, |one| format!(", most by {}", one.short()));
         let now = look.server.number("work_mem").unwrap_or(4096.0);
         let wanted = (now + each * 3.0 / 1024.0).max(now * 2.0);
-        Some(Advice {
+        let value = format!("{wanted:.0}kB");
+        let advice = Advice {
             finding: format!("{rate:.1} temporary files a second of {:.1} MB each{worst}", each / 1e6),
             evidence: vec![
                 Evidence::new("temporary files a second", rate, "1/s", look.database.temp_files as u64),
@@ -50,10 +51,13 @@ impl Remedy for Spill {
                 "no file, and perhaps more time: a sort whose runs fit the cache took 26 % less CPU with the files",
                 "only a trial can tell; compare the statement's time in one session with both values",
             ),
-            apply: vec![format!("SET work_mem = '{wanted:.0}kB'; -- in one session, for a trial")],
-            undo: vec!["RESET work_mem;".into()],
+            apply: vec![format!("-- or, for a trial in one session: SET work_mem = '{value}'")],
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: "each sort and each hash table of each session may take that much memory".into(),
-        })
+        };
+        let scope = Scope::Database(look.server.database.clone());
+        Some(advice.with_changes(vec![look.server.change(scope, "work_mem", &value)]))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::index_upkeep::mentions;
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Statement, Table};
+use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, Statement, Table};
 
 const LEAST_ROWS: f64 = 1000.0;
 const LEAST_FACTOR: f64 = 10.0;
@@ -74,21 +74,32 @@ impl Remedy for StaleStatistics {
             let calls = statement.counts.as_ref().map_or(0.0, |counts| counts.calls);
             Evidence::new("rows expected against rows returned", *factor, "times", calls as u64)
         }));
-        Some(Advice {
+        let advice = Advice {
             finding,
             evidence,
             prediction,
-            apply: vec![
-                format!("ANALYZE {name};"),
-                format!("ALTER TABLE {name} SET (autovacuum_analyze_scale_factor = 0.02);"),
-            ],
-            undo: vec![
-                format!("ALTER TABLE {name} RESET (autovacuum_analyze_scale_factor);"),
-                "-- the old statistics are not kept: ANALYZE itself cannot be undone".into(),
-            ],
+            apply: Vec::new(),
+            undo: vec!["-- the old statistics are not kept: ANALYZE itself cannot be undone".into()],
+            changes: Vec::new(),
             risk: "plans of other statements on the table may change, too".into(),
-        })
+        };
+        Some(advice.with_changes(changes(table)))
     }
+}
+
+/// Statistics of now, and from now on earlier than by default.
+fn changes(table: &Table) -> Vec<Change> {
+    let (schema, table_name) = (&table.schema, &table.name);
+    let name = "autovacuum_analyze_scale_factor";
+    let analyze = ChangeKind::Analyze { schema: schema.clone(), table: table_name.clone() };
+    let option = ChangeKind::TableOption {
+        schema: schema.clone(),
+        table: table_name.clone(),
+        name: name.into(),
+        value: "0.02".into(),
+        before: table.option(name).map(str::to_owned),
+    };
+    vec![Change::at_once(analyze), Change::at_once(option)]
 }
 
 /// Statements on the table whose plan expects other numbers of rows than come, each with the factor.

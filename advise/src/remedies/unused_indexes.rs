@@ -5,7 +5,7 @@
 //! duplicates, which have a remedy of their own.
 
 use super::duplicate_indexes::duplicates;
-use crate::index_upkeep::{gain_of_dropping, COST_OF_ONE};
+use crate::index_upkeep::{dropping, gain_of_dropping, COST_OF_ONE};
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
@@ -51,7 +51,7 @@ impl Remedy for UnusedIndexes {
         let since = look.database.stats_seconds;
         let days = if since < WEEK { "too short to drop any: wait for a week" } else { "see the risk" };
         let transactions = look.database.commits;
-        Some(Advice {
+        let advice = Advice {
             finding: format!(
                 "{} indexes of {} were not scanned in {} of statistics ({days})",
                 indexes.len(),
@@ -82,15 +82,17 @@ impl Remedy for UnusedIndexes {
                     COST_OF_ONE * 100.0
                 ),
             ),
-            apply: indexes.iter().map(|one| format!("DROP INDEX CONCURRENTLY {};", one.sql_name())).collect(),
-            undo: indexes.iter().map(|one| format!("{};", one.definition)).collect(),
+            apply: Vec::new(),
+            undo: Vec::new(),
+            changes: Vec::new(),
             risk: if look.server.standbys > 0 {
                 "scans on standbys are not counted here: look there, too; undoing builds the indexes anew"
                     .into()
             } else {
                 "a rare job (end of month) may need one; undoing builds the indexes anew".into()
             },
-        })
+        };
+        Some(advice.with_changes(indexes.iter().map(|index| dropping(index)).collect()))
     }
 }
 
@@ -129,7 +131,7 @@ mod tests {
     fn innocent_indexes_are_kept() {
         let advice = UnusedIndexes.examine(&look()).unwrap();
         assert_eq!(advice.apply, ["DROP INDEX CONCURRENTLY public.spare;"]);
-        assert_eq!(advice.undo, ["CREATE INDEX spare ON public.t USING btree (a);"]);
+        assert_eq!(advice.undo, ["CREATE INDEX CONCURRENTLY spare ON public.t USING btree (a);"]);
         assert!(advice.finding.contains("too short to drop"), "{}", advice.finding);
         let mut kept = look();
         kept.indexes.pop();
