@@ -21,6 +21,7 @@ mod index_upkeep;
 mod look;
 mod page;
 mod remedies;
+pub mod trial;
 
 pub use change::{applying, undoing, Change, ChangeKind, Scope, Takes};
 pub use error::AdviseError;

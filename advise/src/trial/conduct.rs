@@ -1,0 +1,347 @@
+//! A trial from its first block to its last.
+//!
+//! ```text
+//!   leftovers undone ── locks, rights, values before ── Begin in the ledger ── watchdog ready
+//!        │
+//!        v            `first_blocks` x A             rounds of A and B, random order
+//!      Ready ────────────> First ── mix, spread ──────────> Rounds ── verdict, hopeless, or all rounds ──> Measured
+//!                            │                                │                                              │
+//!                            └──── error, Ctrl-C ─────────────┴──> undo ──> closed <── undo, or keep ────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. `entry` is in the ledger, and a watchdog watches, before the first statement that changes something.
+//! 2. The watchdog is released ("done") only when the ledger says that the entry is closed.
+//! 3. Every way out of the rounds undoes, but for a proven gain that is to be kept.
+//! 4. The control session is opened without the caller's `Stop`: what undoes cannot be cancelled.
+
+use super::control::{Control, Lock};
+use super::ledger::{now, Begin, Closing, Ledger};
+use super::load::Running;
+use super::measure::{Block, Measure, Mix, Source};
+use super::rounds::Rounds;
+use super::switch::{plan_on, Switch, Wanted};
+use super::undo::{closing, restore, system_identifier, undo_all, Undone};
+use super::watchdog::Watchdog;
+use super::{TrialResult, TryError};
+use hardmeter_evidence::Verdict;
+use hardmeter_session::{SessionError, Stop, Target};
+use serde_json::Value;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Called at each step with what is done and the share that is over, 0 to 1.
+pub type TryProgress<'a> = &'a dyn Fn(&str, f64);
+
+/// How long blocks are, and how many there may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// A block, in seconds.
+    pub block: f64,
+    /// What is left out at its begin.
+    pub settle: f64,
+    /// Blocks of the first part.
+    pub first_blocks: u32,
+    /// Rounds after which the trial ends without a verdict.
+    pub most_rounds: u32,
+    /// The smallest gain that matters: 0.02 is 2 %.
+    pub minimum: f64,
+    /// The longest build of an index that a switch may wait for, in seconds.
+    pub longest_build: f64,
+}
+
+/// What is to be tried, and how.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The server.
+    pub target: Target,
+    /// What is changed.
+    pub wanted: Vec<Wanted>,
+    /// The remedy's name, or the setting.
+    pub remedy: String,
+    /// What its rule said.
+    pub finding: Option<String>,
+    /// The figures that the rule relied on.
+    pub evidence: Value,
+    /// The share of the active time that is predicted to go.
+    pub predicted: Option<f64>,
+    /// The measure that decides.
+    pub measure: Measure,
+    /// How long, how many.
+    pub pace: Pace,
+    /// A proven gain stays.
+    pub keep: bool,
+    /// Decides the order of the blocks.
+    pub seed: u64,
+}
+
+/// A trial that came to its end.
+#[derive(Clone, Debug)]
+pub struct Conducted {
+    /// Its number in the ledger.
+    pub entry: u64,
+    /// What it measured.
+    pub result: TrialResult,
+    /// What became of the change.
+    pub closed: Closing,
+    /// What became of it, where that needs to be said.
+    pub note: String,
+    /// Entries of earlier trials that were undone before it began.
+    pub leftovers: Vec<u64>,
+}
+
+/// Conducts a trial. `watchdog` makes the command that watches over an entry: [`super::watch`] in a process of its own.
+///
+/// # Errors
+/// If it cannot begin, or ended early; then the error says whether the change was undone.
+pub fn conduct(
+    order: &Order,
+    ledger: &Ledger,
+    watchdog: &dyn Fn(u64) -> Command,
+    load: &Running,
+    stop: &Stop,
+    progress: TryProgress,
+) -> Result<Conducted, TryError> {
+    let undone = undo_all(&order.target, ledger)?;
+    let leftovers = undone.iter().map(|(entry, _)| entry.begin.entry).collect();
+    let mut control = Control::open(&order.target, &Stop::new())?;
+    control.lock_within(Lock::Trial, Duration::from_secs(2))?;
+    let switches = plan_on(&mut control, &order.wanted, load.is_per_block())?;
+    let builder = match switches.iter().any(Switch::is_index) {
+        true => {
+            let mut builder = Control::open(&order.target, stop)?;
+            builder.lock_within(Lock::Build, Duration::from_secs(2))?;
+            Some(builder)
+        }
+        false => None,
+    };
+    let source = Source::find(&mut control)?;
+    let entry = ledger.begin(begin(order, &mut control, builder.as_ref(), &switches)?)?;
+    let watching = match Watchdog::start(watchdog(entry)) {
+        Ok(watching) => watching,
+        Err(error) => {
+            ledger.close(entry, Closing::Undone, "nothing was changed: no watchdog")?;
+            return Err(error);
+        }
+    };
+    let begun = Instant::now();
+    let mut conductor = Conductor {
+        order,
+        control,
+        builder,
+        source,
+        switches,
+        load,
+        stop,
+        progress,
+        watching: Some(watching),
+        done: 0,
+    };
+    let measured =
+        conductor.measure().map(|result| TrialResult { seconds: begun.elapsed().as_secs_f64(), ..result });
+    let (closed, note, result) = conductor.finish(ledger, entry, measured)?;
+    Ok(Conducted { entry, result, closed, note, leftovers })
+}
+
+fn begin(
+    order: &Order,
+    control: &mut Control,
+    builder: Option<&Control>,
+    switches: &[Switch],
+) -> Result<Begin, TryError> {
+    let backends = std::iter::once(control.backend()).chain(builder.map(Control::backend));
+    Ok(Begin {
+        entry: 0,
+        at: now(),
+        server: system_identifier(control)?,
+        target: order.target.description().to_owned(),
+        database: order.target.database().to_owned(),
+        remedy: order.remedy.clone(),
+        finding: order.finding.clone(),
+        evidence: order.evidence.clone(),
+        predicted: order.predicted,
+        switches: switches.to_vec(),
+        backends: backends.collect(),
+    })
+}
+
+struct Conductor<'a> {
+    order: &'a Order,
+    control: Control,
+    /// Builds indexes: the caller's `Stop` cancels it.
+    builder: Option<Control>,
+    source: Source,
+    switches: Vec<Switch>,
+    load: &'a Running,
+    stop: &'a Stop,
+    progress: TryProgress<'a>,
+    watching: Option<Watchdog>,
+    /// Blocks so far.
+    done: u32,
+}
+
+impl Conductor<'_> {
+    fn measure(&mut self) -> Result<TrialResult, TryError> {
+        let mut first = Vec::new();
+        for _ in 0..self.order.pace.first_blocks {
+            first.push(self.block(false, "first part, nothing changed")?);
+            if self.load.failures() > 0 {
+                return Err(self.load.failure());
+            }
+        }
+        let mix = self.mix(&first)?;
+        let mut rounds = Rounds::new(self.order, &self.source, mix, &first)?;
+        while let Some(on) = rounds.next() {
+            let what = if on { "with the change" } else { "as found" };
+            let failures = self.load.failures();
+            let block = self.block(on, what);
+            let block = match block {
+                Err(TryError::LoadFailed { .. }) => None,
+                other => Some(other?),
+            };
+            let failed = block.is_none() || self.load.failures() > failures;
+            rounds.observe(on, block.unwrap_or_default(), failed)?;
+            if rounds.failed_as_found() {
+                return Err(self.load.failure());
+            }
+            if rounds.unusable() >= 5 {
+                return Err(TryError::NoLoad { seconds: 10.0 * self.order.pace.block });
+            }
+        }
+        let texts = self.source.texts(&mut self.control, &rounds.compared())?;
+        Ok(rounds.result(&texts))
+    }
+
+    /// The statements of the first part.
+    fn mix(&mut self, first: &[Block]) -> Result<Mix, TryError> {
+        let mix = Mix::of(first);
+        let ids: Vec<String> = mix.0.keys().cloned().collect();
+        let texts = self.source.texts(&mut self.control, &ids)?;
+        let mix = mix.without_own(&texts);
+        if mix.0.is_empty() && first.iter().all(|block| block.transactions == 0.0) {
+            return Err(TryError::NoLoad { seconds: first.iter().map(|block| block.seconds).sum() });
+        }
+        Ok(mix)
+    }
+
+    /// Switches, and measures a block. In the first part the switch changes nothing, but is made.
+    fn block(&mut self, on: bool, what: &str) -> Result<Block, TryError> {
+        let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
+        (self.progress)(what, f64::from(self.done) / f64::from(most));
+        self.done += 1;
+        self.check()?;
+        if !self.watching.as_mut().is_some_and(Watchdog::watches) {
+            return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
+        }
+        self.switch(on)?;
+        if self.load.is_per_block() {
+            let before = self.source.read(&mut self.control)?;
+            let begin = Instant::now();
+            let succeeded = self.load.run_block(self.stop)?.ok_or(TryError::Interrupted)?;
+            let seconds = begin.elapsed().as_secs_f64();
+            if !succeeded {
+                return Err(self.load.failure());
+            }
+            // The sessions that just ended write down what they counted.
+            self.sleep(0.1)?;
+            let block = self.source.read(&mut self.control)?.since(&before);
+            return Ok(Block { seconds, ..block });
+        }
+        self.sleep(self.order.pace.settle)?;
+        let before = self.source.read(&mut self.control)?;
+        self.sleep(self.order.pace.block - self.order.pace.settle)?;
+        Ok(self.source.read(&mut self.control)?.since(&before))
+    }
+
+    fn switch(&mut self, on: bool) -> Result<(), TryError> {
+        let mut order: Vec<&Switch> = self.switches.iter().collect();
+        if !on {
+            order.reverse();
+        }
+        for switch in order {
+            let session = match (&mut self.builder, switch.is_index()) {
+                (Some(builder), true) => builder,
+                _ => &mut self.control,
+            };
+            let took = switch.to(on, session).map_err(interrupted)?.as_secs_f64();
+            if took > self.order.pace.longest_build {
+                return Err(TryError::SlowBuild { seconds: took, limit: self.order.pace.longest_build });
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep(&self, seconds: f64) -> Result<(), TryError> {
+        let end = Instant::now() + Duration::from_secs_f64(seconds.max(0.0));
+        while Instant::now() < end {
+            self.check()?;
+            std::thread::sleep(Duration::from_millis(20).min(end.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TryError> {
+        if self.stop.asked() {
+            return Err(TryError::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Keeps or undoes, and closes the entry.
+    fn finish(
+        mut self,
+        ledger: &Ledger,
+        entry: u64,
+        measured: Result<TrialResult, TryError>,
+    ) -> Result<(Closing, String, TrialResult), TryError> {
+        let kept = match &measured {
+            Ok(result) if self.order.keep && result.verdict == Verdict::Better => self.switch(true),
+            Ok(_) => Err(TryError::Interrupted),
+            Err(_) => Err(TryError::Interrupted),
+        };
+        let (how, note) = match kept {
+            Ok(()) => (Closing::Kept, "it gained".to_owned()),
+            Err(_) => {
+                let undone =
+                    self.undo().map_err(|error| TryError::NotUndone { reason: error.to_string() })?;
+                let (how, why) = closing(&undone);
+                let early =
+                    measured.as_ref().err().map_or(String::new(), |error| format!("ended early: {error}"));
+                (how, if why.is_empty() { early } else { why.to_owned() })
+            }
+        };
+        if let Ok(result) = &measured {
+            ledger.result(entry, result.clone())?;
+        }
+        ledger.close(entry, how, &note)?;
+        if let Some(watching) = self.watching.take() {
+            watching.done();
+        }
+        match measured {
+            Ok(result) => Ok((how, note, result)),
+            Err(error) => Err(TryError::EndedEarly { cause: Box::new(error), how }),
+        }
+    }
+
+    fn undo(&mut self) -> Result<Undone, TryError> {
+        if self.builder.take().is_some() {
+            self.control.lock_within(Lock::Build, Duration::from_secs(10))?;
+        }
+        let mut attempts = 0;
+        loop {
+            match restore(&mut self.control, &self.switches) {
+                // Dropping an index waits for transactions, and gives up after the lock_timeout.
+                Err(error) if attempts < 5 && !error.is_passing() => attempts += 1,
+                result => return result,
+            }
+        }
+    }
+}
+
+/// A build that the caller has cancelled.
+fn interrupted(error: TryError) -> TryError {
+    match error {
+        TryError::Session(SessionError::Interrupted { .. }) => TryError::Interrupted,
+        error => error,
+    }
+}

@@ -1,0 +1,271 @@
+//! The ledger: what was changed, why, what came of it, and what is still open. One JSON value a line.
+//!
+//! ```text
+//!   begin() ──> open ──> result() ──> open ──> close(Undone | Kept | Foreign) ──> closed
+//!                └────────────────────────────────────^     (an interrupted trial has no result)
+//! ```
+//!
+//! Invariants:
+//! 1. Lines are only appended, each by one write, and synced before the caller goes on: `Begin` is on the disk before
+//!    anything is changed, `Closed` is written only after the change was undone or was to be kept.
+//! 2. An entry without `Closed` may have changed the server. One whose `Begin` line is torn has not: it was not synced.
+//! 3. Numbers of entries rise; the file is locked while one is given out.
+
+use super::{Switch, TrialResult, TryError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The begin of a trial: everything that is needed to undo it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// The number of the entry; given by [`Ledger::begin`].
+    pub entry: u64,
+    /// Seconds since 1970.
+    pub at: u64,
+    /// The server's system identifier.
+    pub server: String,
+    /// The database and where it is, in words.
+    pub target: String,
+    /// The database.
+    pub database: String,
+    /// The remedy, or the setting that was named.
+    pub remedy: String,
+    /// What its rule said.
+    pub finding: Option<String>,
+    /// The figures that the rule relied on.
+    pub evidence: Value,
+    /// The share of the active time that was predicted to go.
+    pub predicted: Option<f64>,
+    /// What is switched, with the values before.
+    pub switches: Vec<Switch>,
+    /// The backends of the trial, which may be ended to undo it.
+    pub backends: Vec<i32>,
+}
+
+/// How an entry was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// All is as it was before.
+    Undone,
+    /// The change stays.
+    Kept,
+    /// Another session changed it during the trial, and what that session wrote stays.
+    Foreign,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event {
+    Begin(Begin),
+    Result { entry: u64, result: TrialResult },
+    Closed { entry: u64, at: u64, how: Closing, note: String },
+}
+
+/// An entry as its events make it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// What was begun.
+    #[serde(flatten)]
+    pub begin: Begin,
+    /// What was measured; `None` of an interrupted trial.
+    pub result: Option<TrialResult>,
+    /// How it was closed; `None`: it is open.
+    pub closed: Option<Closing>,
+    /// Who closed it, and why.
+    pub note: String,
+}
+
+/// The ledger's file.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    path: PathBuf,
+}
+
+impl Ledger {
+    /// The ledger of this user: `$XDG_STATE_HOME/hardmeter/tune/ledger.jsonl`, else below `~/.local/state`.
+    pub fn of_user() -> Ledger {
+        let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = set("XDG_STATE_HOME")
+            .or_else(|| set("HOME").map(|home| home.join(".local/state")))
+            .unwrap_or_else(|| PathBuf::from("/var/tmp"));
+        Ledger::at(state.join("hardmeter/tune/ledger.jsonl"))
+    }
+
+    /// The ledger in this file.
+    pub fn at(path: PathBuf) -> Ledger {
+        Ledger { path }
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file beside it: what a load writes, for one.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.path.with_file_name(name)
+    }
+
+    /// Writes the begin of a trial, and gives it its number.
+    ///
+    /// # Errors
+    /// If the file cannot be read, written or synced.
+    pub fn begin(&self, begin: Begin) -> Result<u64, TryError> {
+        self.append(|entries| {
+            let entry = entries.iter().map(|entry| entry.begin.entry).max().unwrap_or(0) + 1;
+            (Event::Begin(Begin { entry, ..begin }), entry)
+        })
+    }
+
+    /// Writes what a trial measured.
+    ///
+    /// # Errors
+    /// As [`Ledger::begin`].
+    pub fn result(&self, entry: u64, result: TrialResult) -> Result<(), TryError> {
+        self.append(|_| (Event::Result { entry, result }, ()))
+    }
+
+    /// Closes an entry.
+    ///
+    /// # Errors
+    /// As [`Ledger::begin`].
+    pub fn close(&self, entry: u64, how: Closing, note: &str) -> Result<(), TryError> {
+        self.append(|_| (Event::Closed { entry, at: now(), how, note: note.to_owned() }, ()))
+    }
+
+    /// All entries, the oldest first.
+    ///
+    /// # Errors
+    /// If the file exists and cannot be read.
+    pub fn entries(&self) -> Result<Vec<Entry>, TryError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(entries_of(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(self.error("read", error)),
+        }
+    }
+
+    /// One entry.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn entry(&self, number: u64) -> Result<Option<Entry>, TryError> {
+        Ok(self.entries()?.into_iter().find(|entry| entry.begin.entry == number))
+    }
+
+    fn append<T>(&self, event: impl FnOnce(&[Entry]) -> (Event, T)) -> Result<T, TryError> {
+        let write = || -> io::Result<T> {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            let mut file =
+                OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+            // SAFETY: flock of a descriptor that lives as long as the file; it is freed when that is closed.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let mut text = String::new();
+            file.seek(SeekFrom::Start(0))?;
+            file.read_to_string(&mut text)?;
+            let (event, value) = event(&entries_of(&text));
+            // A line that was torn by a crash ends here.
+            let mut line = if text.is_empty() || text.ends_with('\n') { String::new() } else { "\n".into() };
+            line += &serde_json::to_string(&event)?;
+            line.push('\n');
+            file.write_all(line.as_bytes())?;
+            file.sync_all()?;
+            if text.is_empty() {
+                File::open(folder)?.sync_all()?;
+            }
+            Ok(value)
+        };
+        write().map_err(|error| self.error("written", error))
+    }
+
+    fn error(&self, what: &'static str, error: io::Error) -> TryError {
+        TryError::Ledger { path: self.path.clone(), what, error }
+    }
+}
+
+fn entries_of(text: &str) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for event in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+        match event {
+            Event::Begin(begin) => {
+                entries.push(Entry { begin, result: None, closed: None, note: String::new() });
+            }
+            Event::Result { entry, result } => {
+                if let Some(found) = entries.iter_mut().find(|one| one.begin.entry == entry) {
+                    found.result = Some(result);
+                }
+            }
+            Event::Closed { entry, how, note, .. } => {
+                if let Some(found) = entries.iter_mut().find(|one| one.begin.entry == entry) {
+                    (found.closed, found.note) = (Some(how), note);
+                }
+            }
+        }
+    }
+    entries
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn begin(remedy: &str) -> Begin {
+        Begin {
+            entry: 0,
+            at: 1_700_000_000,
+            server: "7".into(),
+            target: "shop at /run".into(),
+            database: "shop".into(),
+            remedy: remedy.into(),
+            finding: None,
+            evidence: Value::Null,
+            predicted: Some(0.5),
+            switches: Vec::new(),
+            backends: vec![1],
+        }
+    }
+
+    #[test]
+    fn an_entry_is_open_until_it_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(folder.path().join("a/b/ledger.jsonl"));
+        assert_eq!(ledger.entries().unwrap(), []);
+        assert_eq!(ledger.begin(begin("jit")).unwrap(), 1);
+        assert_eq!(ledger.begin(begin("spill")).unwrap(), 2);
+        ledger.close(1, Closing::Kept, "it gained").unwrap();
+        let entries = ledger.entries().unwrap();
+        assert_eq!((entries[0].closed, entries[0].note.as_str()), (Some(Closing::Kept), "it gained"));
+        assert_eq!((entries[1].closed, entries[1].begin.entry), (None, 2));
+        let mode = fs::metadata(ledger.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_torn_line_is_no_entry_and_hides_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(folder.path().join("ledger.jsonl"));
+        ledger.begin(begin("jit")).unwrap();
+        let whole = fs::read_to_string(ledger.path()).unwrap();
+        fs::write(ledger.path(), format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
+        assert_eq!(ledger.begin(begin("spill")).unwrap(), 2);
+        let remedies: Vec<String> =
+            ledger.entries().unwrap().into_iter().map(|entry| entry.begin.remedy).collect();
+        assert_eq!(remedies, ["jit", "spill"]);
+    }
+}

@@ -1,0 +1,274 @@
+//! The load of a trial: the traffic that the server has, or a command.
+//!
+//! ```text
+//!   Traffic      nothing is started
+//!   Throughout   start() ──> runs, and again whenever it ends ──────────> ended with the value
+//!   PerBlock     run() in each block: start ──> its end is the block's ──> next block
+//! ```
+//!
+//! Invariants:
+//! 1. A command is the leader of a process group, which is ended as a whole: no part of it outlives the trial.
+//! 2. Its output goes to one file, which is emptied when it starts first.
+
+use super::TryError;
+use hardmeter_session::Stop;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Where the load comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// The server's own traffic.
+    Traffic,
+    /// A command that runs from the first to the last block, again and again if it ends.
+    Throughout(Vec<OsString>),
+    /// A command that is one block: the same work each time.
+    PerBlock(Vec<OsString>),
+}
+
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A load that runs.
+pub struct Running(Kind);
+
+enum Kind {
+    Traffic,
+    Throughout(Repeated),
+    PerBlock { words: Vec<OsString>, log: PathBuf },
+}
+
+/// A command that is started again whenever it ends.
+struct Repeated {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    log: PathBuf,
+}
+
+#[derive(Default)]
+struct Shared {
+    ends: AtomicBool,
+    failures: AtomicU64,
+    status: Mutex<String>,
+}
+
+impl Running {
+    /// Starts a load; what it writes goes to `log`.
+    ///
+    /// # Errors
+    /// If the command cannot be started, or the file not be written.
+    pub fn start(load: &Load, log: PathBuf) -> Result<Running, TryError> {
+        if let Some(folder) = log.parent() {
+            let _ = std::fs::create_dir_all(folder); // the error is that of the file
+        }
+        let kind = match load {
+            Load::Traffic => Kind::Traffic,
+            Load::PerBlock(words) => {
+                File::create(&log).map_err(|error| failed(&error.to_string(), &log))?;
+                Kind::PerBlock { words: words.clone(), log }
+            }
+            Load::Throughout(words) => {
+                File::create(&log).map_err(|error| failed(&error.to_string(), &log))?;
+                let first = Group::start(words, &log).map_err(|error| failed(&error.to_string(), &log))?;
+                let shared = Arc::new(Shared::default());
+                let thread = std::thread::spawn({
+                    let (shared, words, log) = (shared.clone(), words.clone(), log.clone());
+                    move || repeat(first, &words, &log, &shared)
+                });
+                Kind::Throughout(Repeated { shared, thread: Some(thread), log })
+            }
+        };
+        Ok(Running(kind))
+    }
+
+    /// Whether a block ends when its command does.
+    pub(super) fn is_per_block(&self) -> bool {
+        matches!(self.0, Kind::PerBlock { .. })
+    }
+
+    /// Runs the command of a block to its end; true if it succeeded. `None`: `stop` was asked.
+    pub(super) fn run_block(&self, stop: &Stop) -> Result<Option<bool>, TryError> {
+        let Kind::PerBlock { words, log } = &self.0 else { return Ok(Some(true)) };
+        let mut group = Group::start(words, log).map_err(|error| failed(&error.to_string(), log))?;
+        loop {
+            match group.0.try_wait() {
+                Ok(Some(status)) => return Ok(Some(status.success())),
+                Ok(None) if stop.asked() => return Ok(None),
+                Ok(None) => std::thread::sleep(PAUSE),
+                Err(error) => return Err(failed(&error.to_string(), log)),
+            }
+        }
+    }
+
+    /// How often the command that runs throughout has failed so far.
+    pub(super) fn failures(&self) -> u64 {
+        match &self.0 {
+            Kind::Throughout(repeated) => repeated.shared.failures.load(Ordering::SeqCst),
+            _ => 0,
+        }
+    }
+
+    /// The error of a command that failed.
+    pub(super) fn failure(&self) -> TryError {
+        match &self.0 {
+            Kind::Throughout(repeated) => {
+                let status = repeated.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
+                failed(&status, &repeated.log)
+            }
+            Kind::PerBlock { log, .. } => failed("it ended with an error", log),
+            Kind::Traffic => failed("there is none", Path::new("")),
+        }
+    }
+}
+
+fn failed(status: &str, log: &Path) -> TryError {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+    TryError::LoadFailed { status: status.into(), log: format!("\"{last}\" at last ({})", log.display()) }
+}
+
+/// Runs the command until it is to end. One that fails at once is not started in a tight loop.
+fn repeat(first: Group, words: &[OsString], log: &Path, shared: &Shared) {
+    let mut group = Some(first);
+    while !shared.ends.load(Ordering::SeqCst) {
+        let status = match &mut group {
+            Some(running) => match running.0.try_wait() {
+                Ok(None) => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Ok(Some(status)) => said(status),
+                Err(error) => Some(error.to_string()),
+            },
+            None => None,
+        };
+        if let Some(status) = status {
+            *shared.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+            shared.failures.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        match Group::start(words, log) {
+            Ok(next) => group = Some(next),
+            Err(error) => {
+                *shared.status.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
+                shared.failures.fetch_add(1, Ordering::SeqCst);
+                group = None;
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+    }
+}
+
+/// What a status says that is not success.
+fn said(status: ExitStatus) -> Option<String> {
+    (!status.success()).then(|| status.to_string())
+}
+
+impl Drop for Repeated {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A command and its process group.
+struct Group(Child);
+
+impl Group {
+    fn start(words: &[OsString], log: &Path) -> io::Result<Group> {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command"));
+        };
+        let output = OpenOptions::new().create(true).append(true).open(log)?;
+        let errors = output.try_clone()?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+        // SAFETY: one system call, safe between fork and exec: the command is ended when the trial dies.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            });
+        }
+        command.spawn().map(Group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Ok(pid) = i32::try_from(self.0.id()) else { return };
+        // SAFETY: signals to a group of this program's own child, which is not reaped before `wait`, or has been
+        // reaped with the rest of its group still there; an empty group is an error that is ignored.
+        unsafe { libc::kill(-pid, libc::SIGTERM) };
+        for _ in 0..100 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        // SAFETY: as above; the child is still there.
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(script: &str) -> Vec<OsString> {
+        ["sh", "-c", script].map(OsString::from).to_vec()
+    }
+
+    #[test]
+    fn a_command_of_blocks_tells_how_it_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("load.log");
+        let of = |script| Running::start(&Load::PerBlock(words(script)), log.clone()).unwrap();
+        assert_eq!(of("true").run_block(&Stop::new()).unwrap(), Some(true));
+        let bad = of("echo no such table; false");
+        assert_eq!(bad.run_block(&Stop::new()).unwrap(), Some(false));
+        assert!(bad.failure().to_string().contains("\"no such table\" at last"), "{}", bad.failure());
+        let stop = Stop::new();
+        stop.ask();
+        assert_eq!(of("sleep 60").run_block(&stop).unwrap(), None);
+    }
+
+    #[test]
+    fn a_command_that_runs_throughout_is_started_again_and_ended_as_a_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, count) = (folder.path().join("load.log"), folder.path().join("count"));
+        let script = format!("echo x >> {}; sleep 0.01", count.display());
+        let running = Running::start(&Load::Throughout(words(&script)), log.clone()).unwrap();
+        let runs = || std::fs::read_to_string(&count).map_or(0, |text| text.lines().count());
+        for _ in 0..500 {
+            if runs() >= 3 {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        assert!(runs() >= 3);
+        assert_eq!(running.failures(), 0);
+        drop(running);
+
+        let pid = folder.path().join("pid");
+        let script = format!("sleep 60 & echo $! > {}; wait", pid.display());
+        let running = Running::start(&Load::Throughout(words(&script)), log).unwrap();
+        let started = || std::fs::read_to_string(&pid).ok().and_then(|text| text.trim().parse::<i32>().ok());
+        while started().is_none() {
+            std::thread::sleep(PAUSE);
+        }
+        drop(running);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", started().unwrap()));
+        assert!(stat.map_or(true, |stat| stat.contains(") Z")), "the sleep is gone");
+    }
+}

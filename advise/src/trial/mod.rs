@@ -1,0 +1,51 @@
+//! Trying a remedy on a live server, and proving what it brings.
+//!
+//! ```text
+//!  Finding or --set ──> Switch (what is changed, its value before) ──> Begin in the ledger, fsynced
+//!                                                                         │
+//!   watchdog: waits for the tuner's end, undoes what is open  <───────────┤
+//!                                                                         v
+//!   A A A A A A ── spread ──> rounds of A and B in random order ──> verdict ──> undone, or kept ──> ledger
+//! ```
+//!
+//! A is the server as it was found, B the server with the change. Each block is measured behind its first seconds; the
+//! block is the unit of `evidence::Trial`, whose intervals may be looked at after each round.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `allowed` | the settings that may be tried |
+//! | `switch`, `setting`, `index` | what is changed, and how it is undone |
+//! | `measure` | what is measured of a block |
+//! | `load` | the traffic of the server, or a command |
+//! | `conduct` | the trial from its first to its last block |
+//! | `rounds`, `spread` | what its blocks say together |
+//! | `ledger`, `undo`, `watchdog` | what is open, and who closes it |
+//! | `result`, `log` | what is printed |
+
+mod allowed;
+mod conduct;
+mod control;
+mod error;
+mod index;
+mod ledger;
+mod load;
+mod log;
+mod measure;
+mod result;
+mod rounds;
+mod setting;
+mod spread;
+mod switch;
+mod undo;
+mod watchdog;
+
+pub use conduct::{conduct, Conducted, Order, Pace, TryProgress};
+pub use error::TryError;
+pub use ledger::{Begin, Closing, Entry, Ledger};
+pub use load::{Load, Running};
+pub use log::Log;
+pub use measure::Measure;
+pub use result::{Gauge, Regression, TrialResult};
+pub use switch::{plan, Switch, Wanted};
+pub use undo::{undo_all, undo_entry, Undone};
+pub use watchdog::{watch, Watchdog};

@@ -1,0 +1,288 @@
+//! A setting that is switched by ALTER SYSTEM and a reload, which reaches the sessions that are running; or, where the
+//! sessions of the load begin anew in each block, for the database.
+//!
+//! ```text
+//!                    set, reload                         SET to the value before,
+//!   as it was found ────────────> line is ours: `value` ─────────────────────────> as it was found
+//!   (line `prior` or none)         │                      RESET if there was none
+//!                                  └─> another session writes another line ──> left to it (Foreign)
+//! ```
+//!
+//! Invariants:
+//! 1. `prior` is the line that was in postgresql.auto.conf (or the database's settings) before anything was changed;
+//!    `None`: there was none.
+//! 2. A line that is neither `prior` nor `value` belongs to another session and is never written over by an undo.
+
+use super::allowed::refusal;
+use super::control::{literal, Control};
+use super::undo::Undone;
+use super::TryError;
+use crate::look::views::quoted;
+use hardmeter_session::SessionError;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// How long a reload may take to reach a session.
+const RELOAD: Duration = Duration::from_secs(5);
+
+/// A setting and both of its values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingSwitch {
+    /// Its name.
+    pub name: String,
+    /// The value that is tried.
+    pub value: String,
+    /// The database that it is set for; `None`: the whole server.
+    pub database: Option<String>,
+    /// The line that set it there before.
+    pub prior: Option<String>,
+    /// What sessions had before, as SHOW prints it.
+    pub was: String,
+    /// What sessions will have; `None` where the server does not tell beforehand.
+    pub becomes: Option<String>,
+}
+
+impl SettingSwitch {
+    pub(super) fn plan(
+        control: &mut Control,
+        name: &str,
+        value: &str,
+        fresh_sessions: bool,
+    ) -> Result<SettingSwitch, TryError> {
+        let name = name.to_lowercase();
+        if let Some(reason) = refusal(&name) {
+            return Err(TryError::NotAllowed { name, reason });
+        }
+        let was = control
+            .value("reading the setting", &format!("SELECT current_setting({}, true)", literal(&name)))?;
+        let Some(was) = was else {
+            let reason = "this version of the server does not have it";
+            return Err(TryError::NotAllowed { name, reason });
+        };
+        let becomes = value_in_session(control, &name, value)?;
+        let database = scope(control, &name, fresh_sessions)?;
+        may_change(control, &name, database.as_deref())?;
+        let mut switch = SettingSwitch { name, value: value.to_owned(), database, prior: None, was, becomes };
+        switch.prior = switch.line(control)?;
+        if switch.becomes.as_ref() == Some(&switch.was) {
+            return Err(TryError::Already { what: format!("{} is {}", switch.name, switch.was) });
+        }
+        Ok(switch)
+    }
+
+    fn scope_sql(&self) -> String {
+        match &self.database {
+            Some(database) => format!("ALTER DATABASE {}", quoted(database)),
+            None => "ALTER SYSTEM".into(),
+        }
+    }
+
+    fn statements(&self, line: Option<&str>) -> Vec<String> {
+        let (scope, name) = (self.scope_sql(), &self.name);
+        let change = match line {
+            Some(value) => format!("{scope} SET {name} = {};", literal(value)),
+            None => format!("{scope} RESET {name};"),
+        };
+        match self.database {
+            Some(_) => vec![change],
+            None => vec![change, "SELECT pg_reload_conf();".into()],
+        }
+    }
+
+    pub(super) fn apply(&self) -> Vec<String> {
+        self.statements(Some(&self.value))
+    }
+
+    pub(super) fn undo(&self) -> Vec<String> {
+        self.statements(self.prior.as_deref())
+    }
+
+    /// The line that sets it now.
+    fn line(&self, control: &mut Control) -> Result<Option<String>, TryError> {
+        let name = literal(&self.name);
+        let sql = match &self.database {
+            None => format!(
+                "SELECT setting FROM pg_catalog.pg_file_settings WHERE lower(name) = {name} \
+                 AND sourcefile LIKE '%/postgresql.auto.conf' ORDER BY seqno DESC LIMIT 1"
+            ),
+            Some(database) => format!(
+                "SELECT substr(line, strpos(line, '=') + 1) FROM pg_catalog.pg_db_role_setting s \
+                 JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) AS line \
+                 WHERE d.datname = {} AND s.setrole = 0 AND lower(split_part(line, '=', 1)) = {name}",
+                literal(database)
+            ),
+        };
+        control.value("reading what sets the setting", &sql)
+    }
+
+    fn write(&self, line: Option<&str>, control: &mut Control) -> Result<(), TryError> {
+        self.statements(line).iter().try_for_each(|sql| control.run("changing the setting", sql))
+    }
+
+    /// Writes the line of B or of A, and waits until a session has its value.
+    pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<(), TryError> {
+        self.write(if on { Some(&self.value) } else { self.prior.as_deref() }, control)?;
+        if self.database.is_some() {
+            return Ok(());
+        }
+        let end = Instant::now() + RELOAD;
+        let show = format!("SELECT current_setting({})", literal(&self.name));
+        loop {
+            let value = control.value("reading the setting", &show)?.unwrap_or_default();
+            let arrived = match (on, &self.becomes) {
+                (true, Some(expected)) => value == *expected,
+                (true, None) => value != self.was,
+                (false, _) => value == self.was,
+            };
+            if arrived {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(TryError::NoEffect { name: self.name.clone(), value });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(super) fn restore(&self, control: &mut Control) -> Result<Undone, TryError> {
+        let line = self.line(control)?;
+        if line == self.prior {
+            // The line may have been written, and the reload missed.
+            if self.database.is_none() {
+                control.run("reloading", "SELECT pg_reload_conf()")?;
+            }
+            return Ok(Undone::AsBefore);
+        }
+        match line {
+            Some(line) if line == self.value => {
+                self.write(self.prior.as_deref(), control)?;
+                Ok(Undone::Restored)
+            }
+            line => Ok(Undone::Foreign(match line {
+                Some(line) => format!("another session has set {} to '{line}' since", self.name),
+                None => format!("another session has reset {} since", self.name),
+            })),
+        }
+    }
+}
+
+/// The value as a session would show it. It is set for the one statement only.
+fn value_in_session(control: &mut Control, name: &str, value: &str) -> Result<Option<String>, TryError> {
+    let sql = format!("SELECT set_config({}, {}, true)", literal(name), literal(value));
+    match control.value("checking the value", &sql) {
+        Ok(shown) => Ok(shown),
+        Err(TryError::Session(SessionError::Statement { code, reason, .. })) if code.starts_with("22") => {
+            Err(TryError::BadValue { name: name.into(), value: value.into(), reason })
+        }
+        // One that only a reload sets, or that this role may not set for itself.
+        Err(TryError::Session(SessionError::Statement { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the setting is set so that the load takes it: `None` for the whole server, else the database.
+fn scope(control: &mut Control, name: &str, fresh_sessions: bool) -> Result<Option<String>, TryError> {
+    let overridden = |by: String, remedy: &str| {
+        Err(TryError::Overridden { name: name.to_owned(), by, remedy: remedy.to_owned() })
+    };
+    let source = format!("SELECT source FROM pg_catalog.pg_settings WHERE name = {}", literal(name));
+    let source = control.value("reading the setting's source", &source)?.unwrap_or_default();
+    if ["command line", "environment variable", "override"].contains(&source.as_str()) {
+        return overridden(
+            format!("the server was started with it ({source})"),
+            "start the server without it",
+        );
+    }
+    let stored = format!(
+        "SELECT r.rolname, d.datname FROM pg_catalog.pg_db_role_setting s \
+         LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole \
+         LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) AS line \
+         WHERE lower(split_part(line, '=', 1)) = {} AND (s.setdatabase = 0 OR d.datname = current_database()) \
+         AND (s.setrole = 0 OR EXISTS (SELECT FROM pg_catalog.pg_stat_activity a \
+              WHERE a.usesysid = s.setrole AND a.datname = current_database() AND a.pid <> pg_backend_pid()))",
+        literal(name)
+    );
+    let mut of_database = None;
+    for row in control.rows("looking for settings of roles", &stored)? {
+        let mut row = row.into_iter();
+        match (row.next().flatten(), row.next().flatten()) {
+            (Some(role), _) => {
+                return overridden(
+                    format!("the role {role} has its own value, and works now"),
+                    "try it with a load of another role, or change the role's value by hand",
+                )
+            }
+            (None, Some(database)) => of_database = Some(database),
+            (None, None) => {}
+        }
+    }
+    match of_database {
+        Some(database) if !fresh_sessions => overridden(
+            format!("the database {database} has its own value"),
+            "give a load whose sessions begin anew in each block: --per-block -- LOAD",
+        ),
+        other => Ok(other),
+    }
+}
+
+/// # Errors
+/// If the role may not change the setting there, with what a superuser would have to grant.
+fn may_change(control: &mut Control, name: &str, database: Option<&str>) -> Result<(), TryError> {
+    let role = control.value("asking for the role", "SELECT current_user")?.unwrap_or_default();
+    let grantee = format!("\"{}\"", role.replace('"', "\"\""));
+    let (may, what, grant) = match database {
+        Some(database) => (
+            format!(
+                "(SELECT pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database WHERE datname = {})",
+                literal(database)
+            ),
+            format!("change settings of the database {database}"),
+            "connect as the database's owner or as a superuser".to_owned(),
+        ),
+        None => (
+            format!(
+                "has_parameter_privilege({}, 'ALTER SYSTEM') AND has_function_privilege('pg_reload_conf()', 'EXECUTE') \
+                 AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE') \
+                 AND has_table_privilege('pg_catalog.pg_file_settings', 'SELECT')",
+                literal(name)
+            ),
+            format!("change {name} for the server"),
+            format!(
+                "connect as a superuser, or let one run: GRANT ALTER SYSTEM ON PARAMETER {name} TO {grantee}; \
+                 GRANT EXECUTE ON FUNCTION pg_reload_conf(), pg_show_all_file_settings() TO {grantee}; \
+                 GRANT SELECT ON pg_file_settings TO {grantee}"
+            ),
+        ),
+    };
+    match control.holds("checking the rights", &may)? {
+        true => Ok(()),
+        false => Err(TryError::NoRights { role, what, grant }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work_mem(database: Option<&str>, prior: Option<&str>) -> SettingSwitch {
+        SettingSwitch {
+            name: "work_mem".into(),
+            value: "64MB".into(),
+            database: database.map(String::from),
+            prior: prior.map(String::from),
+            was: "4MB".into(),
+            becomes: Some("64MB".into()),
+        }
+    }
+
+    #[test]
+    fn an_undo_sets_what_was_set_and_resets_what_was_not() {
+        let none = work_mem(None, None);
+        assert_eq!(none.apply(), ["ALTER SYSTEM SET work_mem = '64MB';", "SELECT pg_reload_conf();"]);
+        assert_eq!(none.undo(), ["ALTER SYSTEM RESET work_mem;", "SELECT pg_reload_conf();"]);
+        let own = work_mem(None, Some("9MB"));
+        assert_eq!(own.undo()[0], "ALTER SYSTEM SET work_mem = '9MB';");
+        let database = work_mem(Some("Shop"), Some("it's"));
+        assert_eq!(database.undo(), ["ALTER DATABASE \"Shop\" SET work_mem = 'it''s';"]);
+    }
+}

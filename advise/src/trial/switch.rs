@@ -1,0 +1,108 @@
+//! What a trial switches: a setting or an index, as plain data that the ledger keeps.
+
+use super::control::Control;
+use super::index::IndexSwitch;
+use super::setting::SettingSwitch;
+use super::undo::Undone;
+use super::TryError;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What is to be tried, before the server was asked for its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A setting has this value.
+    Setting {
+        /// Its name.
+        name: String,
+        /// Its value, as a configuration file has it.
+        value: String,
+    },
+    /// An index exists.
+    Index {
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+        /// `CREATE INDEX ... ON ...`, without CONCURRENTLY.
+        definition: String,
+    },
+}
+
+/// Something that a trial switches on (B) and off (A: as it was found).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(missing_docs)] // each is what its content says
+pub enum Switch {
+    Setting(SettingSwitch),
+    Index(IndexSwitch),
+}
+
+/// Asks the server for the state of what is to be tried: rights, values before, what would make a trial say nothing.
+/// `fresh_sessions`: the sessions of the load begin anew in each block.
+///
+/// # Errors
+/// If the role may not make the change, it is not allowed, is made already, or would not reach the load.
+pub fn plan(
+    target: &hardmeter_session::Target,
+    wanted: &[Wanted],
+    fresh_sessions: bool,
+) -> Result<Vec<Switch>, TryError> {
+    let mut control = Control::open(target, &hardmeter_session::Stop::new())?;
+    plan_on(&mut control, wanted, fresh_sessions)
+}
+
+pub(super) fn plan_on(
+    control: &mut Control,
+    wanted: &[Wanted],
+    fresh_sessions: bool,
+) -> Result<Vec<Switch>, TryError> {
+    let one = |wanted: &Wanted| match wanted {
+        Wanted::Setting { name, value } => {
+            SettingSwitch::plan(control, name, value, fresh_sessions).map(Switch::Setting)
+        }
+        Wanted::Index { schema, name, definition } => {
+            IndexSwitch::plan(control, schema, name, definition).map(Switch::Index)
+        }
+    };
+    wanted.iter().map(one).collect()
+}
+
+impl Switch {
+    /// The statements that apply it.
+    pub fn apply(&self) -> Vec<String> {
+        match self {
+            Switch::Setting(setting) => setting.apply(),
+            Switch::Index(index) => vec![index.create()],
+        }
+    }
+
+    /// The statements that undo it.
+    pub fn undo(&self) -> Vec<String> {
+        match self {
+            Switch::Setting(setting) => setting.undo(),
+            Switch::Index(index) => vec![index.drop()],
+        }
+    }
+
+    /// Whether switching takes a build.
+    pub(super) fn is_index(&self) -> bool {
+        matches!(self, Switch::Index(_))
+    }
+
+    /// Switches it on or off; returns what building took.
+    pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<Duration, TryError> {
+        match self {
+            Switch::Setting(setting) => setting.to(on, control).map(|()| Duration::ZERO),
+            Switch::Index(index) => index.to(on, control),
+        }
+    }
+
+    /// Restores what was before, unless it is so already, or another session has changed it since. May be repeated.
+    pub(super) fn restore(&self, control: &mut Control) -> Result<Undone, TryError> {
+        match self {
+            Switch::Setting(setting) => setting.restore(control),
+            Switch::Index(index) => index.restore(control),
+        }
+    }
+}

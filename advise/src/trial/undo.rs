@@ -1,0 +1,113 @@
+//! Undoing what the ledger holds open.
+
+use super::control::{Control, Lock};
+use super::ledger::{Closing, Entry, Ledger};
+use super::{Switch, TryError};
+use hardmeter_session::{Stop, Target};
+use serde::Serialize;
+use std::time::Duration;
+
+/// What undoing a change did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undone {
+    /// It was there, and is gone.
+    Restored,
+    /// All was as before.
+    AsBefore,
+    /// Another session has changed it since; that stays.
+    Foreign(String),
+}
+
+/// How long another trial may take to free its lock: its backend ends when its client does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Undoes all entries of this server that are open, the latest first; returns them with what was done.
+///
+/// # Errors
+/// If the server cannot be reached, a trial is under way on it, or a statement fails. What was not undone stays open.
+pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
+    let mut control = control(target)?;
+    let server = system_identifier(&mut control)?;
+    let mut open = ledger.entries()?;
+    open.retain(|entry| entry.closed.is_none() && entry.begin.server == server);
+    open.reverse();
+    let mut done = Vec::new();
+    for entry in open {
+        let undone = close(&mut control, target, ledger, &entry, "undone by hardmeter tune undo")?;
+        done.push((entry, undone));
+    }
+    Ok(done)
+}
+
+/// Undoes one entry of this server: one that is open, or one that was kept.
+///
+/// # Errors
+/// As [`undo_all`], and if there is no such entry.
+pub fn undo_entry(target: &Target, ledger: &Ledger, number: u64) -> Result<(Entry, Undone), TryError> {
+    let mut control = control(target)?;
+    let server = system_identifier(&mut control)?;
+    let entry = ledger
+        .entry(number)?
+        .filter(|entry| entry.begin.server == server && matches!(entry.closed, None | Some(Closing::Kept)));
+    let entry = entry.ok_or(TryError::NoEntry { entry: number })?;
+    let undone = close(&mut control, target, ledger, &entry, "undone by hardmeter tune undo")?;
+    Ok((entry, undone))
+}
+
+/// A session that holds both locks.
+fn control(target: &Target) -> Result<Control, TryError> {
+    let mut control = Control::open(target, &Stop::new())?;
+    control.lock_within(Lock::Trial, PATIENCE)?;
+    control.lock_within(Lock::Build, PATIENCE)?;
+    Ok(control)
+}
+
+/// Undoes an entry's changes in reverse, and closes it. The session holds both locks.
+pub(super) fn close(
+    control: &mut Control,
+    target: &Target,
+    ledger: &Ledger,
+    entry: &Entry,
+    note: &str,
+) -> Result<Undone, TryError> {
+    // Names of tables and settings of a database are those of its own.
+    let database = &entry.begin.database;
+    let undone = if database == target.database() {
+        restore(control, &entry.begin.switches)?
+    } else {
+        let mut there = Control::open(&target.with_database(database), &Stop::new())?;
+        restore(&mut there, &entry.begin.switches)?
+    };
+    let (how, why) = closing(&undone);
+    let note = if why.is_empty() { note.to_owned() } else { why.to_owned() };
+    ledger.close(entry.begin.entry, how, &note)?;
+    Ok(undone)
+}
+
+/// Restores all changes, the last first.
+pub(super) fn restore(control: &mut Control, switches: &[Switch]) -> Result<Undone, TryError> {
+    let mut worst = Undone::AsBefore;
+    for switch in switches.iter().rev() {
+        match (switch.restore(control)?, &worst) {
+            (Undone::AsBefore, _) | (_, Undone::Foreign(_)) => {}
+            (undone, _) => worst = undone,
+        }
+    }
+    Ok(worst)
+}
+
+/// How an entry is closed, and why where that needs to be said.
+pub(super) fn closing(undone: &Undone) -> (Closing, &str) {
+    match undone {
+        Undone::Foreign(why) => (Closing::Foreign, why),
+        _ => (Closing::Undone, ""),
+    }
+}
+
+/// What tells this server from all others.
+pub(super) fn system_identifier(control: &mut Control) -> Result<String, TryError> {
+    let what = "reading the system identifier";
+    let value = control.value(what, "SELECT system_identifier FROM pg_catalog.pg_control_system()")?;
+    value.ok_or_else(|| TryError::Answer { what: what.into() })
+}

@@ -1,0 +1,174 @@
+//! A dead man's switch: a process of its own that undoes a trial's changes when the tuner dies.
+//!
+//! ```text
+//!   tuner                               watchdog (own session, this program started again)
+//!   start() ── spawn ─────────────────> watch(): "ready" on its standard output
+//!   changes the server, A, B, A, ...    waits for its standard input to end
+//!   done() ── "done", end of input ───> ends
+//!   (killed) ── end of input ─────────> undoes the entry, again and again while the server restarts, then ends
+//! ```
+//!
+//! Invariants:
+//! 1. The tuner changes nothing before the watchdog has said "ready"; by then it knows how the server is reached.
+//! 2. The pipe's write end is the tuner's alone: it is closed when a command is started, so that a load that outlives the
+//!    tuner does not keep the watchdog waiting.
+//! 3. The watchdog ends no backend but those that the entry names, and only while they hold the trial's locks.
+//! 4. It ignores SIGINT, SIGTERM and SIGHUP: when it is asked to end, there may be something to undo.
+
+use super::control::{Control, Lock};
+use super::ledger::Ledger;
+use super::undo::{close, system_identifier};
+use super::TryError;
+use hardmeter_session::{Stop, Target};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The tuner's side.
+#[derive(Debug)]
+pub struct Watchdog(Child);
+
+/// How long a watchdog may take to start.
+const START: Duration = Duration::from_secs(30);
+
+impl Watchdog {
+    /// Starts one, and waits until it is ready.
+    ///
+    /// # Errors
+    /// If the command cannot be started, or ends before it is ready.
+    pub fn start(mut command: Command) -> Result<Watchdog, TryError> {
+        let failed = |reason: String| TryError::Watchdog { reason };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: one system call, safe between fork and exec; a child of fork leads no group, so it succeeds.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let output = child.stdout.take();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            if let Some(output) = output {
+                let _ = BufReader::new(output).read_line(&mut line);
+            }
+            let _ = send.send(line);
+        });
+        let line = receive.recv_timeout(START).unwrap_or_default();
+        if line.trim() == "ready" {
+            return Ok(Watchdog(child));
+        }
+        let _ = child.kill();
+        let mut said = String::new();
+        if let Some(errors) = &mut child.stderr {
+            let _ = errors.read_to_string(&mut said);
+        }
+        let _ = child.wait();
+        Err(failed(if said.trim().is_empty() {
+            "it did not say that it is ready".into()
+        } else {
+            said.trim().into()
+        }))
+    }
+
+    /// Whether it is still there.
+    pub(super) fn watches(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Nothing is left to undo: it ends.
+    pub(super) fn done(mut self) {
+        if let Some(mut input) = self.0.stdin.take() {
+            let _ = input.write_all(b"done\n");
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// The watchdog's side: waits for the end of `input`, and undoes the entry unless "done" was said. The caller has checked
+/// that the target is known; `output` gets the line that says so.
+///
+/// # Errors
+/// If the entry could not be undone within `patience`; it stays open.
+pub fn watch(
+    target: &Target,
+    ledger: &Ledger,
+    number: u64,
+    (input, output): (&mut dyn Read, &mut dyn Write),
+    patience: Duration,
+) -> Result<(), TryError> {
+    ignore_signals();
+    let _ = output.write_all(b"ready\n").and_then(|()| output.flush());
+    let mut said = Vec::new();
+    let _ = input.read_to_end(&mut said);
+    if said.ends_with(b"done\n") {
+        return Ok(());
+    }
+    let end = Instant::now() + patience;
+    loop {
+        match undo(target, ledger, number) {
+            Ok(()) => return Ok(()),
+            Err(error) if Instant::now() >= end => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(300)),
+        }
+    }
+}
+
+fn undo(target: &Target, ledger: &Ledger, number: u64) -> Result<(), TryError> {
+    let Some(entry) = ledger.entry(number)?.filter(|entry| entry.closed.is_none()) else { return Ok(()) };
+    let mut control = Control::open(target, &Stop::new())?;
+    if system_identifier(&mut control)? != entry.begin.server {
+        return Err(TryError::NoEntry { entry: number });
+    }
+    control.end_holders(&entry.begin.backends)?;
+    control.lock_within(Lock::Trial, Duration::from_secs(3))?;
+    control.lock_within(Lock::Build, Duration::from_secs(3))?;
+    // It may have been closed by a new trial, or by hand, while the locks were waited for.
+    let Some(entry) = ledger.entry(number)?.filter(|entry| entry.closed.is_none()) else { return Ok(()) };
+    close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
+}
+
+fn ignore_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_not_ready_is_an_error_with_its_words() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such server >&2; exit 1"]);
+        let error = Watchdog::start(command).unwrap_err();
+        assert_eq!(error.to_string(), "the watchdog cannot be started: no such server");
+    }
+
+    #[test]
+    fn one_that_is_ready_hears_that_it_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("echo ready; cat > {}", file.display())]);
+        let mut watchdog = Watchdog::start(command).unwrap();
+        assert!(watchdog.watches());
+        watchdog.done();
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "done\n");
+    }
+
+    #[test]
+    fn a_watchdog_that_heard_done_asks_no_server() {
+        let target = Target::socket(std::path::Path::new("/nowhere"), 1, "nobody", "none");
+        let ledger = Ledger::at("/nowhere/ledger.jsonl".into());
+        let mut output = Vec::new();
+        let (mut input, out): (&[u8], &mut dyn Write) = (b"done\n", &mut output);
+        watch(&target, &ledger, 1, (&mut input, out), Duration::ZERO).unwrap();
+        assert_eq!(output, b"ready\n");
+    }
+}
