@@ -147,7 +147,7 @@ format: ## format Rust and C in place
 	@scripts/lint --list c | xargs --no-run-if-empty clang-format -i
 
 .PHONY: demo
-demo: ## profile a throwaway PostgreSQL under pgbench and print where it misses the caches
+demo: ## profile a throwaway PostgreSQL under pgbench and print three findings
 	@scripts/demo
 
 # Every part with few repetitions: does it work? No figure of it is one to judge by, and a bar that is short fails nothing.
