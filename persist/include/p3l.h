@@ -101,8 +101,9 @@ void p3l_register_type(const p3l_type *type);
 /* ---- stores ---- */
 
 typedef struct p3l_options {
-  bool create;               /* create the store if it does not exist */
-  bool read_only;            /* shared with other readers; excludes writers */
+  bool create; /* create the store if it does not exist */
+  bool
+      read_only; /* as of the last commit, until p3l_refresh(); beside a writer and other readers */
   uint64_t memory_bytes;     /* limit of resident objects and pages; 0: none. At least 4 MB. It is a
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
@@ -110,13 +111,16 @@ typedef struct p3l_options {
   bool discovery_order; /* copy objects in the order in which the program reaches them, from small
                               * stores too: pointers are faster to follow later, and slower the first
                               * time (docs/persist.md) */
+  bool
+      excludes_writers; /* with read_only: no process may write meanwhile, so that pages of a store of
+                              * more than 64 MB are used where the page cache has them */
 } p3l_options;
 
 /** Opens a store, recovers it if necessary, checks its types against the registered ones. One process
- * may have a store open for writing, or any number for reading. Fork before you open a store: a child
+ * may have a store open for writing, and any number for reading. Fork before you open a store: a child
  * can neither read nor write one that its parent has open for writing; p3l_close() there frees memory
  * only. `options` may be NULL.
- * @return P3L_OK; P3L_BUSY: another process has it open; P3L_MISUSE: in such a child, or
+ * @return P3L_OK; P3L_BUSY: another process has it open for writing, or excludes writers; P3L_MISUSE: in such a child, or
  * contradicting options (a limit below 4 MB, create with read_only); other codes of
  * p3l_status.h for files that cannot be opened or are damaged. `*store` is set with P3L_OK only. */
 p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **store,

@@ -97,6 +97,7 @@ p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **stor
   p3l_code code = options->create ? make_if_missing(path, error) : P3L_OK;
   if (code != P3L_OK) return code;
   p3l_pager_options pager_options = {.read_only = options->read_only,
+                                     .excludes_writers = options->excludes_writers,
                                      .checkpoint_bytes = options->checkpoint_bytes};
   p3l_pager *pager;
   code = p3l_pager_open(path, &pager_options, &pager, NULL, error);

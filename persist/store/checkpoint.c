@@ -2,9 +2,9 @@
  * Checkpoint: the images of committed pages go to the file, and the log begins anew. pager.h has the
  * invariants.
  *
- *   log durable ──> images written ──> file synced ──> log reset ──> images forgotten
- *                        │ fails: nothing lost         │ the disk refuses to say: broken
- *                        └──> as before                └──> break_pager
+ *   log durable ──> old pages kept ──> images written ──> file synced ──> log reset ──> images forgotten
+ *                   (for readers of        │ fails: nothing lost         │ the disk refuses to say:
+ *                    other processes)      └──> as before                └──> break_pager
  */
 #include "checkpoint.h"
 
@@ -13,6 +13,7 @@
 #include "durable.h"
 #include "images.h"
 #include "mapping.h"
+#include "old_pages.h"
 
 static p3l_file_offset place_of(p3l_page_number number) {
   return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
@@ -79,7 +80,8 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
     if (image->committed != NULL) images[count++] = image;
   qsort(images, count, sizeof(*images), by_number);
-  code = write_images(pager, images, count, error);
+  code = p3l_old_pages_save(pager, images, count, pager->log.end, error);
+  if (code == P3L_OK) code = write_images(pager, images, count, error);
   free(images);
   if (code != P3L_OK) return code;
   if (count > 0 && pager->file->sync(pager->file) != 0) return break_pager(pager, error);

@@ -6,6 +6,7 @@
 #include "checkpoint.h"
 #include "durable.h"
 #include "images.h"
+#include "old_pages.h"
 
 /* Removes from `changed` the reported units that equal their committed state: the object layer
  * tells whole pages. */
@@ -107,6 +108,7 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   pager->bytes_logged += length;
   pthread_mutex_unlock(&pager->sync);
   p3l_images_publish(transaction);
+  p3l_old_pages_trim(pager, false);
   pthread_mutex_unlock(&pager->writer);
   return P3L_OK;
 }

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "create.h"
 #include "device.h"
 #include "log.h"
 #include "pager.h"
@@ -32,7 +33,7 @@ p3l_code p3l_store_format(p3l_device *file, p3l_device *log, p3l_error *error) {
 }
 
 /* Names are durable when their folder is synced. */
-static int sync_folder(const char *path) {
+int p3l_sync_folder(const char *path) {
   char *copy = strdup(path);
   if (copy == NULL) return ENOMEM;
   int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -63,7 +64,7 @@ static p3l_code create(const char *path, const char *log_path, const char *new_p
     unlink(log_path);
     return p3l_fail_errno(error, failed, "%s: giving the new store its name", path);
   }
-  failed = sync_folder(path);
+  failed = p3l_sync_folder(path);
   return failed == 0 ? P3L_OK : p3l_fail_errno(error, failed, "%s: syncing its folder", path);
 }
 

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "readers.h"
+
 typedef struct file {
   p3l_device device; /* first: a pointer to it is a pointer to the file */
   int descriptor;
@@ -97,13 +99,6 @@ static int file_shorten(p3l_device *device, uint64_t bytes) {
 
 static int file_descriptor(p3l_device *device) { return ((file *)device)->descriptor; }
 
-/* Locks of the open file, not of the process: two threads of one process exclude each other too. */
-static int lock_file(int descriptor, bool exclusive) {
-  struct flock lock = {.l_type = exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
-  if (fcntl(descriptor, F_OFD_SETLK, &lock) == 0) return 0;
-  return errno == EAGAIN || errno == EACCES ? EWOULDBLOCK : errno;
-}
-
 int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **device) {
   int flags = O_CLOEXEC | O_NOCTTY | (mode == P3L_OPEN_READ ? O_RDONLY : O_RDWR);
   if (mode == P3L_OPEN_CREATE) flags |= O_CREAT | O_EXCL;
@@ -113,7 +108,7 @@ int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **
   struct stat status;
   int failed = fstat(descriptor, &status) == 0 ? 0 : errno;
   if (failed == 0 && !S_ISREG(status.st_mode)) failed = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-  if (failed == 0 && lock) failed = lock_file(descriptor, mode != P3L_OPEN_READ);
+  if (failed == 0 && lock) failed = p3l_writer_lock(descriptor, mode != P3L_OPEN_READ);
   file *opened = failed == 0 ? malloc(sizeof(*opened)) : NULL;
   if (failed == 0 && opened == NULL) failed = ENOMEM;
   if (failed != 0) {

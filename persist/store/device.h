@@ -38,9 +38,9 @@ static inline int p3l_file_descriptor(p3l_device *device) {
 typedef enum p3l_open_mode { P3L_OPEN_READ, P3L_OPEN_WRITE, P3L_OPEN_CREATE } p3l_open_mode;
 
 /*
- * Opens a regular file. P3L_OPEN_CREATE fails with EEXIST if there is one. Takes a lock on the open
- * file (F_OFD_SETLK) if `lock` is set: shared for reading, exclusive otherwise; EWOULDBLOCK if
- * another process has it.
+ * Opens a regular file. P3L_OPEN_CREATE fails with EEXIST if there is one. Takes the writer's lock
+ * (readers.h) if `lock` is set: shared for reading, exclusive otherwise; EWOULDBLOCK if another
+ * process has it.
  */
 int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **device);
 

@@ -65,7 +65,10 @@ struct p3l_pager {
       *mapping;  /* made when first asked for; of a writer's store guarded by `writer` */
   bool unmapped; /* it was asked for, and cannot be */
   bool read_only;
-  unsigned forks; /* as p3l_forks() said when it was opened */
+  bool follows;              /* a reader beside a writer: snapshot.h */
+  p3l_lsn base;              /* of such a reader: readers.h */
+  struct p3l_old_pages *old; /* old_pages.h; NULL: none were ever needed */
+  unsigned forks;            /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;
 
   /* One writer: from begin until its frames are appended. Guards log (but see durable), frames,
@@ -111,6 +114,15 @@ p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number);
 void p3l_images_publish(p3l_pager_transaction *transaction);
 /* Private copies are forgotten. */
 void p3l_images_discard(p3l_pager_transaction *transaction);
+
+/* What is wrong with a page as it was read from the file: p3l_page_fault(), and for a reader beside a
+ * writer whether a checkpoint wrote it that is later than its version (old_pages.h, invariant 3). */
+static inline const char *p3l_file_page_fault(const p3l_pager *pager, const p3l_page *page,
+                                              p3l_page_number number) {
+  const char *fault = p3l_page_fault(page, number);
+  if (fault != NULL || !pager->follows || page->checkpoint <= pager->base.byte) return fault;
+  return "was written over, and its old state was not kept";
+}
 
 /* All of them are forgotten; no transaction is under way. */
 void p3l_images_forget(p3l_pager *pager);

@@ -293,10 +293,11 @@ static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_er
 
 /*
  * An invalid frame stands at `hole`. If a later commit says that the log was durable beyond it, a
- * torn write cannot be why (invariant 5). Frames begin at multiples of eight; false candidates fail
- * by their position already.
+ * torn write cannot be why (invariant 6). Frames begin at multiples of eight; false candidates fail
+ * by their position already. At most `most` bytes behind the hole are read.
  */
-static p3l_code look_behind(reader *reader, p3l_lsn hole, bool *torn, p3l_error *error) {
+static p3l_code look_behind(reader *reader, p3l_lsn hole, uint64_t most, bool *torn,
+                            p3l_error *error) {
   p3l_log *log = reader->log;
   enum { WINDOW = 1 << 16 };
   uint64_t *words = malloc(WINDOW);
@@ -304,9 +305,10 @@ static p3l_code look_behind(reader *reader, p3l_lsn hole, bool *torn, p3l_error 
   if (words == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
   *torn = false;
-  for (uint64_t at = place_of(log, hole).byte; at + 8 <= reader->size && code == P3L_OK;
-       at += WINDOW) {
-    size_t length = reader->size - at < WINDOW ? (size_t)(reader->size - at) & ~(size_t)7 : WINDOW;
+  uint64_t from = place_of(log, hole).byte;
+  uint64_t end = reader->size > from && reader->size - from > most ? from + most : reader->size;
+  for (uint64_t at = from; at + 8 <= end && code == P3L_OK; at += WINDOW) {
+    size_t length = end - at < WINDOW ? (size_t)(end - at) & ~(size_t)7 : WINDOW;
     int failed = log->device->read(log->device, words, length, (p3l_file_offset){at});
     if (failed != 0) {
       code = p3l_fail_errno(error, failed, "%s: reading the log at byte %llu", log->path,
@@ -334,42 +336,120 @@ static p3l_code look_behind(reader *reader, p3l_lsn hole, bool *torn, p3l_error 
   return code;
 }
 
-p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
-                      p3l_error *error) {
+/* Reads on from the end of the log: frames as far as they are valid. *begun: one more was. */
+static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previous,
+                            p3l_frame_visitor visitor, void *state, p3l_log_tail *tail, bool *begun,
+                            p3l_error *error) {
+  p3l_log *log = reader->log;
+  for (;;) {
+    bool valid;
+    p3l_code code = read_frame(reader, *position, &valid, error);
+    if (code != P3L_OK) return code;
+    if (!valid || reader->frame.previous != *previous) {
+      /* Either of two words says that a frame was begun here; damage to one leaves the other. */
+      *begun = reader->frame.previous == *previous;
+      return P3L_OK;
+    }
+    code = visitor(state, &reader->frame, reader->bytes, error);
+    if (code != P3L_OK) return code;
+    position->byte += sizeof(p3l_frame) + padded(reader->frame.length);
+    *previous = reader->frame.checksum;
+    tail->frames++;
+    if (reader->frame.kind == P3L_FRAME_COMMIT) {
+      log->end = *position;
+      log->last = *previous;
+      tail->frames = 0;
+    }
+  }
+}
+
+/* What is looked at behind the end of a log that was read before: refreshing is to be quick. */
+enum { NEWS_BYTES = 1 << 16 };
+
+static p3l_code scan(reader *reader, p3l_log_reading reading, p3l_frame_visitor visitor,
+                     void *state, p3l_log_tail *tail, p3l_error *error) {
+  p3l_lsn position = reader->log->end;
+  uint32_t previous = reader->log->last;
+  for (;;) {
+    bool begun = false;
+    int failed = reader->log->device->size(reader->log->device, &reader->size);
+    if (failed != 0)
+      return p3l_fail_errno(error, failed, "%s: asking for its size", reader->log->path);
+    p3l_code code = read_frames(reader, &position, &previous, visitor, state, tail, &begun, error);
+    if (code != P3L_OK) return code;
+    code = look_behind(reader, position, reading == P3L_LOG_NEWS ? NEWS_BYTES : UINT64_MAX,
+                       &tail->torn, error);
+    tail->torn |= begun;
+    if (code != P3L_CORRUPT || reading == P3L_LOG_AT_REST) return code;
+    /* A commit behind the end: of a writer that has gone on since, if the frame is there by now. */
+    bool valid;
+    p3l_error unused;
+    if (read_frame(reader, position, &valid, &unused) != P3L_OK || !valid ||
+        reader->frame.previous != previous)
+      return code;
+  }
+}
+
+p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor visitor, void *state,
+                      p3l_log_tail *tail, p3l_error *error) {
   *tail = (p3l_log_tail){0};
   if (log->clean) return P3L_OK;
   reader *reader = malloc(sizeof(*reader));
   if (reader == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
   reader->log = log;
-  int failed = log->device->size(log->device, &reader->size);
-  p3l_code code =
-      failed == 0 ? P3L_OK : p3l_fail_errno(error, failed, "%s: asking for its size", log->path);
-
-  p3l_lsn position = log->start;
-  uint32_t previous = log->last;
-  bool begun = false;
-  while (code == P3L_OK) {
-    bool valid;
-    code = read_frame(reader, position, &valid, error);
-    if (code != P3L_OK || !valid || reader->frame.previous != previous) {
-      /* Either of two words says that a frame was begun here; damage to one leaves the other. */
-      begun = reader->frame.previous == previous;
-      break;
-    }
-    code = visitor(state, &reader->frame, reader->bytes, error);
-    if (code != P3L_OK) break;
-    position.byte += sizeof(p3l_frame) + padded(reader->frame.length);
-    previous = reader->frame.checksum;
-    tail->frames++;
-    if (reader->frame.kind == P3L_FRAME_COMMIT) {
-      log->end = position;
-      log->last = previous;
-      tail->frames = 0;
-    }
-  }
-  if (code == P3L_OK) code = look_behind(reader, position, &tail->torn, error);
-  tail->torn |= begun;
+  p3l_code code = scan(reader, reading, visitor, state, tail, error);
   free(reader);
   return code;
+}
+
+/* ---- what a checkpoint announces ---- */
+
+/* Two behind the headers, each in a sector of its own: the later one counts, the other is written. So
+ * one that a killed process wrote half of takes nothing away. */
+typedef struct announcement {
+  uint64_t position;
+  uint32_t checksum; /* crc32c of the position and the store's id */
+  uint32_t zero;
+} announcement;
+enum { ANNOUNCEMENT = 2 * COPIES * SECTOR, ANNOUNCEMENTS = 2 };
+_Static_assert(ANNOUNCEMENT + ANNOUNCEMENTS * SECTOR <= P3L_LOG_FRAMES, "before the frames");
+
+static uint32_t announcement_checksum(const p3l_log *log, uint64_t position) {
+  return p3l_crc32c(p3l_crc32c(0, log->store_id, sizeof(log->store_id)), &position,
+                    sizeof(position));
+}
+
+static p3l_file_offset announcement_place(unsigned which) {
+  return (p3l_file_offset){ANNOUNCEMENT + which * SECTOR};
+}
+
+/* *later: which of the two it is. */
+static uint64_t announced(const p3l_log *log, unsigned *later) {
+  uint64_t position = 0;
+  *later = 1;
+  for (unsigned which = 0; which < ANNOUNCEMENTS; which++) {
+    announcement said;
+    int failed = log->device->read(log->device, &said, sizeof(said), announcement_place(which));
+    if (failed != 0 || said.checksum != announcement_checksum(log, said.position) ||
+        said.position < position)
+      continue;
+    position = said.position;
+    *later = which;
+  }
+  return position;
+}
+
+p3l_code p3l_log_announce(p3l_log *log, p3l_lsn position, p3l_error *error) {
+  unsigned later;
+  announced(log, &later);
+  announcement said = {position.byte, announcement_checksum(log, position.byte), 0};
+  int failed = log->device->write(log->device, &said, sizeof(said), announcement_place(1 - later));
+  if (failed == 0) return P3L_OK;
+  return p3l_fail_errno(error, failed, "%s: announcing a checkpoint", log->path);
+}
+
+p3l_lsn p3l_log_announced(const p3l_log *log) {
+  unsigned later;
+  return (p3l_lsn){announced(log, &later)};
 }

@@ -82,12 +82,22 @@ typedef struct p3l_log_tail {
 /* Sees each valid frame in order. A frame's bytes are valid during the call only. */
 typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const uint8_t *bytes,
                                       p3l_error *error);
+typedef enum p3l_log_reading {
+  P3L_LOG_AT_REST, /* no process writes to it */
+  P3L_LOG_LIVE,    /* one may: what is behind its end may become a part of it while it is read */
+  P3L_LOG_NEWS /* the same, and it was read before: for damage only 64 KB behind its end are read */
+} p3l_log_reading;
+
 /*
- * Reads from the start; sets log->end behind the last commit. Damage (invariant 6) is P3L_CORRUPT:
- * no part of the log may then be trusted to be all there is.
+ * Reads from log->end on, which is the start after p3l_log_open(); sets it behind the last commit.
+ * Damage (invariant 6) is P3L_CORRUPT: no part of the log may then be trusted to be all there is.
  */
-p3l_code p3l_log_scan(p3l_log *log, p3l_frame_visitor visitor, void *state, p3l_log_tail *tail,
-                      p3l_error *error);
+p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor visitor, void *state,
+                      p3l_log_tail *tail, p3l_error *error);
+
+/* Position of the last checkpoint for which pages were kept (old_pages.h); 0: of none. Not synced. */
+p3l_code p3l_log_announce(p3l_log *log, p3l_lsn position, p3l_error *error);
+p3l_lsn p3l_log_announced(const p3l_log *log);
 
 /*
  * Frames being made; they go into the log with one write, or with one more before

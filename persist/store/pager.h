@@ -31,6 +31,9 @@ struct p3l_device;
 
 typedef struct p3l_pager_options {
   bool read_only;
+  /* With read_only: no process may open it for writing meanwhile, and pages of a large store are used
+   * where the page cache has them (mapping.h). */
+  bool excludes_writers;
   /* A commit that leaves the log longer than this makes a checkpoint. 0: 16 MB. */
   uint64_t checkpoint_bytes;
 } p3l_pager_options;
@@ -40,6 +43,7 @@ typedef struct p3l_recovery {
   uint64_t transactions; /* committed ones that were carried out again */
   uint64_t pages;        /* that they changed */
   bool interrupted;      /* a transaction was under way: nothing of it is in the store */
+  bool written; /* another process has it open for writing: what is above, it has not to recover */
 } p3l_recovery;
 
 /*
@@ -49,9 +53,10 @@ typedef struct p3l_recovery {
 p3l_code p3l_store_create(const char *path, p3l_error *error);
 
 /*
- * Opens a store. For writing it must be the only process that has it open, for reading there must
- * be no writer (P3L_BUSY). Recovers first; a reader recovers in its own memory and writes nothing.
- * `recovery` may be NULL.
+ * Opens a store. One process may have it open for writing (P3L_BUSY). Recovers first; a reader
+ * recovers in its own memory and writes nothing. It sees the version that was committed last when it
+ * opened the store, whatever a writer does meanwhile (docs/design/readers.md), unless it excludes
+ * writers. `recovery` may be NULL.
  */
 p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_pager **pager,
                         p3l_recovery *recovery, p3l_error *error);
@@ -81,6 +86,13 @@ uint64_t p3l_pager_page_count(p3l_pager *pager);
 const char *p3l_pager_path(const p3l_pager *pager);
 /* Of frames appended since the store was opened, with their headers. */
 uint64_t p3l_pager_bytes_logged(p3l_pager *pager);
+
+/*
+ * A reader's next version: the one that was committed last. *changed: it is another one, and what was
+ * read before may be out of date; it is set after a failure, too, where some of the commits were read.
+ * No thread may be reading meanwhile. Of a store that no other process can write nothing changes.
+ */
+p3l_code p3l_pager_refresh(p3l_pager *pager, bool *changed, p3l_error *error);
 
 /* ---- reading: any thread, any time ---- */
 
@@ -175,6 +187,25 @@ void p3l_pager_abort(p3l_pager_transaction *transaction);
 /* Writes all committed pages to the file and empties the log. Waits for the transaction under way.
  */
 p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error);
+
+/* ---- copying ---- */
+
+typedef struct p3l_backup {
+  uint64_t pages; /* of the copy */
+  /* What else is to be checked before the copy gets its name; NULL: nothing. */
+  p3l_code (*check)(void *state, p3l_pager *copy, p3l_error *error);
+  void (*progress)(void *state, const char *what, uint64_t done, uint64_t total); /* or NULL */
+  void *state;
+} p3l_backup;
+
+/*
+ * Copies the version that `pager` reads, which is open for reading, to a store of its own at `path` and
+ * `path`-log: written to `path`-new and `path`-new-log, read again and checked, synced, renamed. What
+ * exists at `path` is P3L_MISUSE; P3L_BUSY: another process is making it. A copy that was not finished
+ * leaves nothing at `path`, and the next one replaces what it left. The copy has an id of its own, so
+ * that no log of the original is taken for its.
+ */
+p3l_code p3l_pager_backup(p3l_pager *pager, const char *path, p3l_backup *backup, p3l_error *error);
 
 /* ---- checking ---- */
 

@@ -11,93 +11,35 @@
 #include "checkpoint.h"
 #include "images.h"
 #include "mapping.h"
+#include "old_pages.h"
 #include "read_many.h"
+#include "recover.h"
+#include "snapshot.h"
 
 #define DEFAULT_CHECKPOINT_BYTES (UINT64_C(16) << 20)
 
 /* ---- recovery ---- */
 
-typedef struct recovering {
-  p3l_pager *pager;
-  p3l_recovery counts;
-} recovering;
-
-static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, p3l_error *error) {
-  recovering *recovering = state;
-  p3l_pager *pager = recovering->pager;
-  p3l_pager_transaction *transaction = &pager->transaction;
-  if (frame->kind == P3L_FRAME_COMMIT) {
-    p3l_images_publish(transaction);
-    recovering->counts.transactions++;
-    return P3L_OK;
-  }
-  p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
-  p3l_image *image = p3l_image_add(pager, number);
-  bool joins = image != NULL && image->private_copy == NULL;
-  if (joins) image->private_copy = p3l_buffer_take(&pager->buffers);
-  if (image == NULL || image->private_copy == NULL)
-    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to recover page %llu", pager->path,
-                    (unsigned long long)number.n);
-  if (joins) {
-    image->next = transaction->pages;
-    transaction->pages = image;
-    if (image->committed != NULL)
-      *image->private_copy = *image->committed;
-    else if (frame->kind != P3L_FRAME_IMAGE)
-      return p3l_fail(error, P3L_CORRUPT, "%s: the log changes page %llu and never had its image",
-                      pager->log_path, (unsigned long long)number.n);
-  }
-  image->changed = ~UINT64_C(0); /* to be published */
-  memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
-  return P3L_OK;
-}
-
-/* What the log says of pages is checked when it is read to its end: page 0 has the last word on which
- * there are. */
-static p3l_code check_recovered(p3l_pager *pager, p3l_error *error) {
-  for (const p3l_image *image = pager->images; image != NULL; image = image->hh.next) {
-    p3l_page_number number = {image->number};
-    if (image->committed == NULL) continue;
-    const char *fault = number.n < pager->page_count ? p3l_page_head_fault(image->committed, number)
-                                                     : "does not exist";
-    if (fault != NULL)
-      return p3l_fail(error, P3L_CORRUPT,
-                      "%s: the log changes page %llu, which %s; restore store and log from a copy",
-                      pager->log_path, (unsigned long long)number.n, fault);
-  }
-  /* Behind a count that is too high, new pages would be written far beyond the end of the file. */
-  return pager->read_only ? P3L_OK : p3l_pager_check_size(pager, error);
-}
-
-static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
-  p3l_page zero;
-  pager->page_count = 1;
-  p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
-  if (code != P3L_OK) return code;
-  /* An image has no checksum yet; a page that was read from the file was checked. */
-  p3l_page_seal(&zero, (p3l_lsn){0});
-  code = p3l_header_check(&zero, pager->path, error);
-  pager->page_count = p3l_header_of(&zero)->page_count;
-  return code;
-}
-
 static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *error) {
-  recovering recovering = {.pager = pager};
+  p3l_redone redone = {0};
   p3l_log_tail tail;
-  p3l_code code = p3l_log_scan(&pager->log, redo, &recovering, &tail, error);
-  p3l_images_discard(&pager->transaction);
-  if (code == P3L_OK) code = check_header(pager, error);
-  if (code == P3L_OK) code = check_recovered(pager, error);
+  p3l_recovery found = {0};
+  p3l_code code = p3l_recover_frames(pager, P3L_LOG_AT_REST, &redone, &tail, error);
+  if (code == P3L_OK) code = p3l_recover_check(pager, &redone, error);
+  found.transactions = redone.transactions;
+  p3l_redone_free(&redone);
   if (code != P3L_OK) return code;
-  recovering.counts.interrupted = tail.frames > 0 || tail.torn;
+  found.interrupted = tail.frames > 0 || tail.torn;
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
-    recovering.counts.pages += image->committed != NULL;
-  if (recovery != NULL) *recovery = recovering.counts;
+    found.pages += image->committed != NULL;
+  if (recovery != NULL) *recovery = found;
   /* What was read back may be in the page cache only: not `durable`, so that the checkpoint syncs
    * it first. */
   pager->appended = pager->log.end;
   pager->durable = pager->emptied = pager->log.start;
-  return pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, false, error);
+  if (pager->read_only) return P3L_OK;
+  code = p3l_old_pages_open(pager, error);
+  return code == P3L_OK ? p3l_checkpoint_locked(pager, false, error) : code;
 }
 
 /* ---- opening and closing ---- */
@@ -133,6 +75,7 @@ static void pager_free(p3l_pager *pager) {
   /* Threads stay in the parent, and the ring is its, too: left. */
   if (!p3l_pager_is_inherited(pager)) p3l_read_many_end(pager);
   p3l_mapping_close(pager->mapping);
+  p3l_old_pages_close(pager);
   if (pager->file != NULL) pager->file->close(pager->file);
   if (pager->log.device != NULL) pager->log.device->close(pager->log.device);
   pthread_mutex_destroy(&pager->writer);
@@ -161,6 +104,8 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
   pager->file = file;
   pager->log.device = log;
   pager->read_only = options->read_only;
+  pager->follows =
+      options->read_only && !options->excludes_writers && p3l_file_descriptor(file) >= 0;
   pager->checkpoint_bytes =
       options->checkpoint_bytes ? options->checkpoint_bytes : DEFAULT_CHECKPOINT_BYTES;
   pager->transaction.pager = pager;
@@ -172,8 +117,12 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
 
   uint8_t store_id[16];
   p3l_code code = read_store_id(file, path, store_id, error);
-  if (code == P3L_OK) code = p3l_log_open(&pager->log, log, log_path, store_id, error);
-  if (code == P3L_OK) code = recover(pager, recovery, error);
+  if (code == P3L_OK && pager->follows) {
+    code = p3l_snapshot_open(pager, store_id, recovery, error);
+  } else if (code == P3L_OK) {
+    code = p3l_log_open(&pager->log, log, log_path, store_id, error);
+    if (code == P3L_OK) code = recover(pager, recovery, error);
+  }
   if (code != P3L_OK) {
     pager_free(pager);
     return code;
@@ -191,13 +140,17 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
                         p3l_recovery *recovery, p3l_error *error) {
   p3l_open_mode mode = options->read_only ? P3L_OPEN_READ : P3L_OPEN_WRITE;
   p3l_device *file, *log;
-  int failed = p3l_file_open(path, mode, true, &file);
+  bool excludes = !options->read_only || options->excludes_writers;
+  int failed = p3l_file_open(path, mode, excludes, &file);
   if (failed == EWOULDBLOCK)
     return p3l_fail(
         error, P3L_BUSY,
         options->read_only
-            ? "%s is open for writing by another process; try again when it has closed it"
-            : "%s is open in another process; one writer excludes all others",
+            ? "%s is open for writing by another process; try again when it has closed it, or open "
+              "it without excluding writers"
+            : "%s is open in another process that writes to it or excludes writers; try again when "
+              "it "
+              "has closed it",
         path);
   if (failed == EINVAL)
     return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is no regular file", path);
@@ -232,6 +185,7 @@ p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
   }
   pthread_mutex_lock(&pager->writer);
   p3l_code code = pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, true, error);
+  if (!pager->read_only) p3l_old_pages_trim(pager, true);
   pthread_mutex_unlock(&pager->writer);
   pager_free(pager);
   return code;

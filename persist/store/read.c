@@ -9,6 +9,7 @@
 
 #include "images.h"
 #include "mapping.h"
+#include "old_pages.h"
 
 static p3l_file_offset place_of(p3l_page_number number) {
   return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
@@ -39,15 +40,16 @@ p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page
       return p3l_fail(error, P3L_MISUSE, "%s has no page %llu", pager->path,
                       (unsigned long long)number.n);
     int failed = pager->file->read(pager->file, page, sizeof(*page), place_of(number));
-    if (failed == ENODATA) {
-      fault = "is missing, the file is too short";
-      continue;
-    }
-    if (failed != 0)
+    if (failed != 0 && failed != ENODATA)
       return p3l_fail_errno(error, failed, "%s: reading page %llu", pager->path,
                             (unsigned long long)number.n);
-    fault = p3l_page_fault(page, number);
+    fault = failed == ENODATA ? "is missing, the file is too short"
+                              : p3l_file_page_fault(pager, page, number);
     if (fault == NULL) return P3L_OK;
+    if (!pager->follows) continue;
+    bool found;
+    p3l_code code = p3l_old_pages_read(pager, number, page, &found, error);
+    if (code != P3L_OK || found) return code;
   }
   return p3l_fail(error, P3L_CORRUPT, "%s: page %llu %s; restore the store from a copy",
                   pager->path, (unsigned long long)number.n, fault);
@@ -100,7 +102,7 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
     p3l_page_number number = {first.n + i};
     bool exists;
     if (images && p3l_image_read(pager, number, &pages[i], &exists)) continue;
-    if (failed == 0 && p3l_page_fault(&pages[i], number) == NULL) continue;
+    if (failed == 0 && p3l_file_page_fault(pager, &pages[i], number) == NULL) continue;
     p3l_code code = p3l_pager_read(pager, number, &pages[i], error);
     if (code != P3L_OK) return code;
   }
@@ -117,7 +119,8 @@ static p3l_mapping *mapping_of(p3l_pager *pager, uint64_t pages) {
 }
 
 const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
-  if (!pager->read_only) return NULL;
+  /* Beside a writer, what was checked may change before it is used. */
+  if (!pager->read_only || pager->follows) return NULL;
   /* Nothing changes while it is open for reading: neither its length, nor what recovery found. */
   p3l_mapping *mapping = mapping_of(pager, any_images(pager) ? 0 : pager->page_count);
   const p3l_page *page = mapping == NULL ? NULL : p3l_mapping_page(mapping, number);

@@ -168,7 +168,8 @@ static p3l_code deliver(const call *call, const p3l_read_slot *slot, const reque
   for (size_t i = 0; i < request->count && code == P3L_OK; i++) {
     p3l_page_number number = {request->first[i].number};
     const p3l_page *page = slot->pages + (number.n - request->first->number);
-    if (slot->failed != 0 || p3l_page_fault(page, number) != NULL) /* read_many.h, invariant 1 */
+    if (slot->failed != 0 ||
+        p3l_file_page_fault(call->pager, page, number) != NULL) /* read_many.h, invariant 1 */
       code = visit_other(call, number, request->first[i].index);
     else
       code = call->visit(call->state, request->first[i].index, page, call->error);

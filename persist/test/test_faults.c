@@ -353,9 +353,12 @@ static const char *second_process(void) {
   p3l_error error = {.message = ""};
   p3l_pager *pager;
   CHECK(open_store(false, &pager, &error) == P3L_BUSY);
-  CHECK(says(&error, path, "another process", "one writer excludes all others"));
-  CHECK(open_store(true, &pager, &error) == P3L_BUSY);
-  CHECK(says(&error, path, "open for writing by another process", ""));
+  CHECK(says(&error, path, "another process", "writes to it"));
+  p3l_pager_options alone = {.read_only = true, .excludes_writers = true};
+  CHECK(p3l_pager_open(path, &alone, &pager, NULL, &error) == P3L_BUSY);
+  CHECK(says(&error, path, "open for writing by another process", "without excluding writers"));
+  CHECK(open_store(true, &pager, &error) == P3L_OK);
+  CHECK(p3l_pager_close(pager, &error) == P3L_OK);
   return NULL;
 }
 

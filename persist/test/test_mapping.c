@@ -84,7 +84,7 @@ static void read_file(const char *path) {
 
 static p3l_pager *open_pager(fixture *f, bool read_only) {
   p3l_pager *pager;
-  p3l_pager_options options = {.read_only = read_only};
+  p3l_pager_options options = {.read_only = read_only, .excludes_writers = read_only};
   must(f, p3l_pager_open(f->path, &options, &pager, NULL, &f->error));
   return pager;
 }
@@ -169,7 +169,7 @@ static void a_large_store_is_the_same_graph(void **state) {
   fixture f = folder_new();
   make_parts(&f, P3L_SMALL_STORE_PAGES * P3L_PAGE_SIZE);
   read_file(f.path);
-  p3l_options options = {.read_only = true};
+  p3l_options options = {.read_only = true, .excludes_writers = true};
   p3l_store *store;
   must(&f, p3l_open(f.path, &options, &store, &f.error));
   p3l_enter(store);

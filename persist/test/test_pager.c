@@ -213,22 +213,25 @@ static void remove_folder(const char *folder) {
   rmdir(folder);
 }
 
-static void one_writer_excludes_all_readers_exclude_it(void **state) {
+static void one_writer_and_who_excludes_writers(void **state) {
   (void)state;
   char folder[64], path[80];
   p3l_error error;
   p3l_pager *writer, *reader, *another;
-  p3l_pager_options writing = {0}, reading = {.read_only = true};
+  p3l_pager_options writing = {0}, reading = {.read_only = true},
+                    alone = {.read_only = true, .excludes_writers = true};
   make_folder(folder);
   snprintf(path, sizeof(path), "%s/s", folder);
   assert_int_equal(p3l_store_create(path, &error), P3L_OK);
   assert_int_equal(p3l_store_create(path, &error), P3L_MISUSE);
   assert_int_equal(p3l_pager_open(path, &writing, &writer, NULL, &error), P3L_OK);
-  assert_int_equal(p3l_pager_open(path, &reading, &reader, NULL, &error), P3L_BUSY);
   assert_int_equal(p3l_pager_open(path, &writing, &another, NULL, &error), P3L_BUSY);
-  p3l_pager_close(writer, NULL);
+  assert_int_equal(p3l_pager_open(path, &alone, &another, NULL, &error), P3L_BUSY);
   assert_int_equal(p3l_pager_open(path, &reading, &reader, NULL, &error), P3L_OK);
-  assert_int_equal(p3l_pager_open(path, &reading, &another, NULL, &error), P3L_OK);
+  p3l_pager_close(reader, NULL);
+  p3l_pager_close(writer, NULL);
+  assert_int_equal(p3l_pager_open(path, &alone, &reader, NULL, &error), P3L_OK);
+  assert_int_equal(p3l_pager_open(path, &alone, &another, NULL, &error), P3L_OK);
   assert_int_equal(p3l_pager_open(path, &writing, &writer, NULL, &error), P3L_BUSY);
   p3l_pager_transaction *transaction;
   assert_int_equal(p3l_pager_begin(reader, &transaction, &error), P3L_READ_ONLY);
@@ -374,7 +377,7 @@ int main(void) {
       cmocka_unit_test(a_checkpoint_without_space_is_made_later),
       cmocka_unit_test(after_a_failed_sync_nothing_is_written),
       cmocka_unit_test(a_disk_that_cannot_be_read_is_told_with_the_page),
-      cmocka_unit_test(one_writer_excludes_all_readers_exclude_it),
+      cmocka_unit_test(one_writer_and_who_excludes_writers),
       cmocka_unit_test(what_is_no_store_is_told),
       cmocka_unit_test(a_closed_log_is_short),
       cmocka_unit_test(threads_commit_one_after_the_other)};

@@ -12,6 +12,7 @@ static const struct {
     {"stat", p3l_run_stat, "say what a store is and what is in it"},
     {"verify", p3l_run_verify, "check every page, object and pointer"},
     {"dump", p3l_run_dump, "list objects and what they point to"},
+    {"backup", p3l_run_backup, "copy a store, also while a process writes to it"},
     {"gc", p3l_run_gc, "find and delete what no root leads to"},
     {"torture", p3l_run_torture,
      "kill a writer at random moments, and see that nothing it committed is lost"},

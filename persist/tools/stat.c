@@ -45,6 +45,8 @@ static void print_header(const p3l_header *header, const p3l_recovery *recovery,
   fprintf(to, "log              %llu transactions on %llu pages since the last checkpoint%s\n",
           (unsigned long long)recovery->transactions, (unsigned long long)recovery->pages,
           recovery->interrupted ? "; one was interrupted, nothing of it is in the store" : "");
+  if (recovery->written)
+    fprintf(to, "writer           another process; what follows is what it committed last\n");
 }
 
 static void print_pages(const counted *counted, FILE *to) {
@@ -96,12 +98,13 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 
 int p3l_run_stat(int argc, char **argv) {
   const char *path = NULL;
-  struct argp argp = {.parser = parse,
-                      .args_doc = "STORE",
-                      .doc =
-                          "Says what STORE is and what is in it: pages, how full they are, roots, "
-                          "objects and bytes by type. It is only read.\v"
-                          "Example: p3l stat /var/tmp/parts"};
+  struct argp argp = {
+      .parser = parse,
+      .args_doc = "STORE",
+      .doc =
+          "Says what STORE is and what is in it: pages, how full they are, roots, "
+          "objects and bytes by type. It is only read; a process may write to it meanwhile.\v"
+          "Example: p3l stat /var/tmp/parts"};
   p3l_pager *pager;
   p3l_recovery recovery;
   p3l_error error;

@@ -15,6 +15,7 @@ int p3l_run_create(int argc, char **argv);
 int p3l_run_stat(int argc, char **argv);
 int p3l_run_verify(int argc, char **argv);
 int p3l_run_dump(int argc, char **argv);
+int p3l_run_backup(int argc, char **argv);
 int p3l_run_gc(int argc, char **argv);
 int p3l_run_torture(int argc, char **argv);
 
@@ -29,6 +30,9 @@ typedef struct p3l_dump_options {
   bool json;
 } p3l_dump_options;
 int p3l_dump_store(p3l_pager *pager, const p3l_dump_options *options, FILE *to);
+
+/* Copies to `copy`; prints what was copied. */
+int p3l_backup_store(p3l_pager *pager, const char *copy, FILE *to);
 
 int p3l_stat_store(p3l_pager *pager, const p3l_recovery *recovery, FILE *to);
 

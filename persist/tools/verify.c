@@ -47,7 +47,9 @@ int p3l_run_verify(int argc, char **argv) {
       .args_doc = "STORE",
       .doc =
           "Reads every page of STORE and checks it: checksums, the lists of pages, what lies in "
-          "pages, that each pointer leads to an object. STORE is only read. A pointer to where no "
+          "pages, that each pointer leads to an object. STORE is only read; while a process writes "
+          "to "
+          "it, what was committed last is checked. A pointer to where no "
           "object is (any more) is reported, and is no fault: programs may leave one.\v"
           "Example: p3l verify /var/tmp/parts\n\nExit status: 0 nothing is wrong, 1 something is."};
   p3l_pager *pager;

@@ -1,0 +1,115 @@
+/*
+ * Redo: the frames of committed transactions become images.
+ */
+#include "recover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "images.h"
+
+typedef struct recovering {
+  p3l_pager *pager;
+  p3l_redone *redone;
+} recovering;
+
+void p3l_redone_free(p3l_redone *redone) {
+  free(redone->pages);
+  *redone = (p3l_redone){0};
+}
+
+static bool note(p3l_redone *redone, uint64_t number) {
+  if (redone->count == redone->capacity) {
+    size_t capacity = redone->capacity == 0 ? 64 : 2 * redone->capacity;
+    uint64_t *pages = realloc(redone->pages, capacity * sizeof(*pages));
+    if (pages == NULL) return false;
+    redone->pages = pages;
+    redone->capacity = capacity;
+  }
+  redone->pages[redone->count++] = number;
+  return true;
+}
+
+static p3l_code no_memory(const p3l_pager *pager, uint64_t number, p3l_error *error) {
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to recover page %llu", pager->path,
+                  (unsigned long long)number);
+}
+
+/* The transaction's copy of the page, which it has from its first frame on. */
+static p3l_code join(recovering *recovering, const p3l_frame *frame, p3l_image **joined,
+                     p3l_error *error) {
+  p3l_pager *pager = recovering->pager;
+  p3l_pager_transaction *transaction = &pager->transaction;
+  p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
+  p3l_image *image = *joined = p3l_image_add(pager, number);
+  if (image == NULL) return no_memory(pager, number.n, error);
+  if (image->private_copy != NULL) return P3L_OK;
+  if (image->committed == NULL && frame->kind != P3L_FRAME_IMAGE)
+    return p3l_fail(error, P3L_CORRUPT, "%s: the log changes page %llu and never had its image",
+                    pager->log_path, (unsigned long long)number.n);
+  image->private_copy = p3l_buffer_take(&pager->buffers);
+  if (image->private_copy == NULL || !note(recovering->redone, number.n))
+    return no_memory(pager, number.n, error);
+  image->next = transaction->pages;
+  transaction->pages = image;
+  if (image->committed != NULL) *image->private_copy = *image->committed;
+  return P3L_OK;
+}
+
+static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, p3l_error *error) {
+  recovering *recovering = state;
+  if (frame->kind == P3L_FRAME_COMMIT) {
+    p3l_images_publish(&recovering->pager->transaction);
+    recovering->redone->transactions++;
+    return P3L_OK;
+  }
+  p3l_image *image;
+  p3l_code code = join(recovering, frame, &image, error);
+  if (code != P3L_OK) return code;
+  image->changed = ~UINT64_C(0); /* to be published */
+  memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
+  return P3L_OK;
+}
+
+p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redone *redone,
+                            p3l_log_tail *tail, p3l_error *error) {
+  recovering recovering = {pager, redone};
+  p3l_code code = p3l_log_scan(&pager->log, reading, redo, &recovering, tail, error);
+  p3l_images_discard(&pager->transaction);
+  return code;
+}
+
+/* What the log says of pages is checked when it is read to its end: page 0 has the last word on which
+ * there are. */
+static p3l_code check_pages(p3l_pager *pager, const p3l_redone *redone, p3l_error *error) {
+  for (size_t at = 0; at < redone->count; at++) {
+    p3l_page_number number = {redone->pages[at]};
+    const p3l_image *image = p3l_image_find(pager, number);
+    if (image == NULL || image->committed == NULL) continue;
+    const char *fault = number.n < pager->page_count ? p3l_page_head_fault(image->committed, number)
+                                                     : "does not exist";
+    if (fault != NULL)
+      return p3l_fail(error, P3L_CORRUPT,
+                      "%s: the log changes page %llu, which %s; restore store and log from a copy",
+                      pager->log_path, (unsigned long long)number.n, fault);
+  }
+  /* Behind a count that is too high, new pages would be written far beyond the end of the file. */
+  return pager->read_only ? P3L_OK : p3l_pager_check_size(pager, error);
+}
+
+static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
+  p3l_page zero;
+  pager->page_count = 1;
+  p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
+  if (code != P3L_OK) return code;
+  /* An image has no checksum yet; a page that was read from the file was checked. */
+  p3l_page_seal(&zero, (p3l_lsn){0});
+  code = p3l_header_check(&zero, pager->path, error);
+  pager->page_count = p3l_header_of(&zero)->page_count;
+  return code;
+}
+
+p3l_code p3l_recover_check(p3l_pager *pager, const p3l_redone *redone, p3l_error *error) {
+  p3l_code code = check_header(pager, error);
+  return code == P3L_OK ? check_pages(pager, redone, error) : code;
+}

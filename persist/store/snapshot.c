@@ -1,0 +1,158 @@
+/*
+ * Taking a version, and the next one. snapshot.h has the invariants.
+ */
+#include "snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "images.h"
+#include "old_pages.h"
+#include "readers.h"
+#include "recover.h"
+
+/* Rounds that may end while their frames are read, before the version is that of the file. */
+enum { PATIENCE = 3 };
+
+typedef struct taking {
+  p3l_pager *pager;
+  const uint8_t *store_id;
+  const p3l_lsn *kept; /* base of the version that there is: its lock stays; NULL: there is none */
+  p3l_redone redone;
+  p3l_log_tail tail;
+} taking;
+
+static p3l_code header_again(const taking *taking, bool *same, p3l_error *error) {
+  p3l_log log;
+  const p3l_log *known = &taking->pager->log;
+  p3l_code code = p3l_log_open(&log, known->device, known->path, taking->store_id, error);
+  *same = code == P3L_OK && log.round == known->round;
+  return code;
+}
+
+static p3l_code register_as(const p3l_pager *pager, p3l_lsn base, p3l_error *error) {
+  int failed = p3l_reader_register(p3l_file_descriptor(pager->file), base);
+  if (failed == 0) return P3L_OK;
+  return p3l_fail_errno(error, failed, "%s: registering as a reader of it", pager->path);
+}
+
+/* One attempt, with the header in pager->log: *done, or the round ended meanwhile. */
+static p3l_code attempt(taking *taking, bool frames, p3l_log_reading reading, bool *done,
+                        p3l_error *error) {
+  p3l_pager *pager = taking->pager;
+  p3l_code code = register_as(pager, pager->log.start, error);
+  if (code == P3L_OK) code = header_again(taking, done, error);
+  if (code != P3L_OK || !*done) return code;
+  pager->base = pager->log.start;
+  p3l_error why;
+  if (frames) code = p3l_recover_frames(pager, reading, &taking->redone, &taking->tail, &why);
+  p3l_code again = header_again(taking, done, error);
+  if (again != P3L_OK || !*done) return again; /* what was read says nothing, errors included */
+  if (code != P3L_OK) {
+    if (error != NULL) *error = why;
+    return code;
+  }
+  return p3l_recover_check(pager, &taking->redone, error);
+}
+
+/* A version from the header on; without images when it fails. */
+static p3l_code take(taking *taking, p3l_error *error) {
+  p3l_pager *pager = taking->pager;
+  int descriptor = p3l_file_descriptor(pager->file);
+  p3l_code code = P3L_OK;
+  bool done = false, arriving = false;
+  for (int n = 0; code == P3L_OK && !done; n++) {
+    p3l_log log;
+    if (n > 0 && !arriving) {
+      code = register_as(pager, (p3l_lsn){P3L_ARRIVING}, error);
+      arriving = code == P3L_OK;
+    }
+    if (code == P3L_OK)
+      code = p3l_log_open(&log, pager->log.device, pager->log_path, taking->store_id, error);
+    if (code != P3L_OK) break;
+    pager->log = log;
+    taking->redone.count = taking->redone.transactions = 0;
+    taking->tail = (p3l_log_tail){0};
+    bool live = taking->kept != NULL || p3l_writer_is_there(descriptor);
+    code = attempt(taking, n < PATIENCE, live ? P3L_LOG_LIVE : P3L_LOG_AT_REST, &done, error);
+    if (code == P3L_OK && done) break;
+    p3l_images_forget(pager);
+    if (taking->kept == NULL || taking->kept->byte != log.start.byte)
+      p3l_reader_leave(descriptor, log.start);
+  }
+  if (arriving) p3l_reader_leave(descriptor, (p3l_lsn){P3L_ARRIVING});
+  return code;
+}
+
+p3l_code p3l_snapshot_open(p3l_pager *pager, const uint8_t store_id[16], p3l_recovery *recovery,
+                           p3l_error *error) {
+  taking taking = {.pager = pager, .store_id = store_id};
+  p3l_code code = p3l_old_pages_open(pager, error);
+  if (code == P3L_OK) code = take(&taking, error);
+  if (code == P3L_OK && recovery != NULL) {
+    *recovery = (p3l_recovery){.transactions = taking.redone.transactions,
+                               .written = p3l_writer_is_there(p3l_file_descriptor(pager->file))};
+    for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
+      recovery->pages += image->committed != NULL;
+    recovery->interrupted = !recovery->written && (taking.tail.frames > 0 || taking.tail.torn);
+  }
+  p3l_redone_free(&taking.redone);
+  return code;
+}
+
+/* ---- the next version ---- */
+
+/* The frames behind the version, if its round is still under way: *done. */
+static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
+  p3l_code code = header_again(taking, done, error);
+  if (code != P3L_OK || !*done) return code;
+  code = p3l_recover_frames(taking->pager, P3L_LOG_NEWS, &taking->redone, &taking->tail, error);
+  /* What was read of the round is a version, with the lock that there is; but not the last one. */
+  p3l_code again = header_again(taking, done, code == P3L_OK ? error : NULL);
+  if (code == P3L_OK) code = again;
+  return code != P3L_OK || !*done ? code : p3l_recover_check(taking->pager, &taking->redone, error);
+}
+
+/* Another round: all anew, and back if that fails. */
+static p3l_code take_another(taking *taking, p3l_error *error) {
+  p3l_pager *pager = taking->pager;
+  p3l_image *images = pager->images;
+  p3l_log log = pager->log;
+  p3l_lsn base = pager->base;
+  uint64_t page_count = pager->page_count;
+  int descriptor = p3l_file_descriptor(pager->file);
+  taking->kept = &base;
+  pager->images = NULL;
+  p3l_code code = take(taking, error);
+  if (code != P3L_OK) {
+    pager->images = images;
+    pager->log = log;
+    pager->base = base;
+    pager->page_count = page_count;
+    return code;
+  }
+  p3l_image *fresh = pager->images;
+  pager->images = images;
+  p3l_images_forget(pager);
+  pager->images = fresh;
+  if (pager->base.byte != base.byte) p3l_reader_leave(descriptor, base);
+  p3l_old_pages_forget(pager, pager->base);
+  return P3L_OK;
+}
+
+p3l_code p3l_pager_refresh(p3l_pager *pager, bool *changed, p3l_error *error) {
+  *changed = false;
+  if (!pager->follows) return P3L_OK;
+  p3l_code code = p3l_pager_inherited(pager, error);
+  if (code != P3L_OK) return code;
+  uint8_t store_id[16];
+  memcpy(store_id, pager->log.store_id, sizeof(store_id));
+  taking taking = {.pager = pager, .store_id = store_id};
+  uint64_t before = pager->log.end.byte;
+  bool done;
+  code = read_on(&taking, &done, error);
+  if (code == P3L_OK && !done) code = take_another(&taking, error);
+  *changed = pager->log.end.byte != before;
+  p3l_redone_free(&taking.redone);
+  return code;
+}
