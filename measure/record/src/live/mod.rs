@@ -5,7 +5,7 @@
 //!                                             │  ^                          │
 //!                self-test at start ──period──┘  └── load, data address ────┘
 //!                                             ├─> event `stall`      at the load, with its data address
-//!                                             └─> event `other-cpu`  everything else
+//!    readers, one per CPU ──statement────────>┴─> event `other-cpu`  everything else
 //! ```
 //!
 //! Invariants:
@@ -14,6 +14,7 @@
 //! 2. A sample of the target becomes exactly one sample of one of the two events.
 //! 3. The profiled processes are read through `/proc` and their programs' files only.
 
+mod at_sample;
 mod calibrate;
 #[cfg(target_arch = "x86_64")]
 mod chase;
@@ -21,6 +22,8 @@ mod chase;
 #[path = "no_chase.rs"]
 mod chase;
 mod source;
+mod state;
+mod statements;
 mod waits;
 
 pub use calibrate::{calibrate, Calibration, LiveError};
