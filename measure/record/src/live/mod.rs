@@ -12,7 +12,8 @@
 //! 1. Events are of CPUs, never of tasks: a task's timer is programmed at each context switch, which costs a server
 //!    that switches twice per query a quarter of its time (see [`Members`](crate::pmu)).
 //! 2. A sample of the target becomes exactly one sample of one of the two events.
-//! 3. The profiled processes are read through `/proc` and their programs' files only.
+//! 3. The profiled processes are read through `/proc`, their programs' files and `process_vm_readv`; nothing is written to
+//!    them.
 
 mod at_sample;
 mod calibrate;
