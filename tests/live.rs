@@ -144,7 +144,7 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     let capture = server.path("live.data");
     let mut command = hardmeter();
     command.current_dir(server.room()).envs(server.cluster().environment());
-    command.args(["record", "-o"]).arg(&capture).arg("--server").arg(server.folder().path());
+    command.args(["record", "-F", "400", "-o"]).arg(&capture).arg("--server").arg(server.folder().path());
     let Some(output) = recorded(command.args(["--", "pgbench", "-S", "-n", "-c", "2", "-T", "8"])) else {
         return;
     };
@@ -193,6 +193,64 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     let why = stdout(&succeeded(run(hardmeter().args(["why", "-i"]).arg(&capture))));
     let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(why.contains("samples of time cannot tell"), "{why}");
+}
+
+/// Two statements in turn: the long one counts to 40,000, the short one to 1. No probe is set.
+#[test]
+fn the_statement_of_a_sample_is_read_from_the_running_server() {
+    let settings = ["autovacuum=off", "jit=off"];
+    let Some(server) = ThrowawayServer::new(&["pgbench", "psql"], &settings, 1) else { return };
+    let script = server.path("two.sql");
+    let long = "SELECT sum(i) FROM generate_series(1, 40000) i;\n";
+    std::fs::write(&script, format!("{long}SELECT 1;\n")).expect("writable");
+    let record = |capture: &Path, more: &[&str]| {
+        let mut command = hardmeter();
+        command.current_dir(server.room()).envs(server.cluster().environment());
+        command.args(["record", "--source", "live", "-F", "400"]).args(more).arg("-o").arg(capture);
+        command.arg("--server").arg(server.folder().path());
+        recorded(command.args(["--", "pgbench", "-n", "-c", "2", "-T", "4", "-f"]).arg(&script)).is_some()
+    };
+    let queries = |capture: &Path| -> Value {
+        let output = succeeded(run(hardmeter().args(["queries", "--format", "json", "-i"]).arg(capture)));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let capture = server.path("two.data");
+    if !record(&capture, &[]) {
+        return;
+    }
+    let read = queries(&capture);
+    let count = |name: &str| read["coverage"][name].as_u64().expect("a count");
+    assert!(count("backend") > 200, "{}", read["coverage"]);
+    let texts = Sidecar::load(&capture).unwrap().unwrap().statements;
+    let texts: Vec<&str> = texts.iter().map(|statement| statement.text.as_str()).collect();
+    let long = "select sum(i) from generate_series(?) i";
+    assert!(texts.contains(&long), "{texts:?}");
+    // Nothing but pgbench's own statements, read whole.
+    let known = [long, "select ?", "select count(*) from pgbench_branches"];
+    let foreign: Vec<&&str> = texts.iter().filter(|text| !known.contains(text)).collect();
+    assert!(
+        foreign.iter().all(|text| text.contains("pg_catalog") || text.starts_with("select")),
+        "{foreign:?}"
+    );
+    if !is_root() {
+        eprintln!("the share is not checked: readers without real-time priority come late beside other load");
+        return;
+    }
+    assert!(count("backend_with_statement") * 100 >= count("backend") * 90, "{}", read["coverage"]);
+    let rows = read["tables"][1]["rows"].as_array().expect("rows of other-cpu");
+    let of_long: u64 = rows
+        .iter()
+        .filter(|row| row["statement"] == long)
+        .map(|row| row["share"]["count"].as_u64().expect("a count"))
+        .sum();
+    let all = read["tables"][1]["samples"].as_u64().expect("a count");
+    assert!(of_long * 10 >= all * 8, "{of_long} of {all}: the long statement takes nearly all time");
+
+    let without = server.path("without.data");
+    assert!(record(&without, &["--no-statements"]));
+    let none = queries(&without);
+    assert_eq!(none["coverage"]["backend_with_statement"], 0);
+    assert!(Sidecar::load(&without).unwrap().unwrap().statements.is_empty());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use hardmeter_record::events::{parse_events, EventRequest};
 use hardmeter_record::pmu::attributes::{Modes, Rate};
 use hardmeter_record::session::{
     self, Chosen, Ending, Progress, Report, Request, RestartableServer, SessionError, SourceChoice,
+    StatementChoice,
 };
 use hardmeter_record::target::Target;
 use hardmeter_samples::model::{EventSource, Period, Pid, StatementProbe};
@@ -58,8 +59,8 @@ pub struct Arguments {
     /// Do not look into a server's memory for what its addresses are, nor for its statements.
     #[arg(long)]
     no_objects: bool,
-    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware, live and
-    /// timer.
+    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware and timer.
+    /// Source live knows the statement without it, by a look at the process at each sample.
     ///
     /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
     /// them two traps of about 3 us (more with prepared statements): a quarter of the throughput where statements take
@@ -68,7 +69,8 @@ pub struct Arguments {
     /// statements without it.
     #[arg(long, overrides_with = "no_statements")]
     statements: bool,
-    /// Do not record statements (the default for hardware, live and timer).
+    /// Do not record statements (the default for hardware and timer). Source live then takes more samples for the same
+    /// cost.
     #[arg(long)]
     no_statements: bool,
 }
@@ -195,7 +197,7 @@ impl Measured {
             heap: false,
             cores: self.cores,
             may_restart_server: false,
-            statements: false,
+            statements: StatementChoice::None,
             // What only the simulation understands asks for it.
             default_events: self.events.is_none()
                 && self.machine == "this"
@@ -216,7 +218,11 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     request.callchains = arguments.call_graph;
     request.causes = !arguments.no_causes;
     request.heap = arguments.heap;
-    request.statements = arguments.statements && !arguments.no_statements;
+    request.statements = match (arguments.statements, arguments.no_statements || arguments.no_objects) {
+        (true, _) => StatementChoice::Probes,
+        (false, true) => StatementChoice::None,
+        (false, false) => StatementChoice::Read,
+    };
     if let Some(cycles) = arguments.ldlat {
         request.events = request
             .events

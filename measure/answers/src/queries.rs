@@ -220,7 +220,7 @@ impl QueryCount {
             process.samples += 1;
             process.with_statement += u64::from(state == EXECUTING);
             process.before_first += u64::from(state == BEFORE_FIRST);
-            let over = sample.simulated().is_some_and(|detail| detail.statement_over);
+            let over = sample.server_state().is_some_and(|state| state.statement_over);
             process.after_statement += u64::from(over);
         }
         let row = self.keys.number(&[
@@ -324,7 +324,8 @@ impl QueryCount {
         index: &ObjectIndex,
         statements: &Statements,
     ) -> QueryTable {
-        let with_statement = columns.contains(&QueryColumn::Statement);
+        // Where no statement was recorded, it is not known which processes had none yet.
+        let with_statement = columns.contains(&QueryColumn::Statement) && !statements.is_empty();
         let mut groups = KeyTable::new(1 + columns.len() + 1);
         let mut tallies: Vec<Tally> = Vec::new();
         let mut objects: Vec<FxHashMap<u64, u64>> = Vec::new();

@@ -31,8 +31,8 @@ impl Statements {
 
     /// What the process of a sample executed, where that is known.
     pub fn of_sample(&self, sample: &Sample<'_>) -> Option<StatementId> {
-        let simulated = sample.simulated().and_then(|detail| detail.statement);
-        simulated.or_else(|| match self.spans.of_sample(sample)? {
+        let carried = sample.server_state().and_then(|state| state.statement);
+        carried.or_else(|| match self.spans.of_sample(sample)? {
             Running::Statement(statement) => Some(statement),
             Running::Nameless => Some(NAMELESS),
             Running::Nothing => None,

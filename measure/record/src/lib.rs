@@ -38,6 +38,7 @@
 
 pub mod doctor;
 pub mod events;
+mod kept_rights;
 pub mod live;
 pub mod pmu;
 pub mod privileges;

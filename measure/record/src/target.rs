@@ -166,6 +166,19 @@ pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     }
 }
 
+/// Whether a target is of PostgreSQL's processes: by the name of the program, which a process cannot change.
+pub fn is_postgres(target: &Target) -> bool {
+    let runs_it = |pid: Pid| {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        program.file_name().is_some_and(|name| name == "postgres")
+    };
+    match target {
+        Target::Server(folder) => server_process(folder).is_ok_and(runs_it),
+        Target::Processes(processes) => processes.iter().any(|pid| runs_it(*pid)),
+        Target::Command | Target::System => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

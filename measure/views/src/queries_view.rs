@@ -67,7 +67,7 @@ impl QueriesReport {
                 let _ = write!(told, " ({} one that was over)", percent(over));
             }
             let starting = self.coverage.starting_share();
-            if starting.count > 0 {
+            if starting.count > 0 && share.count > 0 {
                 let before = "were taken before the first statement of their backend";
                 let _ = write!(told, "; {} {before}", percent(starting));
             }

@@ -4,7 +4,7 @@ use super::data_source::DataSource;
 use super::event::EventIndex;
 use super::record::CpuMode;
 use super::registers::Registers;
-use super::simulated::SimulatedDetail;
+use super::simulated::{ServerState, SimulatedDetail};
 use super::units::{CpuId, Cycles, PageSize, Period, PhysicalAddress, Pid, Tid, Timestamp, VirtualAddress};
 
 /// The cost of an access as the source reports it (`PERF_SAMPLE_WEIGHT`, `PERF_SAMPLE_WEIGHT_STRUCT`).
@@ -146,6 +146,11 @@ impl Sample<'_> {
     /// What only a simulated sample knows.
     pub fn simulated(&self) -> Option<SimulatedDetail> {
         SimulatedDetail::decode(self.raw?)
+    }
+
+    /// What the server process executed, where the sample says so itself.
+    pub fn server_state(&self) -> Option<ServerState> {
+        ServerState::decode(self.raw?)
     }
 }
 

@@ -16,6 +16,9 @@
 //! ```
 //!
 //! Unknown kinds are skipped; a section cut short ends the list.
+//!
+//! Samples of source `live` carry the same field under another magic: bytes 4 to 11 are zero, and only sections of kind
+//! 2 and 3 follow, [what the server executed](ServerState) when the sample was taken.
 
 use super::data_source::MemoryOperation;
 use super::state::StateId;
@@ -77,6 +80,15 @@ pub struct HeapBlock {
     pub site: VirtualAddress,
 }
 
+/// What a server process executed at a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerState {
+    /// The statement that the process executed, or, if that is over, had executed last.
+    pub statement: Option<StatementId>,
+    /// Whether the statement was over: the process was cleaning up after it, or waiting for the next one.
+    pub statement_over: bool,
+}
+
 /// The part of a simulated sample that has no place in a hardware sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedDetail {
@@ -90,10 +102,8 @@ pub struct SimulatedDetail {
     pub wall_time: Timestamp,
     /// Who else uses the line, for the events of sharing and for misses by coherence.
     pub sharing: Option<Sharing>,
-    /// The statement that the process executed, or, if that is over, had executed last.
-    pub statement: Option<StatementId>,
-    /// Whether the statement was over: the process was cleaning up after it, or waiting for the next one.
-    pub statement_over: bool,
+    /// What the process executed.
+    pub server: ServerState,
     /// The heap block, where allocations were recorded.
     pub heap_block: Option<HeapBlock>,
 }
@@ -129,17 +139,13 @@ impl SimulatedDetail {
             set: u32::from_le_bytes(raw[8..12].try_into().ok()?),
             wall_time: Timestamp(u64::from_le_bytes(raw[12..20].try_into().ok()?)),
             sharing: None,
-            statement: None,
-            statement_over: false,
+            server: ServerState::default(),
             heap_block: None,
         };
         for (kind, payload) in sections(raw) {
             match kind {
                 SHARING => detail.sharing = sharing(payload),
-                STATEMENT => {
-                    detail.statement = word(payload, 0).map(StatementId);
-                    detail.statement_over = word(payload, 1).is_some_and(|flags| flags & 1 != 0);
-                }
+                STATEMENT => detail.server = statement(payload),
                 ALLOCATION => detail.heap_block = heap_block(payload),
                 _ => {}
             }
@@ -150,13 +156,72 @@ impl SimulatedDetail {
     /// What was read of the server's own state at the sample, by the number of the rule; nothing if the raw field
     /// has another format.
     pub fn states(raw: &[u8]) -> impl Iterator<Item = (StateId, &[u8])> {
-        let ours = raw.len() >= Self::SIZE && raw[..4] == Self::MAGIC;
-        let raw = if ours { raw } else { &[] };
+        let raw = if has_sections(raw) { raw } else { &[] };
         sections(raw).filter(|(kind, _)| *kind == STATE).filter_map(|(_, payload)| {
             let id = u32::from_le_bytes(payload.get(..4)?.try_into().ok()?);
             let length = u32::from_le_bytes(payload.get(4..8)?.try_into().ok()?);
             Some((StateId(id), payload.get(8..)?.get(..length as usize)?))
         })
+    }
+}
+
+impl ServerState {
+    /// The first four bytes of a live sample's raw field.
+    pub const LIVE_MAGIC: [u8; 4] = *b"HMl1";
+
+    /// Reads it from the raw field of a simulated or live sample; `None` if the field has another format, or names no
+    /// statement.
+    pub fn decode(raw: &[u8]) -> Option<ServerState> {
+        let ours = if has_sections(raw) { raw } else { &[] };
+        let (_, payload) = sections(ours).find(|(kind, _)| *kind == STATEMENT)?;
+        Some(statement(payload)).filter(|state| state.statement.is_some())
+    }
+
+    /// The raw field of a live sample, taken at `time`. Its size is four bytes more than a multiple of eight, as the
+    /// format of samples wants it.
+    ///
+    /// ```
+    /// use hardmeter_samples::model::{ServerState, StateId, StatementId, Timestamp};
+    ///
+    /// let state = ServerState { statement: Some(StatementId(7)), statement_over: false };
+    /// let raw = state.encode(Timestamp(5), &[(StateId::SERVERS_STATEMENT, 42)]);
+    /// assert_eq!(ServerState::decode(&raw), Some(state));
+    /// assert_eq!(raw.len() % 8, 4);
+    /// ```
+    pub fn encode(&self, time: Timestamp, words: &[(StateId, u64)]) -> Vec<u8> {
+        let mut raw = Self::LIVE_MAGIC.to_vec();
+        raw.extend([0; 8]);
+        raw.extend(time.0.to_le_bytes());
+        let mut section = |kind: u16, payload: &[u8]| {
+            raw.extend(kind.to_le_bytes());
+            raw.extend((payload.len() as u16).to_le_bytes());
+            raw.extend([0; 4]);
+            raw.extend(payload);
+        };
+        if let Some(statement) = self.statement {
+            section(
+                STATEMENT,
+                &[statement.0.to_le_bytes(), u64::from(self.statement_over).to_le_bytes()].concat(),
+            );
+        }
+        for (id, value) in words {
+            let head = [id.0.to_le_bytes(), 8u32.to_le_bytes()].concat();
+            section(STATE, &[head, value.to_le_bytes().to_vec()].concat());
+        }
+        raw
+    }
+}
+
+/// Whether a raw field has our sections.
+fn has_sections(raw: &[u8]) -> bool {
+    raw.len() >= SimulatedDetail::SIZE
+        && (raw[..4] == SimulatedDetail::MAGIC || raw[..4] == ServerState::LIVE_MAGIC)
+}
+
+fn statement(payload: &[u8]) -> ServerState {
+    ServerState {
+        statement: word(payload, 0).map(StatementId),
+        statement_over: word(payload, 1).is_some_and(|flags| flags & 1 != 0),
     }
 }
 
@@ -224,7 +289,7 @@ mod tests {
         assert_eq!(detail.cause, Some(MissCause::Conflict));
         assert_eq!(detail.set, 12);
         assert_eq!(detail.wall_time, Timestamp(0x201));
-        assert_eq!((detail.sharing, detail.statement, detail.heap_block), (None, None, None));
+        assert_eq!((detail.sharing, detail.server.statement, detail.heap_block), (None, None, None));
         raw[0] = b'X';
         assert_eq!(SimulatedDetail::decode(&raw), None);
         assert_eq!(SimulatedDetail::decode(b"HMs1"), None);
@@ -241,7 +306,7 @@ mod tests {
         other.extend(0x401000u64.to_le_bytes());
         raw.extend(section(SHARING, &other));
         let detail = SimulatedDetail::decode(&raw).expect("ours");
-        assert_eq!((detail.statement, detail.statement_over), (Some(StatementId(7)), false));
+        assert_eq!((detail.server.statement, detail.server.statement_over), (Some(StatementId(7)), false));
         let sharing = detail.sharing.expect("a section of it");
         assert_eq!(sharing.verdict, Some(SharingVerdict::False));
         assert_eq!((sharing.offset, sharing.size), (60, AccessSize(4)));
@@ -256,7 +321,7 @@ mod tests {
         let mut raw = PLAIN.to_vec();
         raw.extend(section(STATEMENT, &[7u64.to_le_bytes(), 1u64.to_le_bytes()].concat()));
         let detail = SimulatedDetail::decode(&raw).expect("ours");
-        assert_eq!((detail.statement, detail.statement_over), (Some(StatementId(7)), true));
+        assert_eq!((detail.server.statement, detail.server.statement_over), (Some(StatementId(7)), true));
     }
 
     #[test]

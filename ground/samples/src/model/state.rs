@@ -17,6 +17,9 @@ impl StateId {
     /// The number by which the server itself knows the statement, eight bytes, 0 where it gives none: PostgreSQL's
     /// query id, which `pg_stat_statements` lists too.
     pub const SERVERS_STATEMENT: StateId = StateId(0xffff_ff01);
+    /// When the server began the statement, eight bytes: microseconds since 2000-01-01 UTC by the wall clock, as
+    /// PostgreSQL counts. Source `live` reads it to know whether a statement is that of the sample, or a later one.
+    pub const STATEMENT_START: StateId = StateId(0xffff_ff02);
 }
 
 /// Where a server keeps the text of the statement that it executed last: `*(*base + offset)` is its address.

@@ -77,9 +77,13 @@ impl Postgres {
 
     /// Where a backend keeps the query id, if `compute_query_id` has it make one.
     fn query_id(&self) -> Option<StateRule> {
+        self.status_word(StateId::SERVERS_STATEMENT, "st_query_id")
+    }
+
+    /// Eight bytes of a backend's entry in the table of their states.
+    fn status_word(&self, id: StateId, field: &str) -> Option<StateRule> {
         let base = self.server.program.address("MyBEEntry")?;
-        let offset = self.server.layout.offset("PgBackendStatus", "st_query_id").ok()?;
-        let (id, offset) = (StateId::SERVERS_STATEMENT, Some(ByteCount(offset)));
+        let offset = Some(ByteCount(self.server.layout.offset("PgBackendStatus", field).ok()?));
         Some(StateRule::Word { id, base, offset, length: 8 })
     }
 
@@ -340,6 +344,7 @@ impl ServerObjects for Postgres {
         rules.extend(self.query_id());
         rules.push(tag(BLOCK_STATE, buffers.blocks, buffers.block_size));
         rules.push(tag(DESCRIPTOR_STATE, buffers.descriptors, buffers.stride));
+        rules.extend(self.status_word(StateId::STATEMENT_START, "st_activity_start_timestamp"));
         rules
     }
 

@@ -344,7 +344,7 @@ fn hardware(resolver: &Resolver) -> SourceVerdict {
 
 fn live() -> SourceVerdict {
     const SOURCE: &str = "live";
-    match calibrate() {
+    match calibrate(false) {
         Ok(found) => SourceVerdict {
             source: SOURCE,
             works: true,

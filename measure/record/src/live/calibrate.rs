@@ -1,12 +1,14 @@
 //! The self-test at the start of a live recording: where samples land, and what one costs.
 
+use super::at_sample::{thread_time, Readers};
 use super::chase::{places, Chase};
+use super::state::StatementRules;
 use crate::pmu::attributes::{self, Common, Modes, Rate};
 use crate::pmu::encoding::Encoding;
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::syscall::{self, Place};
-use crate::rings::{Ring, RingError};
-use hardmeter_samples::model::{Landing, Period, SkidCount};
+use crate::rings::{Ring, RingError, RingWatch};
+use hardmeter_samples::model::{Landing, Period, Pid, SkidCount, StateRule, VirtualAddress};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, PerfEventAttr};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,6 +47,8 @@ pub struct Calibration {
     pub sample_cost_ns: u64,
     /// The period that keeps within the budget, in nanoseconds.
     pub period_ns: u64,
+    /// Whether a reader looks at the process at each sample, which is part of the cost.
+    pub with_readers: bool,
 }
 
 impl Calibration {
@@ -94,17 +98,17 @@ impl LiveError {
     }
 }
 
-/// Tests that loads can be sampled here: the right to sample CPUs, where samples land, what one costs. Takes a third of
-/// a second.
+/// Tests that loads can be sampled here: the right to sample CPUs, where samples land, what one costs, with or without
+/// a reader who looks at the process at each sample. Takes a third of a second.
 ///
 /// # Errors
 /// Says what is missing; [`LiveError::remedy`] what mends it.
-pub fn calibrate() -> Result<Calibration, LiveError> {
+pub fn calibrate(with_readers: bool) -> Result<Calibration, LiveError> {
     if !cfg!(target_arch = "x86_64") {
         return Err(LiveError::Architecture);
     }
     let kernel = open::kernel_features();
-    let attr = attribute(TEST_PERIOD, kernel);
+    let attr = attribute(TEST_PERIOD, kernel, with_readers);
     let cpu = crate::pmu::sysfs::online_cpus().first().copied();
     let everything = Place { thread: None, cpu };
     let explain = |place, error: std::io::Error| {
@@ -116,18 +120,18 @@ pub fn calibrate() -> Result<Calibration, LiveError> {
     of_programs.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
     let event = syscall::open(&of_programs, own).map_err(|error| explain(own, error))?;
     let (landing, skid) = skid(&event)?;
-    let cost = cost(&event).max(LEAST_COST);
+    let cost = cost(&event, with_readers).max(LEAST_COST);
     let period_ns = ((cost / BUDGET) as u64).clamp(PERIODS.0, PERIODS.1);
-    Ok(Calibration { landing, skid, sample_cost_ns: cost as u64, period_ns })
+    Ok(Calibration { landing, skid, sample_cost_ns: cost as u64, period_ns, with_readers })
 }
 
 /// The event's attribute, of all modes.
-fn attribute(period: u64, kernel: attributes::KernelFeatures) -> PerfEventAttr {
+fn attribute(period: u64, kernel: attributes::KernelFeatures, with_readers: bool) -> PerfEventAttr {
     let common = Common {
         callchains: false,
         inherit: false,
         enable_on_exec: false,
-        wakeup_watermark: 1 << 16,
+        wakeup_watermark: (!with_readers).then_some(1 << 16),
         kernel,
     };
     let clock = Encoding { event_type: 1, config: 0, ..Encoding::default() };
@@ -180,9 +184,17 @@ fn judge(counts: &BTreeMap<i64, u64>, behind: i64) -> Result<Landing, LiveError>
     landing.filter(|_| enough).ok_or(LiveError::Skid { samples, share: share * 100.0 })
 }
 
-/// Nanoseconds of CPU time that a sample takes away: a loop in L1 with samples and without, in turns.
-fn cost(event: &OwnedFd) -> f64 {
+/// Nanoseconds of CPU time that a sample takes away: a loop in L1 with samples and without, in turns, and the reader that
+/// looks at this process at each sample.
+fn cost(event: &OwnedFd, with_readers: bool) -> f64 {
     let Some(mut loop_in_l1) = Chase::new(1) else { return LEAST_COST };
+    let text: &std::ffi::CStr = c"SELECT abalance FROM pgbench_accounts WHERE aid = $1";
+    let pointer = Box::new(text.as_ptr() as u64);
+    let rule = StateRule::Statement { pointer: VirtualAddress(&raw const *pointer as u64), last: None };
+    // Both stay until the end: the ring is what the reader watches.
+    let ring = Ring::map(event.as_fd(), 1 << 19);
+    let reader =
+        ring.as_ref().ok().filter(|_| with_readers).and_then(|ring| reader(event, ring, &[rule]).ok());
     let mut timed = || {
         let before = thread_time();
         loop_in_l1.run(COST_LOADS);
@@ -200,17 +212,18 @@ fn cost(event: &OwnedFd) -> f64 {
     // The fastest rounds are those that the rest of the machine disturbed least.
     let fastest = |times: &[u64]| times.iter().copied().min().unwrap_or(0) as f64;
     let (with, without) = (fastest(&with), fastest(&without));
-    (with - without).max(0.0) / (with / TEST_PERIOD as f64).max(1.0)
+    let of_reader = reader.map_or(0.0, |reader| reader.cost_of_a_look());
+    (with - without).max(0.0) / (with / TEST_PERIOD as f64).max(1.0) + of_reader
 }
 
-/// CPU time of this thread in nanoseconds.
-fn thread_time() -> u64 {
-    // SAFETY: room for one time.
-    unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
+/// A reader of this process.
+fn reader(event: &OwnedFd, ring: &Ring, rules: &[StateRule]) -> std::io::Result<Readers> {
+    // SAFETY: no preconditions.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let readers = Readers::start(vec![(cpu.max(0) as u32, RingWatch::new(event.as_fd(), ring)?)])?;
+    readers.set_rules(StatementRules::choose(rules));
+    readers.set_target([Pid(std::process::id() as i32)].into_iter());
+    Ok(readers)
 }
 
 #[cfg(test)]
@@ -230,7 +243,7 @@ mod tests {
 
     #[test]
     fn samples_of_this_machine_land_at_one_place() {
-        match calibrate() {
+        match calibrate(true) {
             Ok(calibration) => {
                 assert!(calibration.share() >= LEAST_SHARE, "{calibration:?}");
                 let (shortest, longest) = PERIODS;

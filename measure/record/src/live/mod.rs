@@ -5,15 +5,17 @@
 //!                                             │  ^                          │
 //!                self-test at start ──period──┘  └── load, data address ────┘
 //!                                             ├─> event `stall`      at the load, with its data address
-//!                                             └─> event `other-cpu`  everything else
+//!    readers, one per CPU ──statement────────>┴─> event `other-cpu`  everything else
 //! ```
 //!
 //! Invariants:
 //! 1. Events are of CPUs, never of tasks: a task's timer is programmed at each context switch, which costs a server
 //!    that switches twice per query a quarter of its time (see [`Members`](crate::pmu)).
 //! 2. A sample of the target becomes exactly one sample of one of the two events.
-//! 3. The profiled processes are read through `/proc` and their programs' files only.
+//! 3. The profiled processes are read through `/proc`, their programs' files and `process_vm_readv`; nothing is written to
+//!    them.
 
+mod at_sample;
 mod calibrate;
 #[cfg(target_arch = "x86_64")]
 mod chase;
@@ -21,6 +23,8 @@ mod chase;
 #[path = "no_chase.rs"]
 mod chase;
 mod source;
+mod state;
+mod statements;
 mod waits;
 
 pub use calibrate::{calibrate, Calibration, LiveError};

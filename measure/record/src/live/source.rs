@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!   from the kernel   header | IDENTIFIER IP TID TIME      CPU [chain] abi registers     (REGS_USER)
-//!   stall             header | IDENTIFIER IP TID TIME ADDR CPU [chain] abi registers     (REGS_INTR)
+//!   stall             header | IDENTIFIER IP TID TIME ADDR CPU [chain] raw abi registers     (REGS_INTR)
 //!                              IP: the load; ADDR: what it loads from, 0 where not known
-//!   other-cpu         as from the kernel, under another id
+//!   other-cpu         header | IDENTIFIER IP TID TIME      CPU [chain] raw abi registers     under another id
+//!                              raw: the statement, where it is known (`ServerState`), else four bytes without meaning
 //! ```
 
+use super::at_sample::Readers;
 use super::calibrate::Calibration;
+use super::state::StatementRules;
+use super::statements::{wall_clock_ahead, StatementNames};
 use super::waits::Waits;
 use crate::pmu::open::OpenError;
 use crate::pmu::plan::SamplingPlan;
@@ -15,11 +19,12 @@ use crate::pmu::recorder::KernelSource;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
 use crate::usdt::StatementProbes;
 use hardmeter_samples::model::{
-    EventSource, Landing, Pid, ProcessTime, Record, Register, Registers, StallCounts, StallNotes,
-    VirtualAddress, OTHER_CPU_EVENT, STALL_EVENT,
+    EventSource, Landing, Pid, ProcessTime, Record, Register, Registers, StallCounts, StallNotes, StateRule,
+    Timestamp, VirtualAddress, OTHER_CPU_EVENT, STALL_EVENT,
 };
 use hardmeter_samples::perf_data::abi::{misc, record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{decode_record, EventAttributes};
+use hardmeter_samples::sidecar::Statement;
 use std::collections::HashSet;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -64,6 +69,8 @@ pub type MakeLoadFinder = fn() -> Box<dyn LoadFinder>;
 const OTHER: u64 = 1 << 63;
 /// Words of a kernel's sample before the one that is inserted: header, IDENTIFIER, IP, TID, TIME.
 const BEFORE_ADDRESS: usize = 40;
+/// The field RAW without contents: its size, and the bytes that make it eight.
+const NO_RAW: [u8; 8] = [4, 0, 0, 0, 0, 0, 0, 0];
 /// Soon enough for the observer, who is to see addresses while they are fresh.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -81,6 +88,12 @@ pub struct LiveSource {
     /// The records of one drain, one after the other.
     round: Vec<u8>,
     waits: Waits,
+    /// Who reads the statement at a sample; `None` where probes tell of statements, or no thread can be had.
+    readers: Option<Readers>,
+    names: StatementNames,
+    reads_statements: bool,
+    /// By how much the wall clock is ahead of that of samples, in nanoseconds.
+    ahead: i64,
 }
 
 impl LiveSource {
@@ -95,6 +108,9 @@ impl LiveSource {
         mut finder: Box<dyn LoadFinder>,
     ) -> Result<LiveSource, OpenError> {
         let mut kernel = KernelSource::open(plan, statements)?;
+        // Without readers the samples have no statement, and are worth having all the same.
+        let readers =
+            calibration.with_readers.then(|| kernel.watches().and_then(Readers::start).ok()).flatten();
         let preamble = kernel.preamble();
         let clock = kernel.attributes().swap_remove(0);
         for record in records(&preamble) {
@@ -114,6 +130,10 @@ impl LiveSource {
             preamble,
             round: Vec::new(),
             waits: Waits::default(),
+            readers,
+            names: StatementNames::default(),
+            reads_statements: false,
+            ahead: wall_clock_ahead(),
         })
     }
 
@@ -131,24 +151,55 @@ impl LiveSource {
             (misc::USER, None) => Some(Finding::NoCode), // 32-bit code, for example
             _ => None,
         };
+        let raw = self.raw(record);
+        let (head, tail) = record.split_at(self.end_of_chain(record));
+        let mut sample = Vec::with_capacity(record.len() + 8 + raw.len());
         match count(&mut self.counts, finding) {
             Some((load, address)) => {
-                let mut stall = Vec::with_capacity(record.len() + 8);
-                stall.extend_from_slice(&record[..BEFORE_ADDRESS]);
-                stall.extend(address.map_or(0, |address| address.0).to_ne_bytes());
-                stall.extend_from_slice(&record[BEFORE_ADDRESS..]);
+                sample.extend_from_slice(&head[..BEFORE_ADDRESS]);
+                sample.extend(address.map_or(0, |address| address.0).to_ne_bytes());
+                sample.extend_from_slice(&head[BEFORE_ADDRESS..]);
                 let misc_field = u16::from_ne_bytes([record[4], record[5]]) | misc::EXACT_IP;
-                stall[4..6].copy_from_slice(&misc_field.to_ne_bytes());
-                let length = stall.len() as u16;
-                stall[6..8].copy_from_slice(&length.to_ne_bytes());
-                stall[16..24].copy_from_slice(&load.0.to_ne_bytes());
-                stall
+                sample[4..6].copy_from_slice(&misc_field.to_ne_bytes());
+                sample[16..24].copy_from_slice(&load.0.to_ne_bytes());
             }
             None => {
-                let mut other = record.to_vec();
-                other[8..16].copy_from_slice(&(id | OTHER).to_ne_bytes());
-                other
+                sample.extend_from_slice(head);
+                sample[8..16].copy_from_slice(&(id | OTHER).to_ne_bytes());
             }
+        }
+        sample.extend_from_slice(&raw);
+        sample.extend_from_slice(tail);
+        let length = sample.len() as u16;
+        sample[6..8].copy_from_slice(&length.to_ne_bytes());
+        sample
+    }
+    /// Where a sample's call chain ends and what is known of its registers begins.
+    fn end_of_chain(&self, record: &[u8]) -> usize {
+        let behind_cpu = BEFORE_ADDRESS + 8;
+        let length = match record.get(behind_cpu..behind_cpu + 8) {
+            Some(frames) if self.attr.sample_type & sample_type::CALLCHAIN != 0 => {
+                let frames = u64::from_ne_bytes(frames.try_into().expect("eight bytes"));
+                usize::try_from(frames).ok().and_then(|frames| frames.checked_mul(8)?.checked_add(8))
+            }
+            _ => Some(0),
+        };
+        length
+            .and_then(|length| length.checked_add(behind_cpu))
+            .map_or(record.len(), |at| at.min(record.len()))
+    }
+
+    /// The field RAW of a sample: the statement, where it is known.
+    fn raw(&mut self, record: &[u8]) -> Vec<u8> {
+        if self.readers.is_none() {
+            return Vec::new();
+        }
+        let word = |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+        let (time, cpu) = (Timestamp(word(BEFORE_ADDRESS - 8)), word(BEFORE_ADDRESS) as u32);
+        let state = self.reads_statements.then(|| self.names.of_sample(cpu, time, self.ahead)).flatten();
+        match state {
+            Some(state) => [(state.len() as u32).to_ne_bytes().as_slice(), &state].concat(),
+            None => NO_RAW.to_vec(),
         }
     }
 
@@ -156,8 +207,32 @@ impl LiveSource {
         let kind = record.first_chunk::<4>().map(|kind| u32::from_ne_bytes(*kind));
         let id = record.get(8..16).map(|id| u64::from_ne_bytes(id.try_into().expect("eight bytes")));
         kind == Some(record_type::SAMPLE)
-            && record.len() >= BEFORE_ADDRESS
+            && record.len() >= BEFORE_ADDRESS + 8
             && id.is_some_and(|id| self.ids.contains(&id))
+    }
+}
+
+impl LiveSource {
+    /// Of how many samples the statement is known, where it is not of nearly all.
+    fn note_of_statements(&self) -> Option<String> {
+        let readers = self.readers.as_ref().filter(|_| self.reads_statements)?;
+        let outcomes = self.names.outcomes;
+        let all = outcomes.known + outcomes.late + outcomes.unread;
+        let short = all > 0 && (all - outcomes.known) * 20 > all;
+        let remedy = match readers.may_be_late() {
+            true => ": run as root, so that the readers have real-time priority",
+            false => "",
+        };
+        short.then(|| {
+            format!(
+                "the statement is known at {} of {all} samples; at {} the next one had begun, at {} the process was not \
+                 read in time ({} reads failed){remedy}",
+                outcomes.known,
+                outcomes.late,
+                outcomes.unread,
+                readers.refused()
+            )
+        })
     }
 }
 
@@ -212,6 +287,9 @@ impl RecordSource for LiveSource {
     fn attributes(&self) -> Vec<EventAttributes> {
         let mut events = self.kernel.attributes();
         let clock = &mut events[0];
+        if self.readers.is_some() {
+            clock.attr.sample_type |= sample_type::RAW;
+        }
         let suffix = clock.name.strip_prefix(STALL_EVENT).unwrap_or_default().to_string();
         let other = EventAttributes {
             name: format!("{OTHER_CPU_EVENT}{suffix}"),
@@ -230,8 +308,18 @@ impl RecordSource for LiveSource {
         std::mem::take(&mut self.preamble)
     }
 
+    /// None: the events of CPUs never end, and what they wake are the readers.
     fn wakeups(&self) -> Vec<RawFd> {
-        self.kernel.wakeups()
+        Vec::new()
+    }
+
+    fn set_state_rules(&mut self, rules: &[StateRule]) {
+        let rules = StatementRules::choose(rules);
+        self.reads_statements = rules.is_some();
+        if let Some(readers) = &self.readers {
+            readers.set_target(self.kernel.processes().into_iter());
+            readers.set_rules(rules);
+        }
     }
 
     fn hung_up(&mut self, descriptor: RawFd) {
@@ -249,6 +337,11 @@ impl RecordSource for LiveSource {
             round.extend_from_slice(record);
             Ok(())
         })?;
+        if let Some(readers) = &self.readers {
+            readers.set_target(self.kernel.processes().into_iter());
+            self.names.add(readers.take());
+            self.ahead = wall_clock_ahead();
+        }
         // A process may be sampled on one CPU before the other CPU's ring tells of its fork and its mappings.
         for record in records(&round) {
             if let Some(record) = decode_record(&self.attr, record) {
@@ -300,8 +393,14 @@ impl RecordSource for LiveSource {
         self.waits.times()
     }
 
+    fn statements(&self) -> Vec<Statement> {
+        self.names.statements()
+    }
+
     fn notes(&self) -> Vec<String> {
-        self.kernel.notes()
+        let mut notes = self.kernel.notes();
+        notes.extend(self.note_of_statements());
+        notes
     }
 }
 

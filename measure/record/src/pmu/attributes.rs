@@ -52,8 +52,8 @@ pub struct Common {
     pub inherit: bool,
     /// Start counting when the (waiting) command is executed.
     pub enable_on_exec: bool,
-    /// Bytes in a ring before the recorder is woken.
-    pub wakeup_watermark: u32,
+    /// Bytes in a ring before the recorder is woken; `None`: each sample wakes who waits.
+    pub wakeup_watermark: Option<u32>,
     /// What this kernel knows.
     pub kernel: KernelFeatures,
 }
@@ -104,8 +104,14 @@ const BASE_FIELDS: u64 = sample_type::IP
 pub fn sampling(encoding: &Encoding, rate: Rate, modes: Modes, common: &Common) -> PerfEventAttr {
     let mut attr = counting(encoding, modes, common);
     attr.sample_type = BASE_FIELDS;
-    attr.flags |= attr_flag::SAMPLE_ID_ALL | attr_flag::WATERMARK;
-    attr.wakeup_events = common.wakeup_watermark;
+    attr.flags |= attr_flag::SAMPLE_ID_ALL;
+    match common.wakeup_watermark {
+        Some(bytes) => {
+            attr.flags |= attr_flag::WATERMARK;
+            attr.wakeup_events = bytes;
+        }
+        None => attr.wakeup_events = 1,
+    }
     match rate {
         Rate::Period(period) => {
             attr.sample_period = period.0;
@@ -258,7 +264,7 @@ mod tests {
             callchains: false,
             inherit: true,
             enable_on_exec: true,
-            wakeup_watermark: 1 << 18,
+            wakeup_watermark: Some(1 << 18),
             kernel: KernelFeatures::ALL,
         }
     }

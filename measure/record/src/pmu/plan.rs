@@ -42,4 +42,6 @@ pub struct SamplingPlan {
     pub delayed: bool,
     /// What the events are to the user.
     pub kind: EventSource,
+    /// Wake who waits at each sample: for readers of the sampled process.
+    pub wake_at_each_sample: bool,
 }

@@ -13,13 +13,14 @@ use super::syscall::{self, Place, Reading};
 use super::sysfs;
 use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
+use crate::rings::RingWatch;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
 use crate::usdt::StatementProbes;
 use hardmeter_samples::model::{EventSource, Pid, StatementProbe};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type};
 use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// A running recording by the kernel.
@@ -94,7 +95,7 @@ impl KernelSource {
             callchains: plan.callchains,
             inherit: plan.attachment != Attachment::System,
             enable_on_exec: enabled_by_exec,
-            wakeup_watermark: WAKEUP_WATERMARK as u32,
+            wakeup_watermark: (!plan.wake_at_each_sample).then_some(WAKEUP_WATERMARK as u32),
             kernel,
         };
         let mut source = KernelSource {
@@ -303,6 +304,22 @@ impl KernelSource {
     /// The target's processes as far as they are known; none of a whole system.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         self.members.iter().flat_map(Members::processes).collect()
+    }
+
+    /// A second view of each CPU's ring, by the CPU, for the first event.
+    ///
+    /// # Errors
+    /// The system's error if a ring cannot be mapped once more.
+    pub(crate) fn watches(&self) -> std::io::Result<Vec<(u32, RingWatch)>> {
+        let event = &self.events[0];
+        let mut watches = Vec::new();
+        for (descriptor, place) in event.descriptors.iter().zip(&event.places) {
+            let ring = self.rings.iter().find(|ring| ring.writers.contains(&descriptor.as_raw_fd()));
+            if let (Some(ring), Some(cpu)) = (ring, place.cpu) {
+                watches.push((cpu, RingWatch::new(descriptor.as_fd(), &ring.ring)?));
+            }
+        }
+        Ok(watches)
     }
 
     /// What was given up, event by event.

@@ -2,7 +2,7 @@
 
 use super::{for_each_record, unread, AuxCursor, RingError};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,12 +28,16 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     fn new(fd: BorrowedFd<'_>, offset: usize, length: usize) -> io::Result<Mapping> {
+        Mapping::protected(fd, offset, length, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn protected(fd: BorrowedFd<'_>, offset: usize, length: usize, protection: i32) -> io::Result<Mapping> {
         // SAFETY: a fresh mapping at an address that the kernel chooses overlaps no other mapping.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 length,
-                libc::PROT_READ | libc::PROT_WRITE,
+                protection,
                 libc::MAP_SHARED,
                 fd.as_raw_fd(),
                 offset as libc::off_t,
@@ -163,6 +167,62 @@ impl Ring {
         aux.cursor = behind;
         self.mapping.word(AUX_TAIL).store(behind.tail, Ordering::Release);
         Ok(pieces.first.1 + pieces.second)
+    }
+}
+
+/// A second view of a ring, which takes nothing out of it: for a thread that has to see records as they are written.
+pub struct RingWatch {
+    fd: OwnedFd,
+    mapping: Mapping,
+    data_offset: usize,
+    capacity: usize,
+    /// Everything before it was seen.
+    seen: u64,
+    copy: Vec<u8>,
+}
+
+impl RingWatch {
+    /// Watches the ring of an event from its present end on. `ring` is the view that takes the records out.
+    ///
+    /// # Errors
+    ///
+    /// The system's error if the ring cannot be mapped once more.
+    pub fn new(fd: BorrowedFd<'_>, ring: &Ring) -> io::Result<RingWatch> {
+        let mapping = Mapping::protected(fd, 0, ring.mapping.length, libc::PROT_READ)?;
+        let seen = mapping.word(DATA_HEAD).load(Ordering::Acquire);
+        let (data_offset, capacity) = (ring.data_offset, ring.capacity);
+        Ok(RingWatch { fd: fd.try_clone_to_owned()?, mapping, data_offset, capacity, seen, copy: Vec::new() })
+    }
+
+    /// What becomes readable when a record was written, as often as the event's attribute says.
+    pub fn descriptor(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Passes the records to `sink` that were written since the last call. What was overwritten meanwhile, or is broken,
+    /// is left out: the view that takes the records out reports it.
+    pub fn see(&mut self, mut sink: impl FnMut(&[u8])) {
+        let head = self.mapping.word(DATA_HEAD).load(Ordering::Acquire);
+        let from = std::mem::replace(&mut self.seen, head);
+        let Ok(pieces) = unread(from, head, self.capacity) else { return };
+        self.copy.clear();
+        // SAFETY: inside the mapping. The bytes may be overwritten while they are copied, which is found out below.
+        unsafe {
+            let area = self.mapping.base.as_ptr().add(self.data_offset);
+            let (start, length) = pieces.first;
+            self.copy.reserve(length + pieces.second);
+            std::ptr::copy_nonoverlapping(area.add(start), self.copy.as_mut_ptr(), length);
+            std::ptr::copy_nonoverlapping(area, self.copy.as_mut_ptr().add(length), pieces.second);
+            self.copy.set_len(length + pieces.second);
+        }
+        let now = self.mapping.word(DATA_HEAD).load(Ordering::Acquire);
+        if now.wrapping_sub(from) > self.capacity as u64 {
+            return;
+        }
+        let _ = for_each_record(&self.copy, &[], &mut Vec::new(), |record| -> Result<(), RingError> {
+            sink(record);
+            Ok(())
+        });
     }
 }
 

@@ -18,7 +18,7 @@
 
 mod mapping;
 
-pub use mapping::{AuxRing, Ring};
+pub use mapping::{AuxRing, Ring, RingWatch};
 
 /// A ring whose contents cannot be: the reader has lost its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

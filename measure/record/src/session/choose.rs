@@ -1,6 +1,6 @@
 //! Which source a recording uses, and why.
 
-use super::{Request, SessionError};
+use super::{Request, SessionError, StatementChoice};
 use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
 use crate::live::{self, Calibration, LiveError, MakeLoadFinder};
@@ -202,7 +202,8 @@ fn live(request: &Request, reason: &str, sampling: bool) -> Result<Chosen, Sessi
         });
     }
     let Some(loads) = request.loads else { return Err(LiveError::Architecture.into()) };
-    let calibration = live::calibrate()?;
+    let reads = request.statements == StatementChoice::Read && target::is_postgres(&request.target);
+    let calibration = live::calibrate(reads)?;
     let asked = request.events.iter().find(|event| event.name == STALL_EVENT);
     let rate = match asked.and_then(|event| event.rate).or(request.rate) {
         Some(Rate::Frequency(hertz)) => Rate::Period(Period(1_000_000_000 / hertz.clamp(1, 1_000_000))),
@@ -324,7 +325,7 @@ pub(crate) fn probe_encoding(
         callchains: false,
         inherit: true,
         enable_on_exec: false,
-        wakeup_watermark: 4096,
+        wakeup_watermark: Some(4096),
         kernel: KernelFeatures { build_id: false, ..open::kernel_features() },
     };
     let attr = match rate {
@@ -355,7 +356,7 @@ mod tests {
             heap: false,
             cores: None,
             may_restart_server: false,
-            statements: false,
+            statements: StatementChoice::None,
             default_events: false,
             loads: None,
         }

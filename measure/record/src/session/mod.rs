@@ -81,13 +81,24 @@ pub struct Request {
     pub cores: Option<u32>,
     /// Whether a targeted server may be restarted, which the software PMU needs.
     pub may_restart_server: bool,
-    /// Record which statement a server's processes execute, by its own probes (see [`crate::usdt`]). The software PMU
-    /// reads statements itself and needs none.
-    pub statements: bool,
+    /// How to know which statement a server's processes execute. The software PMU reads statements in any case.
+    pub statements: StatementChoice,
     /// Whether the user named no event, so that the source may choose.
     pub default_events: bool,
     /// Makes what finds loads behind samples of time; without it there is no source `live`.
     pub loads: Option<MakeLoadFinder>,
+}
+
+/// How the kernel's sources know which statement a server's process executes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StatementChoice {
+    /// Not at all.
+    #[default]
+    None,
+    /// Source `live` reads the process at each sample; the other sources do not know it.
+    Read,
+    /// By the server's own probes (see [`crate::usdt`]).
+    Probes,
 }
 
 /// Why a recording could not be made.
@@ -219,10 +230,11 @@ pub fn record(
                     callchains: request.callchains,
                     delayed: request.delay.is_some(),
                     kind,
+                    wake_at_each_sample: chosen.live.as_ref().is_some_and(|(found, _)| found.with_readers),
                 };
                 let statements = match request.statements {
-                    true => Some(StatementProbes::install(&processes(&plan.attachment))?),
-                    false => None,
+                    StatementChoice::Probes => Some(StatementProbes::install(&processes(&plan.attachment))?),
+                    StatementChoice::Read | StatementChoice::None => None,
                 };
                 layouts = statements.as_ref().and_then(|probes| probes.tracing_data().map(<[u8]>::to_vec));
                 let refused = |error: OpenError| choose::fitting(error.into(), request, true);

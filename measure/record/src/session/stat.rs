@@ -139,7 +139,7 @@ fn open_counter(event: &PlannedEvent, attachment: &Attachment, by_exec: bool) ->
         callchains: false,
         inherit: *attachment != Attachment::System,
         enable_on_exec: by_exec,
-        wakeup_watermark: 0,
+        wakeup_watermark: Some(0),
         kernel: KernelFeatures::ALL,
     };
     let mut refusal = None;

@@ -5,7 +5,7 @@
 
 use super::SoftPmuError;
 use crate::rings;
-use hardmeter_samples::model::{Cycles, StateRule, StatementId};
+use hardmeter_samples::model::{Cycles, StateId, StateRule, StatementId};
 use hardmeter_samples::sidecar::Statement;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -145,9 +145,13 @@ impl Segment {
             let states = std::ptr::addr_of_mut!((*self.base.cast::<Header>()).states.0);
             let number = &(*states).number;
             number.store(0, Ordering::SeqCst);
-            let rules = rules.iter().take(StateRule::MOST);
+            // The simulator reads at the sample itself: it need not know whether a statement is a later one.
+            let late =
+                |rule: &&StateRule| matches!(rule, StateRule::Word { id: StateId::STATEMENT_START, .. });
+            let rules: Vec<&StateRule> =
+                rules.iter().filter(|rule| !late(rule)).take(StateRule::MOST).collect();
             let count = rules.len();
-            for (index, rule) in rules.enumerate() {
+            for (index, rule) in rules.into_iter().enumerate() {
                 std::ptr::addr_of_mut!((*states).rules[index]).write_volatile(RawStateRule::new(rule));
             }
             number.store(count as u32, Ordering::Release);

@@ -320,7 +320,7 @@ mod tests {
             callchains: true,
             inherit: true,
             enable_on_exec: false,
-            wakeup_watermark: 4096,
+            wakeup_watermark: Some(4096),
             kernel: KernelFeatures::ALL,
         }
     }

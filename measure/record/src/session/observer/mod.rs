@@ -11,16 +11,15 @@
 //! The caller of [`session::record`](super::record) provides the observer; this module does not depend on it.
 
 mod access;
-mod rights;
 
 pub use access::ObservedAccess;
 
+use crate::kept_rights::KeptRights;
 use access::AccessReader;
 use hardmeter_samples::model::{Pid, StateRule, Timestamp};
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::abi::record_type;
 use hardmeter_samples::perf_data::EventAttributes;
-use rights::KeptRights;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::{Duration, Instant};

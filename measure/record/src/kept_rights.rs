@@ -1,12 +1,12 @@
 //! What is left of root's rights where a server of another user is looked into.
 //!
 //! The recorder gives root up once the events are open. Reading the memory of another user's server needs
-//! `CAP_SYS_PTRACE` at every look, because its processes come and go, and its files need `CAP_DAC_READ_SEARCH`. So this one
-//! thread, which runs no command and writes no file, keeps these two rights to read and nothing else:
+//! `CAP_SYS_PTRACE` at every look, because its processes come and go, and its files need `CAP_DAC_READ_SEARCH`. So the
+//! threads that look, which run no command and write no file, keep these two rights to read and nothing else:
 //!
 //! ```text
 //!   recorder's threads    root ──── setresuid (all threads) ────────────────> the user, no capabilities
-//!   observer's thread     root, "keep permitted capabilities" ── the same ──> the user, the two capabilities
+//!   observer, readers     root, "keep permitted capabilities" ── the same ──> the user, the two capabilities
 //! ```
 
 use rustix::thread::{capabilities, set_capabilities, set_keep_capabilities, CapabilitySet, CapabilitySets};
@@ -14,13 +14,13 @@ use rustix::thread::{capabilities, set_capabilities, set_keep_capabilities, Capa
 const KEPT: CapabilitySet = CapabilitySet::SYS_PTRACE.union(CapabilitySet::DAC_READ_SEARCH);
 
 /// The rights of the thread that made it.
-pub(super) struct KeptRights {
+pub(crate) struct KeptRights {
     is_root: bool,
 }
 
 impl KeptRights {
     /// Lets the calling thread keep what it may do through the coming change of user.
-    pub(super) fn keep() -> KeptRights {
+    pub(crate) fn keep() -> KeptRights {
         // SAFETY: no memory is passed.
         let is_root = unsafe { libc::geteuid() == 0 };
         if is_root {
@@ -32,7 +32,7 @@ impl KeptRights {
 
     /// Gives up all but the two, after the change. A right that was never there cannot be kept; then reading is refused,
     /// which the reader will report.
-    pub(super) fn limit(&mut self) {
+    pub(crate) fn limit(&mut self) {
         if !std::mem::take(&mut self.is_root) {
             return;
         }
@@ -72,7 +72,7 @@ mod tests {
         const CHILD: &str = "HARDMETER_TEST_RIGHTS";
         if std::env::var_os(CHILD).is_none() {
             let own = std::env::current_exe().expect("a path");
-            let name = "session::observer::rights::tests::only_the_two_rights_to_read_are_left_and_only_in_that_thread";
+            let name = "kept_rights::tests::only_the_two_rights_to_read_are_left_and_only_in_that_thread";
             let output = std::process::Command::new(own)
                 .args(["--exact", name, "--nocapture"])
                 .env(CHILD, "1")
