@@ -11,6 +11,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/tlist.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/typcache.h"
@@ -236,6 +237,24 @@ static void drop_fragile_paths(PlannerInfo *root, RelOptInfo *output_rel, const 
       output_rel->pathlist = foreach_delete_current(output_rel->pathlist, cell);
 }
 
+/*
+ * Core's cheapest path that groups rows as they come in order: from an index, say. It has no table,
+ * and hands on groups before it has read all rows.
+ */
+static Cost cheapest_stream(const RelOptInfo *output_rel) {
+  Cost cheapest = get_float8_infinity();
+  ListCell *cell;
+
+  foreach (cell, output_rel->pathlist) {
+    const AggPath *path = lfirst(cell);
+    if (IsA(path, AggPath) && path->aggstrategy == AGG_SORTED &&
+        path->aggsplit == AGGSPLIT_SIMPLE && path->path.param_info == NULL &&
+        !IsA(path->subpath, SortPath) && !IsA(path->subpath, IncrementalSortPath))
+      cheapest = Min(cheapest, path->path.total_cost);
+  }
+  return cheapest;
+}
+
 static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path *child,
                                  const Grouping *grouping) {
   Grouping *mapped = map_grouping(grouping, child->pathtarget->exprs);
@@ -254,6 +273,9 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
   work.decimals = count_decimals(mapped);
   if (!ccopt_force && groups * work.state > get_hash_memory_limit())
     return "the groups would take more memory than hash_mem_multiplier * work_mem";
+  if (!ccopt_force && work.keys > 0 &&
+      cheapest_stream(output_rel) < cost_batch_agg_beside_streams(root, child, &work, groups))
+    return "rows that come in order are grouped for less, without a table";
 
   path = makeNode(CustomPath);
   path->path.pathtype = T_CustomScan;
@@ -275,12 +297,33 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
   return NULL;
 }
 
+/*
+ * Whether core's plan costs less than what a BatchAgg reads, and the making of its node: a few rows by
+ * index, or an empty table. Asked first, for to plan a path takes as long as such statements run.
+ */
+static bool is_beaten(const RelOptInfo *input_rel, const RelOptInfo *output_rel) {
+  Cost input = get_float8_infinity();
+  Cost core = get_float8_infinity();
+  ListCell *cell;
+
+  if (ccopt_force || reasons_are_wanted()) return false;
+  foreach (cell, output_rel->pathlist) core = Min(core, ((Path *)lfirst(cell))->total_cost);
+  foreach (cell, input_rel->pathlist) input = Min(input, ((Path *)lfirst(cell))->total_cost);
+  /* A BatchScan that hands on batches is not in the list; its pages cost as much as core's. */
+  if (input_rel->reloptkind == RELOPT_BASEREL && input_rel->rtekind == RTE_RELATION)
+    input = Min(input, input_rel->pages * seq_page_cost);
+  return core < input + batch_setup_cost();
+}
+
 void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
                          RelOptInfo *output_rel, void *extra) {
   GroupPathExtraData *grouping_extra = extra;
   Grouping grouping = {0};
-  const char *reason = statement_level_refusal(root, input_rel, output_rel, grouping_extra);
+  const char *reason;
   const char *over_scan;
+
+  if (is_beaten(input_rel, output_rel)) return;
+  reason = statement_level_refusal(root, input_rel, output_rel, grouping_extra);
 
   if (reason == NULL)
     reason = collect_grouping(root, output_rel, grouping_extra->havingQual, &grouping);

@@ -34,6 +34,8 @@ double memory_ns(const double probe[PROBES], double bytes) {
 
 static Cost setup_cost(const CostConstants *constants) { return SETUP_NS / ns_per_unit(constants); }
 
+Cost batch_setup_cost(void) { return setup_cost(cost_constants()); }
+
 /*
  * Where we are not cheaper than core by the margin, something above core's: its path for the same is
  * taken. Where we are, the margin does not make us dearer, because paths of another kind (an index)
@@ -135,41 +137,71 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
            with_margin(c, core.rows + core.quals, ours.rows + ours.quals + emitted);
 }
 
+/* What core asks for the rows and for the groups of an aggregation, as cost_agg() has it for a table
+ * that fits memory. */
+typedef struct AggPrice {
+  Cost startup;
+  Cost rows;
+  Cost groups;
+} AggPrice;
+
+static AggPrice core_agg_price(PlannerInfo *root, double rows, int keys, double groups) {
+  AggClauseCosts aggregates = {0};
+  QualCost having;
+  AggPrice price;
+
+  get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &aggregates);
+  cost_qual_eval(&having, (List *)root->parse->havingQual, root);
+  price.startup = aggregates.transCost.startup + aggregates.finalCost.startup + having.startup;
+  price.rows = rows * (aggregates.transCost.per_tuple + cpu_operator_cost * keys);
+  price.groups = groups * (aggregates.finalCost.per_tuple + cpu_tuple_cost + having.per_tuple);
+  return price;
+}
+
+/* Nanoseconds of a row in an aggregation, without the cache misses of its table. */
+static double stock_agg_row_ns(const CostConstants *c, const AggWork *work) {
+  return work->transitions * c->stock_transition + work->decimals * c->stock_numeric +
+         work->keys * c->stock_group;
+}
+
+static double batch_agg_row_ns(const CostConstants *c, const AggWork *work) {
+  return work->transitions * c->batch_transition + work->decimals * c->batch_decimal +
+         work->keys * c->batch_group;
+}
+
 void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, double groups,
                     Cost *startup, Cost *total) {
   const CostConstants *c = cost_constants();
-  double table = groups * work->state;
-  double stock_row_ns;
-  double batch_row_ns;
-  AggClauseCosts aggregates = {0};
-  QualCost having;
-  Cost of_rows;
-  Cost of_groups;
+  double stock_row_ns = stock_agg_row_ns(c, work);
+  double batch_row_ns = batch_agg_row_ns(c, work);
+  AggPrice core;
 
   note_offer(root, NULL, BATCH_AGG_NAME);
   if (ccopt_force) {
     *startup = *total = 0;
     return;
   }
-
-  /* As cost_agg() has it, for a table that fits memory. */
-  get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &aggregates);
-  cost_qual_eval(&having, (List *)root->parse->havingQual, root);
-  of_rows = input->rows * (aggregates.transCost.per_tuple + cpu_operator_cost * work->keys);
-  of_groups = groups * (aggregates.finalCost.per_tuple + cpu_tuple_cost + having.per_tuple);
-
-  stock_row_ns = work->transitions * c->stock_transition + work->decimals * c->stock_numeric;
-  batch_row_ns = work->transitions * c->batch_transition + work->decimals * c->batch_decimal;
   if (work->keys > 0) {
-    stock_row_ns += c->stock_group * work->keys + memory_ns(c->probe_plain, table);
-    batch_row_ns += c->batch_group * work->keys + memory_ns(c->probe_prefetched, table);
+    stock_row_ns += memory_ns(c->probe_plain, groups * work->state);
+    batch_row_ns += memory_ns(c->probe_prefetched, groups * work->state);
   }
-
-  *startup = input->total_cost + aggregates.transCost.startup + aggregates.finalCost.startup +
-             having.startup + setup_cost(c) +
-             scaled(c, of_rows, input->rows * batch_row_ns + gather_ns(c, input),
+  core = core_agg_price(root, input->rows, work->keys, groups);
+  *startup = input->total_cost + core.startup + setup_cost(c) +
+             scaled(c, core.rows, input->rows * batch_row_ns + gather_ns(c, input),
                     input->rows * stock_row_ns);
-  *total = *startup + of_groups;
+  *total = *startup + core.groups;
+}
+
+Cost cost_batch_agg_beside_streams(PlannerInfo *root, const Path *input, const AggWork *work,
+                                   double groups) {
+  const CostConstants *c = cost_constants();
+  double batch_row_ns =
+      batch_agg_row_ns(c, work) + memory_ns(c->probe_prefetched, groups * work->state);
+  AggPrice core = core_agg_price(root, input->rows, work->keys, groups);
+
+  return input->total_cost + core.startup + setup_cost(c) + core.groups +
+         core.rows * (batch_row_ns + gather_ns(c, input) / Max(input->rows, 1)) /
+             Max(stock_agg_row_ns(c, work), 1);
 }
 
 void cost_batch_join(PlannerInfo *root, const Path *outer, const Path *inner, const JoinWork *work,

@@ -45,6 +45,16 @@ typedef struct AggWork {
 /* Cost of a BatchAgg on top of an input of given cost. */
 extern void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, double groups,
                            Cost *startup, Cost *total);
+/*
+ * The same beside a plan of core's that groups rows as they come in order, without a table. Core asks
+ * the same for both of its ways, and so nothing for the cache misses of a table; beside a plan that has
+ * none, they count in full.
+ */
+extern Cost cost_batch_agg_beside_streams(PlannerInfo *root, const Path *input, const AggWork *work,
+                                          double groups);
+
+/* What a batch operator costs before its first row, at least. */
+extern Cost batch_setup_cost(void);
 
 typedef struct JoinWork {
   Size entry; /* bytes an inner row takes in the hash table */

@@ -32,6 +32,8 @@ static ReasonsWatch *watching = NULL;
 
 static bool requires_nodes(void) { return ccopt_require != NULL && ccopt_require[0] != '\0'; }
 
+bool reasons_are_wanted(void) { return current != NULL && current->wanted; }
+
 /* ---- noting ---- */
 
 /* The alias of a base relation, those of a join in parentheses; NULL for anything else. */
@@ -71,7 +73,7 @@ static void note(PlannerInfo *root, RelOptInfo *rel, const char *node, const cha
   ListCell *cell;
   const char *relation;
 
-  if (current == NULL || !current->wanted) return;
+  if (!reasons_are_wanted()) return;
   if (current->context == NULL)
     current->context =
         AllocSetContextCreate(current->parent, "ccopt reasons", ALLOCSET_SMALL_SIZES);

@@ -54,6 +54,8 @@ extern void reasons_end(PlannedStmt *plan);
 /* Planning failed: forget the innermost. */
 extern void reasons_abandon(void);
 
+/* Someone will read the reasons of the planning at hand; else notes are not kept. */
+extern bool reasons_are_wanted(void);
 /* EXPLAIN asks for the plan that is being made. */
 extern bool reasons_are_watched(void);
 /* A line for EXPLAIN on the whole statement; of several the last. */

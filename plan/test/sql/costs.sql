@@ -105,3 +105,30 @@ set ccopt.enabled = off;
 select :ours <= pg_temp.total_cost(pg_temp.of_parts()) as not_above_stock;
 reset ccopt.enabled;
 drop table costs_part, costs_supplies, costs_lines;
+
+-- Rows that come in order from an index are grouped without a table; where they have to be sorted, BatchAgg does it.
+reset max_parallel_workers_per_gather;
+set max_parallel_workers_per_gather = 0;
+set random_page_cost = 1.1;
+create table costs_keys (k int primary key, other int not null, filler text not null);
+insert into costs_keys select i, i * 7919 % 200003, repeat('x', 60) from generate_series(1, 200000) i;
+vacuum analyze costs_keys;
+explain (costs off) select k, count(*) from costs_keys group by k;
+explain (costs off) select other, count(*) from costs_keys group by other;
+select count(*), sum(n), min(k), max(k) from (select k, count(*) as n from costs_keys group by k) s;
+-- No BatchAgg for fifty rows by index or none at all, whether EXPLAIN asks why or only a plan is made.
+create table costs_none (a int, v numeric(12,2));
+vacuum analyze costs_none;
+explain (costs off) select count(*), sum(other) from costs_keys where k between 1000 and 1049;
+explain (costs off) select count(*), sum(a), avg(v) from costs_none;
+set plan_cache_mode = force_generic_plan;
+prepare fifty as select count(*), sum(other), min(k) from costs_keys where k between 1000 and 1049;
+prepare none as select count(*), sum(a), avg(v) from costs_none;
+prepare every as select count(*), sum(other), min(k) from costs_keys;
+execute fifty;
+execute none;
+execute every;
+explain (costs off) execute fifty;
+explain (costs off) execute none;
+explain (costs off) execute every;
+drop table costs_keys, costs_none;
