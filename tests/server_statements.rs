@@ -64,7 +64,7 @@ fn statements_of_samples(capture: &Path) -> Vec<(Pid, Option<StatementId>)> {
         .for_each(RecordOrder::File, &mut |record| {
             if let Record::Sample(sample) = record {
                 let detail = SimulatedDetail::decode(sample.raw.expect("a detail")).expect("ours");
-                samples.push((sample.pid.expect("a process"), detail.statement));
+                samples.push((sample.pid.expect("a process"), detail.server.statement));
             }
             ControlFlow::Continue(())
         })
