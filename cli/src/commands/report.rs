@@ -10,7 +10,7 @@ use hardmeter_views::{QualityReport, TopReport};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  hardmeter report                                the ten addresses with most samples, per event
+  hardmeter report                                the ten addresses with most stall time or samples, per event
   hardmeter report --by routine --top 20
   hardmeter report --by process,routine --event l2-miss --user-only
   hardmeter report --by level,latency --sort key --all
@@ -23,12 +23,13 @@ Columns to group by (--by, --columns):
   operation tlb snoop data-address cache-line cause set
   class object part statement role
 Figures (--columns):
-  count share interval events total-latency mean-latency median-latency
+  count share interval events total-latency stall mean-latency median-latency
 
 \"address\" is the address in the program's own numbering, as objdump prints it;
 of a program that cannot be read, the position in its file. \"ip\" is the address
 that the process saw.
-Every share is of n, the samples of its event; \"interval\" is its 95 % interval.")]
+Every share is of n, the samples of its event; \"interval\" is its 95 % interval. \"stall\"
+is the share of the latencies of the event: of the time that the core stood still.")]
 pub struct Arguments {
     #[command(flatten)]
     view: ViewArguments,
@@ -45,9 +46,9 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "top")]
     all: bool,
     /// Order of the rows: count, events, total-latency, mean-latency, median-latency, or key (the columns
-    /// themselves, ascending).
-    #[arg(long, value_name = "COLUMN", default_value = "count", value_parser = str::parse::<SortBy>)]
-    sort: SortBy,
+    /// themselves, ascending). Default: total-latency where latencies are exposed ones (simulated), else count.
+    #[arg(long, value_name = "COLUMN", value_parser = str::parse::<SortBy>)]
+    sort: Option<SortBy>,
     /// Grade the samples instead: addresses computed again from registers, skid, shadowing, losses.
     #[arg(long, conflicts_with_all = ["by", "columns", "top", "all", "sort"])]
     quality: bool,

@@ -21,6 +21,7 @@
 //! * *Nothing is lost silently.* Unknown data-source bits are kept raw, unknown records are counted.
 
 pub mod arm_spe;
+mod core_model;
 pub mod machine;
 pub mod model;
 pub mod object_notes;

@@ -24,9 +24,13 @@
 //! entries = 64
 //! ways = 64                   # equal to entries: fully associative
 //! latency = 0                 # cycles added when this level hits and the one above does not
+//!
+//! [core]                      # optional: what the core hides of latency; see [`CoreModel`]
 //! ```
 
 use serde::{Deserialize, Deserializer, Serialize};
+
+pub use crate::core_model::{CoreModel, Prefetcher};
 
 /// Bytes of a cache line on every machine the software PMU simulates.
 pub const LINE_SIZE: u32 = 64;
@@ -109,6 +113,9 @@ pub struct Machine {
     pub dtlb: Option<TlbGeometry>,
     /// Second-level TLB, for code and data.
     pub stlb: Option<TlbGeometry>,
+    /// What the core hides of latency; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<Box<CoreModel>>,
 }
 
 /// Why a machine description cannot be used.
@@ -232,6 +239,9 @@ impl Machine {
                 return geometry(part, "entries must be a positive multiple of ways");
             }
         }
+        if let Some(problem) = self.core.as_ref().and_then(|core| core.problem()) {
+            return geometry("core", problem);
+        }
         Ok(())
     }
 }
@@ -294,6 +304,27 @@ mod tests {
         assert_eq!(machine.l1d.sets(), 32); // address bits 10..6
         assert_eq!(machine.l2.expect("has an L2").stride(), 65536);
         assert!(machine.l3.is_none());
+    }
+
+    #[test]
+    fn every_builtin_machine_hides_latency_and_says_by_which_numbers() {
+        for name in Machine::builtin_names() {
+            let core =
+                Machine::builtin(name).expect("built in").core.unwrap_or_else(|| panic!("{name}: [core]"));
+            assert!(core.reorder_window >= core.fill_buffers, "{name}");
+            assert!(!core.source.is_empty(), "{name}");
+        }
+        let core = Machine::builtin("sapphire-rapids").and_then(|machine| machine.core).expect("[core]");
+        assert_eq!((core.reorder_window, core.fill_buffers, core.prefetchers()), (512, 16, 0b1111));
+    }
+
+    #[test]
+    fn a_core_that_cannot_be_simulated_is_refused_and_none_is_allowed() {
+        let text = include_str!("../machines/sapphire-rapids.toml");
+        let refused = Machine::parse("test", &text.replace("fill_buffers = 16", "fill_buffers = 65"));
+        assert_eq!(refused.expect_err("too many").to_string(), "test: [core] fill_buffers must be 1 to 64");
+        let (plain, _) = text.split_once("[core]").expect("a core");
+        assert_eq!(Machine::parse("test", plain).expect("as before there were cores").core, None);
     }
 
     #[test]

@@ -67,6 +67,29 @@ pub struct PageWalks {
     pub shared_huge: u64,
 }
 
+/// What the latency of a sample is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyKind {
+    /// What the core could not hide of it, after prefetching and overlap; the whole latency is the instruction's.
+    Exposed,
+    /// From issue to data, as if nothing else were under way.
+    Whole,
+}
+
+/// What a simulated core hid of the latency of misses, over all processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenLatency {
+    /// Cycles that it could not hide: it stood still.
+    pub exposed: Cycles,
+    /// First-level misses whose line a prefetcher had brought in time.
+    pub prefetched: u64,
+    /// And those whose line was on its way.
+    pub prefetched_late: u64,
+    /// First-level load misses that waited for another load, for their address.
+    pub dependent: u64,
+}
+
 /// The content of the side file. Fields that a source does not know are empty; fields that an older version did not write too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sidecar {
@@ -99,6 +122,13 @@ pub struct Sidecar {
     /// was simulated. Read it through [`Sidecar::lines_per_simulated`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_line_in: Option<u32>,
+    /// What the latencies of a simulated capture are. `None` where nothing was simulated, and in captures of older
+    /// versions, whose latencies are whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyKind>,
+    /// What was hidden of them, where latencies are exposed ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_latency: Option<HiddenLatency>,
     /// When the recording began.
     #[serde(default)]
     pub wall_start: Option<SystemTime>,
@@ -195,6 +225,8 @@ impl Sidecar {
             instructions: None,
             simulated_cycles: None,
             one_line_in: (source == EventSource::Simulated).then_some(1),
+            latency: None,
+            hidden_latency: None,
             wall_start: None,
             wall_duration: None,
             lost: 0,

@@ -1,5 +1,6 @@
 //! An open capture: what its header, its side files and its records say, in the terms of answers.
 
+use crate::column::SortBy;
 use crate::error::AnswersError;
 use crate::filter::Filter;
 use crate::grading::AddressSampler;
@@ -7,6 +8,7 @@ use crate::heading::Heading;
 use crate::objects::ObjectIndex;
 use crate::pass::{Located, Pass};
 use crate::quality::AddressCheck;
+use crate::ranking::Ranking;
 use crate::remark::Remark;
 use crate::statements::Statements;
 use crate::symbols::SymbolNames;
@@ -16,7 +18,7 @@ use hardmeter_samples::machine::{CacheGeometry, Machine, MachineError, LINE_SIZE
 use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder};
-use hardmeter_samples::sidecar::{Sidecar, SidecarError};
+use hardmeter_samples::sidecar::{LatencyKind, Sidecar, SidecarError};
 use hardmeter_symbols::{BuildId, Problem, ProblemKind, Symbolizer, SymbolizerOptions};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -136,6 +138,27 @@ impl Capture {
     /// The simulated machine, if there was one.
     pub fn machine(&self) -> Option<Machine> {
         self.told_machine()?.ok()
+    }
+
+    /// What the latencies of its samples are: `None` where it was not simulated, or by a version that did not say so.
+    pub fn latency_kind(&self) -> Option<LatencyKind> {
+        self.reader.sidecar()?.latency
+    }
+
+    /// By what its views rank, unless they are asked otherwise: by time where it is known what each sample cost.
+    pub(crate) fn ranks_by(&self) -> SortBy {
+        match self.latency_kind() {
+            Some(LatencyKind::Exposed) => SortBy::TotalLatency,
+            _ => SortBy::Count,
+        }
+    }
+
+    /// The same, of views that order by nothing else.
+    pub(crate) fn ranking(&self) -> Ranking {
+        match self.ranks_by() {
+            SortBy::TotalLatency => Ranking::Stall,
+            _ => Ranking::Count,
+        }
     }
 
     /// The notes' machine, or why it is none.

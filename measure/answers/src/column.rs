@@ -144,6 +144,8 @@ pub enum Measure {
     Events,
     /// Sum of the latencies.
     TotalLatency,
+    /// Its share of the sum of all the event's samples: where latencies are exposed ones, of the time stood still.
+    Stall,
     /// Mean latency.
     MeanLatency,
     /// Median latency.
@@ -152,12 +154,13 @@ pub enum Measure {
 
 impl Measure {
     /// Every measure with its name on the command line.
-    pub const ALL: [(Measure, &'static str); 7] = [
+    pub const ALL: [(Measure, &'static str); 8] = [
         (Measure::Count, "count"),
         (Measure::Share, "share"),
         (Measure::Interval, "interval"),
         (Measure::Events, "events"),
         (Measure::TotalLatency, "total-latency"),
+        (Measure::Stall, "stall"),
         (Measure::MeanLatency, "mean-latency"),
         (Measure::MedianLatency, "median-latency"),
     ];

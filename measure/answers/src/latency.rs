@@ -47,6 +47,11 @@ impl LatencySummary {
     pub fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.sum.0 as f64 / self.samples as f64)
     }
+
+    /// The share of this sum in that of `all`, in percent; `None` where all is nothing.
+    pub fn percent_of(&self, all: Cycles) -> Option<f64> {
+        (all.0 > 0).then(|| self.sum.0 as f64 * 100.0 / all.0 as f64)
+    }
 }
 
 #[cfg(test)]

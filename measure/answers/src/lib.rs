@@ -44,6 +44,7 @@ mod pages;
 mod pass;
 mod quality;
 mod queries;
+mod ranking;
 mod registers;
 mod remark;
 mod routine_code;
@@ -95,6 +96,7 @@ pub use quality::{
 pub use queries::{
     EventSum, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, SideBySide, SideBySideRow,
 };
+pub use ranking::Ranking;
 pub use registers::{RegisterRecord, RegisterRecords, REGISTER_ORDER};
 pub use remark::Remark;
 pub use routine_search::RoutineWanted;

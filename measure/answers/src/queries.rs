@@ -19,6 +19,7 @@ use crate::key_table::KeyTable;
 use crate::latency::LatencySummary;
 use crate::objects::{CodeMarks, DataMap, ObjectIndex};
 use crate::pass::{Located, Pass};
+use crate::ranking::Ranking;
 use crate::stacks::callers;
 use crate::statements::Statements;
 use crate::tally::Tally;
@@ -137,7 +138,11 @@ pub struct QueryTable {
     pub columns: Vec<QueryColumn>,
     /// All its samples: the rows, those not kept included, add up to it.
     pub total: u64,
-    /// The rows, those with most samples first.
+    /// The latencies of all.
+    pub latency: LatencySummary,
+    /// What the rows are ordered by, largest first.
+    pub ranking: Ranking,
+    /// The rows, in that order.
     pub rows: Vec<QueryRow>,
     /// Rows not kept.
     pub more_rows: u64,
@@ -315,12 +320,12 @@ impl QueryCount {
         numbers.iter().max_by_key(|(number, count)| (**count, **number)).map(|(number, _)| *number)
     }
 
-    /// The table of an event by `columns`; at most `limit` rows.
+    /// The table of an event by `columns`; at most `limit` rows, in the order of `ranking`.
     pub fn table(
         &self,
         event: EventIndex,
         columns: &[QueryColumn],
-        limit: Option<usize>,
+        (limit, ranking): (Option<usize>, Ranking),
         index: &ObjectIndex,
         statements: &Statements,
     ) -> QueryTable {
@@ -375,12 +380,20 @@ impl QueryCount {
         };
         let mut rows: Vec<QueryRow> = (0..groups.len()).map(row).collect();
         // Ties by value, so that the order never changes between runs.
-        rows.sort_by(|a, b| b.share.count.cmp(&a.share.count).then_with(|| a.values.cmp(&b.values)));
+        let size = |row: &QueryRow| match ranking {
+            Ranking::Count => (row.share.count, 0),
+            Ranking::Stall => (row.latency.sum.0, row.share.count),
+        };
+        rows.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.values.cmp(&b.values)));
+        let mut all = Tally::default();
+        tallies.iter().for_each(|tally| all.merge(tally));
         let more = rows.split_off(limit.unwrap_or(usize::MAX).min(rows.len()));
         QueryTable {
             event,
             columns: columns.to_vec(),
             total,
+            latency: all.latency(None),
+            ranking,
             rows,
             more_rows: more.len() as u64,
             more_samples: more.iter().map(|row| row.share.count).sum(),

@@ -5,7 +5,7 @@ use crate::softpmu::SoftwarePmu;
 use crate::source::{DrainError, EventCount, RecordSink, RecordSource};
 use hardmeter_samples::model::{Cycles, EventSource, StateRule};
 use hardmeter_samples::perf_data::EventAttributes;
-use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
+use hardmeter_samples::sidecar::{HiddenLatency, LatencyKind, PageWalks, ReuseHistogram, Statement};
 use std::time::Duration;
 
 /// A prepared software PMU, drained by the recorder.
@@ -83,6 +83,14 @@ impl RecordSource for SimulatedSource {
 
     fn one_line_in(&self) -> Option<u32> {
         Some(self.pmu.one_line_in())
+    }
+
+    fn latency_kind(&self) -> Option<LatencyKind> {
+        Some(self.pmu.latency_kind())
+    }
+
+    fn hidden_latency(&self) -> Option<HiddenLatency> {
+        self.pmu.hidden_latency()
     }
 
     fn reuse(&self) -> Option<ReuseHistogram> {

@@ -4,7 +4,7 @@ use crate::pmu::syscall::Reading;
 use crate::rings::RingError;
 use hardmeter_samples::model::{Cycles, EventSource, ProcessTime, StallNotes, StateRule};
 use hardmeter_samples::perf_data::{EventAttributes, WriteError};
-use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
+use hardmeter_samples::sidecar::{HiddenLatency, LatencyKind, PageWalks, ReuseHistogram, Statement};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
@@ -100,6 +100,16 @@ pub trait RecordSource {
 
     /// One cache line in this many is simulated; `None` where nothing is simulated.
     fn one_line_in(&self) -> Option<u32> {
+        None
+    }
+
+    /// What the latencies of its samples are, where they are simulated.
+    fn latency_kind(&self) -> Option<LatencyKind> {
+        None
+    }
+
+    /// What was hidden of them, where that is simulated.
+    fn hidden_latency(&self) -> Option<HiddenLatency> {
         None
     }
 

@@ -11,6 +11,7 @@
 #include "huge_pages.h"
 #include "lock.h"
 #include "simulator.h"
+#include "timing.h"
 
 /* --- Time ------------------------------------------------------------------ */
 
@@ -103,6 +104,7 @@ void hm_enter_core(void) {
   if (core->last_runner != hm_sim.space) {
     core->last_runner = hm_sim.space;
     hm_sim.counts->switches++;
+    hm_timing_begin(); /* what the other one left in the core is not known here */
     hm_sim.slice_began = core->clock;
     hm_sim.filters_stale |= 1;
     if ((hm_sim.config.flags & HM_FLAG_TLB_FLUSH_SWITCH) != 0) {
@@ -113,6 +115,7 @@ void hm_enter_core(void) {
       empty_tlb(&hm_sim.huge_shared);
     }
   } else if (hm_sim.moved) {
+    hm_timing_begin();
     hm_sim.slice_began = core->clock; /* it was another core's */
   }
   hm_sim.moved = 0;
@@ -133,6 +136,7 @@ void hm_enter_core(void) {
     if (core->clock < others) core->clock = others;
     hm_sim.waited = 0;
   }
+  hm_timing_resume();
   hm_sim.on_core = 1;
   /* Alone on the core, a process begins a new slice whenever it comes back. */
   if (core->clock - hm_sim.slice_began >= slice_cycles()) hm_sim.slice_began = core->clock;

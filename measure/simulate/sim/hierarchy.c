@@ -31,6 +31,7 @@
 #include "filters.h"
 #include "huge_pages.h"
 #include "lower_levels.h"
+#include "timing.h"
 #include "unmapped.h"
 
 static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
@@ -286,7 +287,10 @@ INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
 INLINE void settle(struct hm_access *access, uint32_t l1_latency, int stalls) {
   if (access->translation == HM_TLB_STLB) access->latency += hm_sim.stlb.latency;
   if (access->translation == HM_TLB_WALK) access->latency += hm_sim.config.walk_latency;
-  if (stalls) hm_sim.stall_cycles += access->latency - l1_latency;
+  if (hm_timing_is_on())
+    hm_expose(access, access->latency - l1_latency);
+  else if (stalls)
+    hm_sim.stall_cycles += access->latency - l1_latency;
 }
 
 /* A sample tells where its access begins, in virtual as in physical memory, even when it was the

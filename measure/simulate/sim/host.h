@@ -25,6 +25,10 @@ struct hm_page_identity {
 /* What stands behind a virtual page of the simulated program. */
 struct hm_page_identity hm_host_identify_page(uint64_t virtual_page);
 
+/* Copies what the program has in memory at `address`, a multiple of 64, that it read before: one
+ * line. */
+void hm_host_read_line(uint64_t address, void *line);
+
 /* Zeroed memory of this process alone; never returns NULL. */
 void *hm_host_allocate(size_t size);
 

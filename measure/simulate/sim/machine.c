@@ -18,6 +18,7 @@
 #include "host.h"
 #include "lock.h"
 #include "reuse.h"
+#include "timing.h"
 
 /* --- Layout --------------------------------------------------------------- */
 
@@ -147,6 +148,13 @@ static const char *check_tlb(const struct hm_tlb_config *tlb) {
   return NULL;
 }
 
+static const char *check_core(const struct hm_core_config *core) {
+  if (core->reorder_window == 0) return NULL;
+  if (core->fill_buffers == 0 || core->fill_buffers > HM_MOST_FILL_BUFFERS)
+    return "a core has 0 or more than 64 fill buffers";
+  return NULL;
+}
+
 static const char *check(const struct hm_header *header) {
   for (int i = 0; i < 8; i++)
     if (header->magic[i] != HM_MAGIC[i]) return "it is no softpmu segment";
@@ -164,6 +172,7 @@ static const char *check(const struct hm_header *header) {
   if (problem == NULL) problem = check_tlb(&config->itlb);
   if (problem == NULL) problem = check_tlb(&config->dtlb);
   if (problem == NULL) problem = check_tlb(&config->stlb);
+  if (problem == NULL) problem = check_core(&config->core);
   return problem;
 }
 
@@ -269,6 +278,7 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
   hm_sim.filters_stale = HM_FILTERS_NEW;
   hm_sim.pages.colour_salt = hm_sim.space - 1;
   hm_sim.release_clock = atomic_load(&header->clock_max);
+  hm_timing_begin();
   return NULL;
 }
 

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define HM_MAGIC "HMSOFTPM"
-#define HM_VERSION 3u
+#define HM_VERSION 4u
 #define HM_RING_OFFSET 65536u
 #define HM_MAX_CORES 64
 #define HM_LINE_SIZE 64u
@@ -73,6 +73,26 @@ enum hm_flags {
   HM_FLAG_HUGE_PAGES = 1 << 4        /* count the page walks that huge pages would leave */
 };
 
+/* What of a miss's latency the core hides: timing.h.  reorder_window 0: nothing. */
+struct hm_core_config {
+  uint32_t reorder_window;  /* instructions in flight behind the oldest one */
+  uint32_t fill_buffers;    /* lines that L1D waits for at a time, 1 to HM_MOST_FILL_BUFFERS */
+  uint32_t store_buffer;    /* stores that wait for their lines */
+  uint32_t prefetchers;     /* enum hm_prefetchers */
+  uint32_t stream_distance; /* lines that the stream prefetcher runs ahead at most */
+  uint32_t line_cycles;     /* least cycles between two lines from memory */
+  uint32_t reserved[2];
+};
+#define HM_MOST_FILL_BUFFERS 64
+
+/* As hardmeter_samples::machine::Prefetcher. */
+enum hm_prefetchers {
+  HM_PREFETCH_NEXT_LINE = 1 << 0, /* into L1: the line behind an ascending pair */
+  HM_PREFETCH_STRIDE = 1 << 1,    /* into L1: per instruction */
+  HM_PREFETCH_STREAM = 1 << 2,    /* into L2: per page */
+  HM_PREFETCH_ADJACENT = 1 << 3   /* into L2: the other line of a pair of 128 bytes */
+};
+
 struct hm_config {
   uint32_t cores;          /* simulated cores, 1 to HM_MAX_CORES */
   uint32_t clock_mhz;      /* to turn cycles into the nanoseconds of a sample */
@@ -87,6 +107,7 @@ struct hm_config {
   uint64_t period[HM_EVENTS]; /* 0: the event is counted, not sampled */
   uint32_t branch_predictor;  /* 1: simulate it */
   uint32_t reserved;
+  struct hm_core_config core;
 };
 
 /* How far the layout of the heap is: HM_INIT_BY_PID + pid while that process is at it. */
@@ -98,7 +119,11 @@ struct hm_core_counts {
   uint64_t switches;          /* a different process got the core */
   uint64_t walks_all_huge;    /* page walks if all memory were in pages of 2 MiB */
   uint64_t walks_shared_huge; /* the same, if only shared memory were */
-  uint64_t reserved[7];
+  uint64_t exposed_cycles;    /* of all misses: what the core could not hide */
+  uint64_t prefetched;        /* misses whose line a prefetcher had asked for, and had in time */
+  uint64_t prefetched_late;   /* or had under way */
+  uint64_t dependent;         /* load misses whose address came from a load under way */
+  uint64_t reserved[3];
 };
 
 /* Reuse distances of a core's accesses to its second level, on one line in
@@ -193,7 +218,8 @@ struct hm_header {
 
 _Static_assert(sizeof(struct hm_cache_config) == 16, "mirrored in segment.rs");
 _Static_assert(sizeof(struct hm_tlb_config) == 16, "mirrored in segment.rs");
-_Static_assert(sizeof(struct hm_config) == 256, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_core_config) == 32, "mirrored in segment.rs");
+_Static_assert(sizeof(struct hm_config) == 288, "mirrored in segment.rs");
 _Static_assert(sizeof(struct hm_core_counts) == 192, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, config) == 32, "mirrored in segment.rs");
 _Static_assert(offsetof(struct hm_header, measuring) == 320, "mirrored in segment.rs");

@@ -90,14 +90,21 @@ struct hm_sharing {
 #define HM_SITE_MOST_BEHIND 31u
 #define HM_SITE_LINE(ip, fetch_ip, line_address) \
   ((HM_FETCH_SITE(fetch_ip, line_address) & 1ull << 58) | ((uint64_t)(ip) - (fetch_ip)) << 59)
+/* Of a data access alone: its address was computed, in its block, from what a load there read, so
+ * many instructions were added to the counters between the two. */
+#define HM_SITE_MOST_DISTANT 31u
+#define HM_SITE_DEPENDS(instructions) (1ull << 58 | (uint64_t)(instructions) << 59)
+#define HM_SITE_IS_DEPENDENT(site) ((site) >> 58 & 1)
+#define HM_SITE_DISTANCE(site) ((site) >> 59)
 #define HM_SITE_FETCH_IP(site) (HM_SITE_IP(site) - ((site) >> 59))
 
 /* One access on its way down the hierarchy. */
 struct hm_access {
   uint64_t address, site;
   uint32_t physical_line;
-  uint32_t latency;
-  uint32_t events; /* a bit per hm_event that happened */
+  uint32_t latency; /* from issue to data, were nothing else under way */
+  uint32_t exposed; /* of it, what the core could not hide (timing.h) */
+  uint32_t events;  /* a bit per hm_event that happened */
   uint8_t level, translation;
   uint8_t cause[3]; /* of the miss in L1, L2, L3 */
   /* Another core's cache served it, from a modified line (a processor says HITM).  The

@@ -61,6 +61,10 @@ uint64_t next_random(uint64_t *state);
 void host_describe_pages(uint64_t first, uint64_t count, enum hm_page_kind kind, uint64_t base);
 void host_forget_pages(void);
 
+/* The word at an address, a multiple of 8; all others are 0. */
+void host_put_word(uint64_t address, uint64_t word);
+void host_forget_words(void);
+
 /* Samples as the simulator handed them out, oldest first. */
 struct host_sample {
   struct hm_sample sample;

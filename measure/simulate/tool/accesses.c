@@ -25,6 +25,41 @@ static void follow(struct block *block, IRTemp temp, IRExpr *value) {
       block->offset[left->Iex.RdTmp.tmp] + (operation == Iop_Add64 ? amount : -amount);
 }
 
+static Int source_of(const struct block *block, IRExpr *atom) {
+  return atom != NULL && atom->tag == Iex_RdTmp ? block->source[atom->Iex.RdTmp.tmp] : -1;
+}
+
+static Int later(Int a, Int b) { return a > b ? a : b; }
+
+/* The latest load that goes into a value; what comes from registers is not followed. */
+static Int source_of_value(const struct block *block, IRExpr *value) {
+  switch (value->tag) {
+    case Iex_RdTmp: return source_of(block, value);
+    case Iex_Unop: return source_of(block, value->Iex.Unop.arg);
+    case Iex_Binop:
+      return later(source_of(block, value->Iex.Binop.arg1),
+                   source_of(block, value->Iex.Binop.arg2));
+    case Iex_Triop:
+      return later(source_of(block, value->Iex.Triop.details->arg2),
+                   source_of(block, value->Iex.Triop.details->arg3));
+    case Iex_Qop:
+      return later(source_of(block, value->Iex.Qop.details->arg2),
+                   later(source_of(block, value->Iex.Qop.details->arg3),
+                         source_of(block, value->Iex.Qop.details->arg4)));
+    case Iex_ITE:
+      return later(
+          source_of(block, value->Iex.ITE.cond),
+          later(source_of(block, value->Iex.ITE.iftrue), source_of(block, value->Iex.ITE.iffalse)));
+    case Iex_CCall: { /* flags */
+      Int source = -1;
+      for (Int i = 0; value->Iex.CCall.args[i] != NULL; i++)
+        source = later(source, source_of(block, value->Iex.CCall.args[i]));
+      return source;
+    }
+    default: return -1;
+  }
+}
+
 static void add_access(struct block *block, Int statement, IRExpr *address, Int size,
                        enum hm_kind kind, Bool locked, IRExpr *guard, Addr ip) {
   struct access *last = block->accesses > 0 ? &block->access[block->accesses - 1] : NULL;
@@ -46,6 +81,7 @@ static void add_access(struct block *block, Int statement, IRExpr *address, Int 
   access->locked = locked;
   access->guard = guard;
   access->ip = ip;
+  access->source = source_of(block, address);
   access->group = -1;
   if (address->tag == Iex_RdTmp) {
     access->base = block->base[address->Iex.RdTmp.tmp];
@@ -63,9 +99,13 @@ static void find_in_statement(struct block *block, Int index, Addr ip) {
     case Ist_WrTmp: {
       IRExpr *value = statement->Ist.WrTmp.data;
       follow(block, statement->Ist.WrTmp.tmp, value);
-      if (value->tag == Iex_Load)
+      if (value->tag == Iex_Load) {
         add_access(block, index, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), HM_LOAD,
                    False, NULL, ip);
+        block->source[statement->Ist.WrTmp.tmp] = block->accesses - 1;
+      } else {
+        block->source[statement->Ist.WrTmp.tmp] = source_of_value(block, value);
+      }
       break;
     }
     case Ist_Store: {
@@ -86,6 +126,7 @@ static void find_in_statement(struct block *block, Int index, Addr ip) {
       typeOfIRLoadGOp(load->cvt, &wide, &type);
       block->base[load->dst] = load->dst;
       add_access(block, index, load->addr, sizeofIRType(type), HM_LOAD, False, load->guard, ip);
+      block->source[load->dst] = block->accesses - 1;
       break;
     }
     case Ist_CAS: {
@@ -95,6 +136,7 @@ static void find_in_statement(struct block *block, Int index, Addr ip) {
       block->base[swap->oldLo] = swap->oldLo;
       if (swap->oldHi != IRTemp_INVALID) block->base[swap->oldHi] = swap->oldHi;
       add_access(block, index, swap->addr, size, HM_MODIFY, True, NULL, ip);
+      block->source[swap->oldLo] = block->accesses - 1;
       break;
     }
     case Ist_Dirty: {

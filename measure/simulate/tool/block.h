@@ -29,6 +29,8 @@ struct access {
   Bool locked;
   IRExpr *guard; /* of a conditional access, or NULL */
   Addr ip;
+  Int source;               /* the latest load that the address was computed from, or -1 */
+  ULong flushed;            /* instructions of the block that were in the counters before it */
   Int group;                /* number of the first access of its group */
   struct guard group_guard; /* of that first one */
 };
@@ -37,10 +39,12 @@ struct block {
   IRSB *in, *out;
   IRTemp *base; /* of each temporary: base + offset, as far as known */
   Long *offset;
+  Int *source; /* of each temporary: the latest load of the block that went into it, or -1 */
   struct access access[MAX_ACCESSES];
   Int accesses;
   /* Counts not yet added to the counters. */
   ULong instructions, loads, stores;
+  ULong flushed;   /* instructions added so far */
   Bool counts_fit; /* into the fields of the packed counter */
   /* A line of code not yet reported: its address, or 0, and the instruction that needs it. */
   Addr due_line, due_ip;

@@ -157,6 +157,10 @@ void *hm_host_allocate(size_t size) {
   return (void *)sr_Res(memory);
 }
 
+void hm_host_read_line(uint64_t address, void *line) {
+  VG_(memcpy)(line, (const void *)(Addr)address, HM_LINE_SIZE);
+}
+
 void hm_host_yield(void) { SYSCALL(__NR_sched_yield, 0, 0, 0, 0); }
 
 /* A killed process is dead though its parent has not waited for it yet: the parent

@@ -96,6 +96,7 @@ static void flush_counts(struct block *block) {
     add_to_counter(block, &hm_sim.loads, block->loads);
     add_to_counter(block, &hm_sim.stores, block->stores);
   }
+  block->flushed += block->instructions;
   block->instructions = block->loads = block->stores = 0;
 }
 
@@ -253,9 +254,10 @@ static Bool changes_registers(const IRStmt *statement) {
   }
 }
 
-/* Makes a group's guard the due line's as well, if it can be. */
+/* Makes a group's guard the due line's as well, if it can be: the two need the same bits of a site,
+ * as a dependence does. */
 static Bool takes_due_line(struct block *block, const struct access *access, struct guard *guard) {
-  if (block->due_line == 0 || access->guard != NULL ||
+  if (block->due_line == 0 || access->guard != NULL || access->source >= 0 ||
       access->ip - block->due_ip > HM_SITE_MOST_BEHIND)
     return False;
   if (guard->when != UNLESS_EQUAL && guard->when != UNLESS_BELOW) return False;
@@ -273,10 +275,18 @@ static Bool takes_due_line(struct block *block, const struct access *access, str
 
 /* --- The whole block ------------------------------------------------------------------ */
 
-static void report_access(struct block *block, const struct access *access,
-                          const struct guard *guard, Bool with_line) {
+static ULong dependence(const struct block *block, const struct access *access) {
+  if (access->source < 0 || hm_sim.config.core.reorder_window == 0) return 0;
+  ULong distance = access->flushed - block->access[access->source].flushed;
+  return distance <= HM_SITE_MOST_DISTANT ? HM_SITE_DEPENDS(distance) : 0;
+}
+
+static void report_access(struct block *block, struct access *access, const struct guard *guard,
+                          Bool with_line) {
   tell_instruction_pointer(block, access->ip);
+  access->flushed = block->flushed;
   ULong site = HM_SITE(access->ip, access->size, access->kind, access->locked);
+  site |= dependence(block, access);
   if (every_access_is_reported(access)) {
     call(block, "hm_data_every", hm_data_every, access->address, constant(site), access->guard);
   } else if (with_line) {
@@ -373,14 +383,16 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
   block.in = in;
   block.out = deepCopyIRSBExceptStmts(in);
   block.accesses = 0;
-  block.instructions = block.loads = block.stores = 0;
+  block.instructions = block.loads = block.stores = block.flushed = 0;
   block.due_line = 0;
   SizeT temps = (SizeT)in->tyenv->types_used + 1;
   block.base = VG_(malloc)("softpmu.base", temps * sizeof *block.base);
   block.offset = VG_(malloc)("softpmu.offset", temps * sizeof *block.offset);
+  block.source = VG_(malloc)("softpmu.source", temps * sizeof *block.source);
   for (SizeT i = 0; i < temps; i++) {
     block.base[i] = (IRTemp)i;
     block.offset[i] = 0;
+    block.source[i] = -1;
   }
   hm_find_accesses(&block);
   hm_form_groups(&block);
@@ -388,5 +400,6 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
   emit(&block);
   VG_(free)(block.base);
   VG_(free)(block.offset);
+  VG_(free)(block.source);
   return block.out;
 }

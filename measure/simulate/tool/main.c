@@ -16,6 +16,8 @@
 #include "pub_tool_options.h"
 #include "pub_tool_threadstate.h"
 
+#include "timing.h"
+
 static const HChar *segment_path;
 Bool hm_measuring;
 Bool hm_is_forked;
@@ -63,6 +65,7 @@ static void follow_the_switch(void) {
 
 static void stop_client_code(ThreadId tid, ULong blocks_done) {
   (void)tid;
+  hm_timing_pause();
   /* Stopping to translate a block is no reason to give the core away. */
   if (hm_slice_is_over()) hm_leave_core();
   follow_the_switch();

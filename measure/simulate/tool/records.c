@@ -21,6 +21,7 @@
 #include "host.h"
 #include "lock.h"
 #include "state.h"
+#include "timing.h"
 
 /* perf_event_type, PERF_RECORD_MISC_* */
 enum { RECORD_COMM = 3, RECORD_EXIT = 4, RECORD_FORK = 7, RECORD_SAMPLE = 9, RECORD_MMAP2 = 10 };
@@ -359,6 +360,14 @@ static void put_detail(const struct hm_access *access, enum hm_event event) {
   record.words[begin] |= size;
 }
 
+/* WEIGHT_STRUCT.  With a time model the first field is what the core could not hide, and the
+ * second, of the whole instruction, what the access took. */
+static uint64_t weight(const struct hm_access *access) {
+  if (!hm_timing_is_on()) return access->latency;
+  uint64_t whole = access->latency > 0xffff ? 0xffff : access->latency;
+  return access->exposed | whole << 32;
+}
+
 /* Called by the simulator, on the core, when the counter of an event expires. */
 void hm_host_sample(const struct hm_sample *sample) {
   const struct hm_access *access = sample->access;
@@ -377,7 +386,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put(events_of_sample(sample));
   if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
   put_detail(access, sample->event);
-  put(access->latency); /* WEIGHT_STRUCT: latency in the low half */
+  put(weight(access));
   put(data_source(access, sample->event));
   put_registers(&guest, ip);
   /* An instruction or a branch accesses no memory: no physical address. */

@@ -4,10 +4,10 @@ use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::{closing_text, remark_json, sentences_text};
+use crate::top_view::{closing_text, remark_json, sentences_text, stall_text};
 use crate::ReportError;
 use hardmeter_answers::{
-    ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer, Share,
+    ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer, Ranking, Share,
 };
 use hardmeter_samples::model::{EventSource, MissCause};
 use serde_json::{json, Map, Value as Json};
@@ -82,8 +82,10 @@ impl ObjectsReport {
         let latency = table.rows.iter().any(|row| row.latency.samples > 0);
         let unsure = table.rows.iter().any(|row| row.stable.count < row.stable.total);
         let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
-        let mut columns =
-            vec![right("count"), right(&format!("of {}", grouped(coverage.with_address))), right("interval")];
+        let stall = table.ranking == Ranking::Stall;
+        let mut columns: Vec<_> = stall.then(|| right("stall")).into_iter().collect();
+        let of = format!("of {}", grouped(coverage.with_address));
+        columns.extend(["count", &of, "interval"].map(right));
         columns.extend(latency.then(|| right("mean-latency")));
         columns.extend(unsure.then(|| right("sure")));
         let cut = |level: &ObjectLevel| match level {
@@ -95,11 +97,13 @@ impl ObjectsReport {
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
             let tone = Tone::of_fraction(row.share.fraction());
-            let mut cells = vec![
+            let mut cells: Vec<_> =
+                stall.then(|| (stall_text(row.latency, table.latency), tone)).into_iter().collect();
+            cells.extend([
                 (grouped(row.share.count), tone),
                 (percent(row.share), tone),
                 (percent_interval(row.share), Tone::Faint),
-            ];
+            ]);
             let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
             cells.extend(latency.then(|| (mean(), Tone::Plain)));
             cells.extend(unsure.then(|| (percent(row.stable), Tone::Plain)));
@@ -142,6 +146,8 @@ impl ObjectsReport {
             "event": self.heading.events[table.event.0].name,
             "samples": table.coverage.with_address,
             "coverage": coverage_json(table.coverage),
+            "latencies": table.latency,
+            "ranking": table.ranking,
             "columns": table.levels,
             "rows": rows,
             "more_rows": table.more_rows,
@@ -248,6 +254,9 @@ fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement
         grouped(finding.share.count),
         grouped(finding.share.total)
     );
+    if let Some(stall) = finding.stall {
+        text = format!("{stall:.2} % of the stall time; {text}");
+    }
     if let Some((part, share)) = &finding.part {
         let _ = write!(text, "; most in {part} ({})", percent(*share));
     }

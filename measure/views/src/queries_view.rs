@@ -5,10 +5,10 @@ use crate::heading::{EventText, HeadingText};
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::objects_view::shortened;
-use crate::top_view::{closing_text, remark_json, sentences_text};
+use crate::top_view::{closing_text, remark_json, sentences_text, stall_text};
 use crate::workload;
 use crate::ReportError;
-use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Share};
+use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Ranking, Share};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
@@ -82,8 +82,14 @@ impl QueriesReport {
         const MOST: usize = 3;
         let mut sentences = Vec::new();
         for table in &self.tables {
-            let told =
-                |row: &&QueryRow| row.values.iter().any(Option::is_some) && row.share.fraction() >= 0.05;
+            let stall = |row: &QueryRow| match table.ranking {
+                Ranking::Count => None,
+                Ranking::Stall => row.latency.percent_of(table.latency.sum),
+            };
+            let told = |row: &&QueryRow| {
+                let percent = stall(row).unwrap_or(row.share.fraction() * 100.0);
+                row.values.iter().any(Option::is_some) && percent >= 5.0
+            };
             for row in table.rows.iter().filter(told).take(MOST) {
                 let values: Vec<String> = row.values.iter().flatten().map(|value| shortened(value)).collect();
                 let mut text = format!(
@@ -94,6 +100,9 @@ impl QueriesReport {
                     self.heading.events[table.event.0].name,
                     values.join(", ")
                 );
+                if let Some(stall) = stall(row) {
+                    text = format!("{stall:.2} % of the stall time; {text}");
+                }
                 let by_object = table.columns.contains(&QueryColumn::Object);
                 if let Some((object, share)) = row.object.as_ref().filter(|_| !by_object) {
                     let _ = write!(text, "; most on {object} ({})", percent(*share));
@@ -124,8 +133,10 @@ impl QueriesReport {
         };
         let latency = table.rows.iter().any(|row| row.latency.samples > 0);
         let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
-        let mut columns =
-            vec![right("count"), right(&format!("of {}", grouped(table.total))), right("interval")];
+        let stall = table.ranking == Ranking::Stall;
+        let mut columns: Vec<_> = stall.then(|| right("stall")).into_iter().collect();
+        let of = format!("of {}", grouped(table.total));
+        columns.extend(["count", &of, "interval"].map(right));
         columns.extend(latency.then(|| right("mean-latency")));
         let divisors = self.workload.columns();
         columns.extend(divisors.iter().map(|(unit, _)| right(&format!("per {unit}"))));
@@ -138,11 +149,13 @@ impl QueriesReport {
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
             let tone = Tone::of_fraction(row.share.fraction());
-            let mut cells = vec![
+            let mut cells: Vec<_> =
+                stall.then(|| (stall_text(row.latency, table.latency), tone)).into_iter().collect();
+            cells.extend([
                 (grouped(row.share.count), tone),
                 (percent(row.share), tone),
                 (percent_interval(row.share), Tone::Faint),
-            ];
+            ]);
             let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
             cells.extend(latency.then(|| (mean(), Tone::Plain)));
             let each = divisors.iter().map(|(_, number)| event.each(row.events.0, *number));
@@ -198,6 +211,8 @@ impl QueriesReport {
         json!({
             "event": self.heading.events[table.event.0].name,
             "samples": table.total,
+            "latencies": table.latency,
+            "ranking": table.ranking,
             "columns": table.columns,
             "rows": rows,
             "more_rows": table.more_rows,

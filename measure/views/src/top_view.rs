@@ -5,7 +5,9 @@ use crate::heading::{EventText, HeadingText};
 use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval, rounded};
 use crate::ReportError;
-use hardmeter_answers::{Dimension, Heading, Measure, Remark, Row, Share, Shown, Table, TopAnswer, Value};
+use hardmeter_answers::{
+    Dimension, Heading, LatencySummary, Measure, Remark, Row, Share, Shown, Table, TopAnswer, Value,
+};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
@@ -56,9 +58,12 @@ impl TopReport {
             let tone = Tone::of_fraction(row.share.fraction());
             let cell = |shown: &Shown| match shown {
                 Shown::Measure(measure) => {
-                    let tone =
-                        if matches!(measure, Measure::Count | Measure::Share) { tone } else { Tone::Plain };
-                    (measure_text(*measure, row), tone)
+                    let tone = if matches!(measure, Measure::Count | Measure::Share | Measure::Stall) {
+                        tone
+                    } else {
+                        Tone::Plain
+                    };
+                    (measure_text(*measure, row, table), tone)
                 }
                 Shown::Dimension(dimension) => {
                     let value = dimension_value(table, row, *dimension).to_string();
@@ -146,6 +151,7 @@ impl TopReport {
             "event": table.event.and_then(|event| self.heading.events.get(event.0)).map(|event| &event.name),
             "samples": table.total,
             "events": table.events,
+            "latencies": table.latency,
             "columns": table.columns,
             "rows": rows,
             "more_rows": table.more_rows,
@@ -200,6 +206,11 @@ fn csv_row(name: &str, row: &Row) -> Vec<String> {
     cells
 }
 
+/// The share of a group's latencies in those of its table.
+pub(crate) fn stall_text(group: LatencySummary, all: LatencySummary) -> String {
+    group.percent_of(all.sum).map_or("-".to_string(), |percent| format!("{percent:.2} %"))
+}
+
 /// What a view ends with: remarks on what was shown, then the limits of the capture.
 pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> String {
     let item = |remark: &Remark| format!("* {}\n", wrap(&remark.to_string(), style, 2));
@@ -248,7 +259,7 @@ fn file_name(line: &str) -> String {
     line.rsplit('/').next().unwrap_or(line).to_string()
 }
 
-fn measure_text(measure: Measure, row: &Row) -> String {
+fn measure_text(measure: Measure, row: &Row, table: &Table) -> String {
     match measure {
         Measure::Count => grouped(row.share.count),
         Measure::Share => percent(row.share),
@@ -257,6 +268,7 @@ fn measure_text(measure: Measure, row: &Row) -> String {
         Measure::TotalLatency if row.latency.samples > 0 => grouped(row.latency.sum.0),
         Measure::MeanLatency => row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}")),
         Measure::MedianLatency => row.latency.median.map_or("-".to_string(), |median| grouped(median.0)),
+        Measure::Stall => stall_text(row.latency, table.latency),
         Measure::TotalLatency => "-".to_string(),
     }
 }

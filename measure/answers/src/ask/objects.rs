@@ -92,9 +92,10 @@ impl Inquiry for ObjectsInquiry {
         let capture = scope.capture;
         let events = scope.events_shown(walk);
         let index = walk.pass.objects();
+        let ranking = capture.ranking();
         let tables: Vec<ObjectTable> = events
             .iter()
-            .map(|event| self.count.table(*event, &self.levels, self.limit, index))
+            .map(|event| self.count.table(*event, &self.levels, (self.limit, ranking), index))
             .filter(|table| table.coverage.with_address > 0 || table.coverage.without_address > 0)
             .collect();
         let findings = tables.iter().flat_map(|table| &table.findings);

@@ -90,8 +90,10 @@ impl Inquiry for QueriesInquiry {
         let heading = capture.heading(walk);
         let statements = walk.pass.statements().clone();
         let index = walk.pass.objects();
+        let ranking = capture.ranking();
         let tables = |limit| -> Vec<QueryTable> {
-            let table = |event| self.count.table(event, &question.columns, limit, index, &statements);
+            let table =
+                |event| self.count.table(event, &question.columns, (limit, ranking), index, &statements);
             events.iter().map(|event| table(*event)).filter(|table| table.total > 0).collect()
         };
         let side_by_side = question.side_by_side.then(|| SideBySide::of(&tables(None), question.limit));

@@ -22,19 +22,14 @@ pub struct TopQuestion {
     pub columns: Vec<Shown>,
     /// Rows per table; `None` for all.
     pub limit: Option<usize>,
-    /// Order of the rows.
-    pub sort: SortBy,
+    /// Order of the rows; `None`: by exposed latency where the capture has it, else by count.
+    pub sort: Option<SortBy>,
 }
 
 impl Default for TopQuestion {
     /// The ten addresses with most samples, with their routines and lines.
     fn default() -> Self {
-        TopQuestion {
-            by: vec![Dimension::Address],
-            columns: Vec::new(),
-            limit: Some(10),
-            sort: SortBy::Count,
-        }
+        TopQuestion { by: vec![Dimension::Address], columns: Vec::new(), limit: Some(10), sort: None }
     }
 }
 
@@ -69,23 +64,25 @@ pub(crate) struct TopInquiry {
     top: Top,
     by: Vec<Dimension>,
     question: TopQuestion,
+    sort: SortBy,
     with_objects: bool,
 }
 
 impl TopInquiry {
     pub(crate) fn new(question: &TopQuestion, capture: &Capture) -> TopInquiry {
         let by = grouping(question);
-        let medians = question.sort == SortBy::MedianLatency
+        let sort = question.sort.unwrap_or_else(|| capture.ranks_by());
+        let medians = sort == SortBy::MedianLatency
             || question.columns.contains(&Shown::Measure(Measure::MedianLatency));
         let top = Top::new(TopOptions {
             by: by.clone(),
             limit: question.limit,
-            sort: question.sort,
+            sort,
             medians,
             line_size: capture.line_size(),
         });
         let with_objects = by.iter().any(|dimension| dimension.needs_object());
-        TopInquiry { top, by, question: question.clone(), with_objects }
+        TopInquiry { top, by, question: question.clone(), sort, with_objects }
     }
 }
 
@@ -119,7 +116,7 @@ impl Inquiry for TopInquiry {
         let names = self.top.named_share(&mut walk.pass);
         let heading = capture.heading(walk);
         let mut remarks = walk.remarks(names);
-        let shown = columns(&self.question, &self.by, &tables, &mut remarks);
+        let shown = columns(&self.question, self.sort, &self.by, &tables, &mut remarks);
         let (filter, unread) = (scope.filter.text(), walk.unread());
         Ok(TopAnswer { heading, filter, shown, tables, names, remarks, unread })
     }
@@ -150,6 +147,7 @@ fn names_dimensions(question: &TopQuestion) -> bool {
 /// for by name.
 fn columns(
     question: &TopQuestion,
+    sort: SortBy,
     by: &[Dimension],
     tables: &[Table],
     remarks: &mut Vec<Remark>,
@@ -172,12 +170,17 @@ fn columns(
     }
     let mut shown = question.columns.clone();
     if shown.is_empty() {
+        // By time because the capture has it: time comes first.
+        shown.extend(
+            (question.sort.is_none() && sort == SortBy::TotalLatency)
+                .then_some(Shown::Measure(Measure::Stall)),
+        );
         shown.extend([Measure::Count, Measure::Share].map(Shown::Measure));
         let latencies = tables.iter().flat_map(|table| &table.rows).any(|row| row.latency.samples > 0);
         if latencies && !by.contains(&Dimension::Latency) {
             shown.push(Shown::Measure(Measure::MeanLatency));
         }
-        shown.extend(sorting_measure(question.sort).filter(|sorted| !shown.contains(sorted)));
+        shown.extend(question.sort.and_then(sorting_measure).filter(|sorted| !shown.contains(sorted)));
     }
     let asked = |dimension: &Dimension| question.by.contains(dimension);
     let kept = by.iter().filter(|dimension| !empty.contains(dimension) || asked(dimension));

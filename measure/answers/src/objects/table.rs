@@ -4,6 +4,7 @@ use super::{Formula, Object, ObjectIndex, ObjectSource};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::latency::LatencySummary;
+use crate::ranking::Ranking;
 use crate::tally::Tally;
 use hardmeter_samples::model::{
     CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementId,
@@ -106,6 +107,8 @@ pub struct ObjectFinding {
     pub name: Arc<str>,
     /// Its samples, of all with an address.
     pub share: Share,
+    /// Its part of the exposed latency of all with an address, in percent; `None` where that is not known.
+    pub stall: Option<f64>,
     /// The part with most of them.
     pub part: Option<(Arc<str>, Share)>,
     /// The cause of most of them, where a simulator told.
@@ -123,7 +126,11 @@ pub struct ObjectTable {
     pub levels: Vec<ObjectLevel>,
     /// How well its samples could be named.
     pub coverage: ObjectCoverage,
-    /// The rows, those with most samples first.
+    /// The latencies of all with an address.
+    pub latency: LatencySummary,
+    /// What the rows are ordered by, largest first.
+    pub ranking: Ranking,
+    /// The rows, in that order.
     pub rows: Vec<ObjectRow>,
     /// Rows not kept.
     pub more_rows: u64,
@@ -245,12 +252,12 @@ impl ObjectCount {
         })
     }
 
-    /// The table of an event, by `levels` and the formulas; at most `limit` rows.
+    /// The table of an event, by `levels` and the formulas; at most `limit` rows, in the order of `ranking`.
     pub fn table(
         &self,
         event: EventIndex,
         levels: &[ObjectLevel],
-        limit: Option<usize>,
+        (limit, ranking): (Option<usize>, Ranking),
         index: &ObjectIndex,
     ) -> ObjectTable {
         let coverage = self.coverage.get(event.0).copied().unwrap_or_default();
@@ -277,12 +284,15 @@ impl ObjectCount {
         // Ties by name, so that the order never changes between runs.
         order.sort_by(|(a, names), (b, others)| {
             let (x, y) = (&tallies[*a], &tallies[*b]);
-            y.all
-                .count
-                .cmp(&x.all.count)
+            ranking
+                .size(&y.all)
+                .cmp(&ranking.size(&x.all))
+                .then_with(|| y.all.count.cmp(&x.all.count))
                 .then_with(|| names.cmp(others))
                 .then_with(|| groups.key(*a).cmp(groups.key(*b)))
         });
+        let mut all = Tally::default();
+        tallies.iter().for_each(|tally| all.merge(&tally.all));
         let more = order.split_off(limit.unwrap_or(usize::MAX).min(order.len()));
         let rows = order.into_iter().map(|(group, names)| {
             let tally = &tallies[group];
@@ -303,10 +313,12 @@ impl ObjectCount {
             event,
             levels: levels.to_vec(),
             coverage,
+            latency: all.latency(None),
+            ranking,
             rows: rows.collect(),
             more_rows: more.len() as u64,
             more_samples: more.iter().map(|(group, _)| tallies[*group].all.count).sum(),
-            findings: self.findings(event, total, index),
+            findings: self.findings(event, (total, all.latency_sum), ranking, index),
         }
     }
 
@@ -314,20 +326,34 @@ impl ObjectCount {
         (0..self.keys.len()).filter(move |row| self.keys.key(*row)[0] == event.0 as u64)
     }
 
-    /// The three objects with most samples, if they have 5 % at least: less is rarely worth a sentence.
-    fn findings(&self, event: EventIndex, total: u64, index: &ObjectIndex) -> Vec<ObjectFinding> {
+    /// The three largest objects, if they have 5 % at least: less is rarely worth a sentence.
+    fn findings(
+        &self,
+        event: EventIndex,
+        (total, all_latency): (u64, u64),
+        ranking: Ranking,
+        index: &ObjectIndex,
+    ) -> Vec<ObjectFinding> {
         const MOST: usize = 3;
         let mut objects: FxHashMap<(TextId, TextId), FxHashMap<TextId, u64>> = FxHashMap::default();
+        let mut latencies: FxHashMap<(TextId, TextId), u64> = FxHashMap::default();
         for row in self.rows_of(event) {
             let id = |level: ObjectLevel| TextId(self.keys.key(row)[NAMES + level as usize] as u32);
             let parts = objects.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default();
             *parts.entry(id(ObjectLevel::Part)).or_default() += self.tallies[row].all.count;
+            *latencies.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default() +=
+                self.tallies[row].all.latency_sum;
         }
         let share = |parts: &FxHashMap<TextId, u64>| Share { count: parts.values().sum(), total };
-        let mut order: Vec<_> = objects.iter().filter(|(_, parts)| share(parts).fraction() >= 0.05).collect();
+        let size = |object: &(TextId, TextId), parts: &FxHashMap<TextId, u64>| match ranking {
+            Ranking::Count => share(parts),
+            Ranking::Stall => Share { count: latencies[object], total: all_latency },
+        };
+        let mut order: Vec<_> =
+            objects.iter().filter(|(object, parts)| size(object, parts).fraction() >= 0.05).collect();
         order.sort_by(|(a, x), (b, y)| {
             let texts = |(class, name): (TextId, TextId)| (index.text(class), index.text(name));
-            share(y).count.cmp(&share(x).count).then_with(|| texts(**a).cmp(&texts(**b)))
+            size(b, y).count.cmp(&size(a, x).count).then_with(|| texts(**a).cmp(&texts(**b)))
         });
         order.truncate(MOST);
         let finding = |((class, name), parts): (&(TextId, TextId), &FxHashMap<TextId, u64>)| {
@@ -344,6 +370,8 @@ impl ObjectCount {
                 class: index.text(*class).clone(),
                 name: index.text(*name).clone(),
                 share,
+                stall: (ranking == Ranking::Stall)
+                    .then(|| latencies[&(*class, *name)] as f64 * 100.0 / all_latency.max(1) as f64),
                 part: part.map(|(count, part)| (part, of(count))),
                 cause: cause.map(|(count, cause)| (cause, of(count))),
                 statement: statement.map(|(count, statement)| (statement, of(count))),
@@ -409,8 +437,9 @@ mod tests {
     #[test]
     fn each_level_folds_those_below_it() {
         let (count, index) = counted(&[]);
-        let table =
-            |wanted: &[ObjectLevel]| count.table(EventIndex(0), &ObjectLevel::complete(wanted), None, &index);
+        let table = |wanted: &[ObjectLevel]| {
+            count.table(EventIndex(0), &ObjectLevel::complete(wanted), (None, Ranking::Count), &index)
+        };
         let own = |rows: &[(&str, u64)]| -> Vec<(String, u64)> {
             rows.iter().map(|(text, count)| (text.to_string(), *count)).collect()
         };
@@ -436,20 +465,23 @@ mod tests {
         assert_eq!((coverage.with_address, coverage.without_address), (6, 1));
         assert_eq!(coverage.stable_share(), Share { count: 5, total: 6 });
         assert_eq!(coverage.specific_share(), Share { count: 4, total: 6 });
-        let table = count.table(EventIndex(0), &[ObjectLevel::Class], Some(1), &index);
+        let table = count.table(EventIndex(0), &[ObjectLevel::Class], (Some(1), Ranking::Count), &index);
         assert_eq!((table.rows.len(), table.more_rows, table.more_samples), (1, 1, 2));
         let first = &table.findings[0];
         assert_eq!((&*first.class, &*first.name, first.share.count), ("table", "t", 4));
         assert_eq!(first.part, Some(("p".into(), Share { count: 3, total: 4 })));
         assert_eq!(first.statement, Some((StatementId(7), Share { count: 1, total: 4 })));
         assert_eq!(first.cause, None, "no simulator told");
-        assert_eq!(count.table(EventIndex(3), &[ObjectLevel::Class], None, &index).rows, []);
+        assert_eq!(
+            count.table(EventIndex(3), &[ObjectLevel::Class], (None, Ranking::Count), &index).rows,
+            []
+        );
     }
 
     #[test]
     fn a_formula_is_a_column() {
         let (count, index) = counted(&["slot=(addr - 0x1008) / 8", "frame=phys"]);
-        let table = count.table(EventIndex(0), &[ObjectLevel::Class], None, &index);
+        let table = count.table(EventIndex(0), &[ObjectLevel::Class], (None, Ranking::Count), &index);
         let slots: Vec<_> = table.rows.iter().map(|row| row.defined.clone()).collect();
         assert!(slots.contains(&vec![Some(-1), None]), "{slots:?}");
         assert!(slots.contains(&vec![Some((0x1200 - 0x1008) / 8), None]), "{slots:?}");

@@ -156,6 +156,8 @@ mod tests {
             event: EventIndex(event),
             columns: vec![QueryColumn::Statement, QueryColumn::Operator],
             total,
+            latency: LatencySummary::default(),
+            ranking: crate::ranking::Ranking::Count,
             rows: rows.iter().map(row).collect(),
             more_rows: 0,
             more_samples: 0,

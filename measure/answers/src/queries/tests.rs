@@ -84,7 +84,7 @@ fn count(given: &[Given]) -> (QueryCount, Pass<FakeMap>) {
 
 fn rows(count: &QueryCount, pass: &mut Pass<FakeMap>, columns: &[QueryColumn]) -> Vec<(String, u64)> {
     let statements = pass.statements().clone();
-    let table = count.table(EventIndex(0), columns, None, pass.objects(), &statements);
+    let table = count.table(EventIndex(0), columns, (None, Ranking::Count), pass.objects(), &statements);
     let text = |value: &Option<Arc<str>>| value.as_deref().unwrap_or("-").to_string();
     let rows = table.rows.iter();
     let rows: Vec<_> = rows
@@ -139,7 +139,7 @@ fn backends_with_a_statement_by_hand() {
     assert_eq!(no_roles.statement_share(), Share { count: 4, total: 5 }, "process 10 was seen with one");
     let statements = pass.statements().clone();
     let columns = [QueryColumn::Statement];
-    let table = count.table(EventIndex(0), &columns, Some(1), pass.objects(), &statements);
+    let table = count.table(EventIndex(0), &columns, (Some(1), Ranking::Count), pass.objects(), &statements);
     assert_eq!((table.more_rows, table.more_samples), (3, 3));
     assert_eq!(table.rows[0].statement, Some(StatementId(7)));
     assert_eq!(table.rows[0].object, Some(("heap".into(), Share { count: 2, total: 3 })));

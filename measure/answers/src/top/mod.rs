@@ -77,6 +77,8 @@ pub struct Table {
     pub total: u64,
     /// Events they stand for.
     pub events: Period,
+    /// The latencies of all its samples.
+    pub latency: LatencySummary,
     /// The rows kept.
     pub rows: Vec<Row>,
     /// Rows not kept.
@@ -373,6 +375,7 @@ impl<'t> Groups<'t> {
             columns: self.top.options.by.clone(),
             total: all.count,
             events: all.events(),
+            latency: all.latency(None),
             rows: groups[..kept]
                 .iter()
                 .map(|group| self.row(*group, all.count, pass, names, events))

@@ -286,6 +286,8 @@ pub fn record(
     let mut sidecar = sidecar(request, &chosen, &recorded, &limits);
     sidecar.simulated_cycles = source.simulated_cycles();
     sidecar.one_line_in = source.one_line_in();
+    sidecar.latency = source.latency_kind();
+    sidecar.hidden_latency = source.hidden_latency();
     sidecar.statements = source.statements();
     sidecar.reuse = source.reuse();
     sidecar.page_walks = source.page_walks();

@@ -7,6 +7,7 @@
 //!   drain() <── ring of perf records ─┘
 //! ```
 
+mod program;
 mod reuse;
 mod segment;
 mod this_machine;
@@ -18,12 +19,11 @@ use hardmeter_samples::machine::{Machine, MachineError};
 use hardmeter_samples::model::{MemoryEvent, Period, Register, StateRule};
 use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::EventAttributes;
-use hardmeter_samples::sidecar::{PageWalks, ReuseHistogram, Statement};
-use segment::{Config, Segment};
+use hardmeter_samples::sidecar::{HiddenLatency, LatencyKind, PageWalks, ReuseHistogram, Statement};
+use program::{check_program, find_in_path};
+use segment::{Config, CoreConfig, Segment};
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -207,6 +207,10 @@ impl SoftwarePmu {
         for (event, period) in &config.events {
             raw.period[*event as usize] = period.0;
         }
+        // With only some lines simulated, what overlaps is not seen.
+        if let Some(core) = machine.core.as_ref().filter(|_| config.set_sampling <= 1) {
+            raw.core = CoreConfig::new(core);
+        }
         raw.branch_predictor = u32::from(config.simulates_branches());
         let directory = if machine.cores > 1 { DIRECTORY_SIZE } else { 0 };
         let heap = HEAP_SIZE + HEAP_SIZE_PER_CORE * machine.cores as usize + directory;
@@ -221,7 +225,7 @@ impl SoftwarePmu {
     /// When the program is known not to run: a 32-bit program, or one that is not there.
     pub fn command(&self, argv: &[OsString]) -> Result<Command, SoftPmuError> {
         let program = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        check_program(&program)?;
+        check_program(&program).map_err(|reason| SoftPmuError::Program { program, reason })?;
         Ok(self.wrapper(self.tool_folder.clone())(argv.to_vec()))
     }
 
@@ -334,6 +338,27 @@ impl SoftwarePmu {
         }
     }
 
+    /// What the latencies of samples are.
+    pub fn latency_kind(&self) -> LatencyKind {
+        match self.config.machine.core {
+            Some(_) if !self.samples_sets() => LatencyKind::Exposed,
+            _ => LatencyKind::Whole,
+        }
+    }
+
+    /// What the core hid and what it could not; `None` where every miss costs its whole latency.
+    pub fn hidden_latency(&self) -> Option<HiddenLatency> {
+        (self.latency_kind() == LatencyKind::Exposed).then(|| {
+            let totals = self.segment.totals();
+            HiddenLatency {
+                exposed: totals.exposed_cycles,
+                prefetched: totals.prefetched,
+                prefetched_late: totals.prefetched_late,
+                dependent: totals.dependent,
+            }
+        })
+    }
+
     /// One cache line in this many is simulated; 1: all.
     pub fn one_line_in(&self) -> u32 {
         self.config.set_sampling.max(1)
@@ -362,10 +387,17 @@ impl SoftwarePmu {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             format!("simulated on {}: {}", self.config.machine.name, self.config.machine.title),
-            "kernel mode, hardware prefetching and speculation are not simulated; replacement is true LRU"
-                .into(),
+            "kernel mode and speculation are not simulated; replacement is true LRU".into(),
             "one thread of a process runs at a time, and AVX-512 code paths are not taken (Valgrind)".into(),
-            "latencies are those of the machine model; the sample's time is simulated time".into(),
+            match self.latency_kind() {
+                LatencyKind::Exposed => {
+                    "a latency is what the modelled core could not hide of it by prefetching and \
+                                         overlap; misses are counted as if nothing were fetched ahead"
+                        .into()
+                }
+                LatencyKind::Whole => "latencies are whole: no prefetching, no overlap of misses".into(),
+            },
+            "the sample's time is simulated time".into(),
         ];
         notes.extend(self.config.machine.notes.iter().cloned());
         if self.config.machine.cores == 1 {
@@ -448,11 +480,6 @@ fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) 
     EventAttributes { name: event.name().to_string(), attr, ids: vec![event as u64 + 1] }
 }
 
-fn find_in_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
-}
-
 /// The folder for `VALGRIND_LIB`: named by the environment, installed beside us, or built in the source tree.
 fn find_tool() -> Result<PathBuf, SoftPmuError> {
     let mut searched = Vec::new();
@@ -469,66 +496,4 @@ fn find_tool() -> Result<PathBuf, SoftPmuError> {
         .find(|folder| folder.join("softpmu-amd64-linux").is_file())
         .cloned()
         .ok_or(SoftPmuError::NoTool { searched })
-}
-
-/// Refuses early, with a reason, what Valgrind would refuse late and cryptically.
-fn check_program(program: &str) -> Result<(), SoftPmuError> {
-    let refusal = |reason: String| SoftPmuError::Program { program: program.to_string(), reason };
-    let path = match program.contains('/') {
-        true => PathBuf::from(program),
-        false => find_in_path(program)
-            .ok_or_else(|| refusal("it is not in PATH\n  remedy: give its full path".into()))?,
-    };
-    check_file(&path).map_err(refusal)?;
-    match interpreter(&path) {
-        None => Ok(()),
-        Some(interpreter) if interpreter.is_file() => check_file(&interpreter)
-            .map_err(|reason| refusal(format!("its interpreter {}: {reason}", interpreter.display()))),
-        Some(interpreter) => Err(refusal(format!(
-            "its interpreter {} is not there\n  remedy: install it, or correct the script's first line",
-            interpreter.display()
-        ))),
-    }
-}
-
-/// Why a file cannot be executed on the software PMU.
-fn check_file(path: &Path) -> Result<(), String> {
-    const ELF_CLASS_32: u8 = 1;
-    const MACHINE_X86_64: u16 = 62;
-    let head =
-        read_head(path).map_err(|error| format!("{error}\n  remedy: check the path and its rights"))?;
-    if !is_executable(path) {
-        return Err(format!("it is not executable\n  remedy: chmod +x {}", path.display()));
-    }
-    if head.len() >= 20 && head.starts_with(b"\x7fELF") {
-        if head[4] == ELF_CLASS_32 {
-            return Err("it is a 32-bit program\n  remedy: use a 64-bit build, or --source timer".into());
-        }
-        if u16::from_le_bytes([head[18], head[19]]) != MACHINE_X86_64 {
-            return Err("it is of another processor\n  remedy: use an x86-64 build".into());
-        }
-    }
-    Ok(())
-}
-
-/// What a script's first line names.
-fn interpreter(script: &Path) -> Option<PathBuf> {
-    let head = read_head(script).ok()?;
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
-    Some(PathBuf::from(OsStr::from_bytes(word)))
-}
-
-/// The beginning of a file: an ELF header, or a script's first line as far as the kernel reads it.
-fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    std::fs::File::open(path)?.take(256).read_to_end(&mut head)?;
-    Ok(head)
-}
-
-fn is_executable(path: &Path) -> bool {
-    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: a string that ends with a NUL.
-        unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
-    })
 }

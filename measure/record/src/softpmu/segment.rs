@@ -17,7 +17,8 @@ mod layout;
 
 use layout::*;
 pub(super) use layout::{
-    Config, FLAG_CAUSES, FLAG_HUGE_PAGES, FLAG_REUSE, FLAG_TLB_FLUSH_SWITCH, REUSE_BUCKETS, REUSE_ONE_LINE_IN,
+    Config, CoreConfig, FLAG_CAUSES, FLAG_HUGE_PAGES, FLAG_REUSE, FLAG_TLB_FLUSH_SWITCH, REUSE_BUCKETS,
+    REUSE_ONE_LINE_IN,
 };
 
 /// Totals of a simulation.
@@ -30,6 +31,10 @@ pub(super) struct Totals {
     pub frames_exhausted: bool,
     pub walks_all_huge: u64,
     pub walks_shared_huge: u64,
+    pub exposed_cycles: Cycles,
+    pub prefetched: u64,
+    pub prefetched_late: u64,
+    pub dependent: u64,
 }
 
 /// A mapped segment and its file, which goes when this is dropped.
@@ -221,6 +226,10 @@ impl Segment {
             totals.switches += core.switches.load(Ordering::Relaxed);
             totals.walks_all_huge += core.walks_all_huge.load(Ordering::Relaxed);
             totals.walks_shared_huge += core.walks_shared_huge.load(Ordering::Relaxed);
+            totals.exposed_cycles.0 += core.exposed_cycles.load(Ordering::Relaxed);
+            totals.prefetched += core.prefetched.load(Ordering::Relaxed);
+            totals.prefetched_late += core.prefetched_late.load(Ordering::Relaxed);
+            totals.dependent += core.dependent.load(Ordering::Relaxed);
         }
         totals
     }

@@ -1,7 +1,7 @@
 //! The running machine as a model: caches from sysfs, TLBs from CPUID.
 
 use super::SoftPmuError;
-use hardmeter_samples::machine::{CacheGeometry, Machine, TlbGeometry, LINE_SIZE};
+use hardmeter_samples::machine::{CacheGeometry, CoreModel, Machine, TlbGeometry, LINE_SIZE};
 use std::path::Path;
 
 /// Describes the machine we run on. What the kernel does not report (latencies, often the TLBs of a virtual
@@ -17,6 +17,11 @@ pub fn this_machine() -> Result<Machine, SoftPmuError> {
     let (title, tlbs) = processor();
     let mut notes =
         vec!["latencies are assumed: L1 4, L2 14, L3 46, memory 300, page walk 30 cycles".to_string()];
+    let core = CoreModel::assumed();
+    notes.push(format!(
+        "how much of a miss the core hides is assumed: a window of {} instructions, {} fill buffers, four prefetchers",
+        core.reorder_window, core.fill_buffers
+    ));
     let tlbs = tlbs.unwrap_or_else(|| {
         notes.push("TLBs are assumed, for CPUID does not tell them: 64, 64 and 1536 entries".to_string());
         [(64, 8), (64, 4), (1536, 12)].map(|(entries, ways)| TlbGeometry { entries, ways, latency: 0 })
@@ -40,6 +45,7 @@ pub fn this_machine() -> Result<Machine, SoftPmuError> {
         itlb: Some(itlb),
         dtlb: Some(dtlb),
         stlb: Some(TlbGeometry { latency: 7, ..stlb }),
+        core: Some(Box::new(core)),
     })
 }
 

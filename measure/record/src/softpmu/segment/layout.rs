@@ -1,11 +1,11 @@
 //! How the segment is laid out: the mirror of the structures of `measure/simulate/sim/segment.h`, which documents them.
 
-use hardmeter_samples::machine::{CacheGeometry, TlbGeometry};
+use hardmeter_samples::machine::{CacheGeometry, CoreModel, TlbGeometry};
 use hardmeter_samples::model::{MemoryEvent, StateRule};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(super) const MAGIC: [u8; 8] = *b"HMSOFTPM";
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 pub(in crate::softpmu) const MAX_CORES: usize = 64;
 pub(super) const EVENTS: usize = MemoryEvent::ALL.len();
 pub(super) const RING_OFFSET: usize = 65536;
@@ -28,6 +28,34 @@ pub(super) struct TlbConfig {
     pub(super) reserved: u32,
 }
 
+/// `struct hm_core_config`; all 0: every miss costs its whole latency.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::softpmu) struct CoreConfig {
+    pub(super) reorder_window: u32,
+    pub(super) fill_buffers: u32,
+    pub(super) store_buffer: u32,
+    pub(super) prefetchers: u32,
+    pub(super) stream_distance: u32,
+    pub(super) line_cycles: u32,
+    pub(super) reserved: [u32; 2],
+}
+
+impl CoreConfig {
+    /// The core of a machine.
+    pub fn new(core: &CoreModel) -> CoreConfig {
+        CoreConfig {
+            reorder_window: core.reorder_window,
+            fill_buffers: core.fill_buffers,
+            store_buffer: core.store_buffer,
+            prefetchers: core.prefetchers(),
+            stream_distance: core.stream_distance,
+            line_cycles: core.line_cycles,
+            reserved: [0; 2],
+        }
+    }
+}
+
 /// `struct hm_config`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -45,6 +73,7 @@ pub(in crate::softpmu) struct Config {
     pub period: [u64; EVENTS],
     pub branch_predictor: u32,
     pub(super) reserved: u32,
+    pub core: CoreConfig,
 }
 
 /// `enum hm_flags`, as far as the recorder sets them.
@@ -86,6 +115,7 @@ impl Config {
             period: [0; EVENTS],
             branch_predictor: 0,
             reserved: 0,
+            core: CoreConfig::default(),
         }
     }
 }
@@ -98,7 +128,11 @@ pub(super) struct CoreCounts {
     pub(super) switches: AtomicU64,
     pub(super) walks_all_huge: AtomicU64,
     pub(super) walks_shared_huge: AtomicU64,
-    pub(super) reserved: [u64; 7],
+    pub(super) exposed_cycles: AtomicU64,
+    pub(super) prefetched: AtomicU64,
+    pub(super) prefetched_late: AtomicU64,
+    pub(super) dependent: AtomicU64,
+    pub(super) reserved: [u64; 3],
 }
 
 #[repr(C, align(64))]
@@ -232,7 +266,8 @@ pub(super) const STATEMENT_TEXT: usize = 1004;
 const _: () = {
     assert!(std::mem::size_of::<CacheConfig>() == 16);
     assert!(std::mem::size_of::<TlbConfig>() == 16);
-    assert!(std::mem::size_of::<Config>() == 256);
+    assert!(std::mem::size_of::<CoreConfig>() == 32);
+    assert!(std::mem::size_of::<Config>() == 288);
     assert!(std::mem::size_of::<CoreCounts>() == 192);
     assert!(std::mem::offset_of!(Header, config) == 32);
     assert!(std::mem::offset_of!(Header, control) == 320);

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Exposed latency. timing.h has the model and the invariants.
+ */
+#include "timing.h"
+
+#include "access.h"
+#include "clock.h"
+#include "host.h"
+#include "prefetch.h"
+
+#define WORDS 8u
+#define LOADS 16u
+#define PENDING 64u
+#define FOLLOWERS 64u
+/* A pointer to an object is followed to one of its fields: from 256 bytes before (container_of) to
+ * 7,936 behind (the items of a page). */
+#define BEFORE_POINTER 256u
+#define POINTER_BITS 13u
+#define LEAST_POINTER 65536u
+#define LARGEST_SCALE 4096
+#define CONFIRMED 3 /* by two pairs after the two that say base and scale */
+#define MOST_CONFIDENCE 7
+
+/* A load miss and what its line holds. */
+struct load {
+  uint64_t address, arrival;
+  uint64_t instructions; /* counted when it came: those of its stretch of a block are alike */
+  uint32_t size;
+  enum { UNREAD, READ, UNREADABLE } state;
+  uint64_t word[WORDS];
+};
+
+/* address = base + scale x value. */
+struct relation {
+  uint64_t value, address; /* of the latest pair */
+  uint64_t base;
+  int64_t scale;
+  uint32_t confidence; /* 0: base and scale are not known */
+  uint32_t has_pair;
+};
+
+/* An instruction that loads, and its relations to the latest load miss and to the one before it.
+ * Where its addresses lie at one distance, they need no value to be known, and a value may fit by
+ * chance: an array whose cells count, read in order. */
+struct follower {
+  uint64_t ip, last;
+  int64_t distance;
+  struct relation relation[2];
+};
+
+static struct {
+  struct load load[LOADS]; /* the latest ones, in a ring */
+  uint32_t loads;
+  struct stall {
+    uint64_t instruction; /* that applies it */
+    uint64_t cycles;
+  } stall[PENDING];
+  uint32_t first, stalls; /* a ring */
+  uint64_t pending;
+  uint64_t fill[HM_MOST_FILL_BUFFERS]; /* when each is free again */
+  uint64_t memory_free;                /* when the next line can come */
+  struct follower follower[FOLLOWERS];
+} timing;
+
+void hm_timing_resume(void) {
+  timing.loads = 0;
+  timing.first = timing.stalls = 0;
+  timing.pending = 0;
+}
+
+void hm_timing_begin(void) {
+  hm_timing_resume();
+  for (uint32_t i = 0; i < HM_MOST_FILL_BUFFERS; i++) timing.fill[i] = 0;
+  for (uint32_t i = 0; i < FOLLOWERS; i++) timing.follower[i].ip = 0;
+  timing.memory_free = 0;
+  hm_prefetch_begin();
+}
+
+/* The load that is `back` before the latest one. */
+static struct load *load_before(uint32_t back) {
+  return &timing.load[(timing.loads - 1 - back) % LOADS];
+}
+
+static uint32_t loads_known(void) { return timing.loads < LOADS ? timing.loads : LOADS; }
+
+void hm_timing_pause(void) {
+  if (timing.loads != 0 && load_before(0)->state == UNREAD) load_before(0)->state = UNREADABLE;
+}
+
+/* --- Stalls ------------------------------------------------------------------ */
+
+/* The instructions begun so far met these. */
+static void apply_stalls(uint64_t instructions) {
+  while (timing.stalls != 0 && timing.stall[timing.first].instruction <= instructions) {
+    timing.pending -= timing.stall[timing.first].cycles;
+    timing.first = (timing.first + 1) % PENDING;
+    timing.stalls--;
+  }
+}
+
+static void defer_stall(uint64_t instruction, uint64_t cycles) {
+  struct stall *last = &timing.stall[(timing.first + timing.stalls - 1) % PENDING];
+  timing.pending += cycles;
+  if (timing.stalls == PENDING || (timing.stalls != 0 && instruction <= last->instruction)) {
+    last->cycles += cycles; /* in order */
+    return;
+  }
+  timing.stall[(timing.first + timing.stalls++) % PENDING] = (struct stall){instruction, cycles};
+}
+
+/* --- Dependences --------------------------------------------------------------- */
+
+static void read_latest(void) {
+  if (timing.loads == 0) return;
+  struct load *load = load_before(0);
+  if (load->state != UNREAD) return;
+  hm_host_read_line(load->address & ~(uint64_t)(HM_LINE_SIZE - 1), load->word);
+  load->state = READ;
+}
+
+static int points_to(const struct load *load, uint64_t address) {
+  uint64_t found = 0;
+  for (uint32_t i = 0; i < WORDS; i++)
+    found |= (address + BEFORE_POINTER - load->word[i]) >> POINTER_BITS == 0;
+  return found != 0;
+}
+
+/* What the load read, if that can be an index. */
+static int value_of(const struct load *load, uint64_t *value) {
+  uint32_t offset = (uint32_t)(load->address & (HM_LINE_SIZE - 1));
+  if (load->state != READ || offset % load->size != 0) return 0;
+  uint64_t word = load->word[offset / 8];
+  if (load->size == 8) {
+    *value = word;
+  } else if (load->size == 4) {
+    *value = word >> offset % 8 * 8 & 0xffffffff;
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* Two pairs say what the relation may be. */
+static void learn(struct relation *relation, int64_t values, int64_t addresses) {
+  if (values == 0 || values == -1) return; /* nothing; and INT64_MIN / -1 has no quotient */
+  int64_t scale = addresses / values;
+  if (scale < 1 || scale > LARGEST_SCALE || scale * values != addresses) return;
+  relation->scale = scale;
+  relation->base = relation->address - (uint64_t)scale * relation->value;
+  relation->confidence = 1;
+}
+
+/* Whether the relation holds, as it did before; learns from the pair.  An instruction may follow
+ * what it read itself, and then begin elsewhere: one miss of the relation is not its end. */
+static int holds(struct relation *relation, uint64_t value, uint64_t address) {
+  int64_t values = (int64_t)(value - relation->value);
+  int64_t addresses = (int64_t)(address - relation->address);
+  int known = relation->confidence != 0, has_pair = relation->has_pair != 0;
+  int held = known && address == relation->base + (uint64_t)relation->scale * value;
+  if (!known && has_pair) learn(relation, values, addresses);
+  relation->value = value;
+  relation->address = address;
+  relation->has_pair = 1;
+  if (held && relation->confidence < MOST_CONFIDENCE) relation->confidence++;
+  if (known && !held) relation->confidence--;
+  return held && relation->confidence >= CONFIRMED;
+}
+
+/* Whether the instruction's addresses lie at one distance. */
+static int is_predictable(struct follower *follower, uint64_t ip, uint64_t address) {
+  if (follower->ip != ip) {
+    *follower = (struct follower){.ip = ip, .last = address};
+    return 0;
+  }
+  int64_t distance = (int64_t)(address - follower->last);
+  int predictable = distance == follower->distance;
+  follower->last = address;
+  follower->distance = distance;
+  return predictable;
+}
+
+/* The latest load under way whose line holds a pointer to just before the address. */
+static uint64_t pointer_known(uint64_t address, uint64_t now) {
+  if (address < LEAST_POINTER) return now;
+  for (uint32_t back = 0; back < loads_known(); back++) {
+    const struct load *load = load_before(back);
+    if (load->arrival > now && load->state == READ && points_to(load, address))
+      return load->arrival;
+  }
+  return now;
+}
+
+/* The two latest loads are asked, for an index is often used twice. */
+static uint64_t index_known(uint64_t address, uint64_t ip, uint64_t now) {
+  struct follower *follower = &timing.follower[(ip ^ ip >> 6) % FOLLOWERS];
+  if (is_predictable(follower, ip, address)) return now;
+  for (uint32_t back = 0; back < loads_known() && back < 2; back++) {
+    const struct load *load = load_before(back);
+    uint64_t value;
+    if (load->arrival > now && value_of(load, &value) &&
+        holds(&follower->relation[back], value, address))
+      return load->arrival;
+  }
+  return now;
+}
+
+/* The block computed the address from what a load of this stretch read. */
+static uint64_t computed_known(uint64_t stretch, uint64_t now) {
+  for (uint32_t back = 0; back < loads_known(); back++) {
+    const struct load *load = load_before(back);
+    if (load->instructions != stretch) continue;
+    if (load->arrival > now) now = load->arrival;
+  }
+  return now;
+}
+
+/* When the address of a load is known. */
+static uint64_t address_known(const struct hm_access *access, uint64_t instructions, uint64_t now) {
+  read_latest();
+  uint64_t known = now;
+  if (HM_SITE_IS_DEPENDENT(access->site))
+    known = computed_known(instructions - HM_SITE_DISTANCE(access->site), now);
+  if (known == now) known = pointer_known(access->address, now);
+  if (known == now) known = index_known(access->address, HM_SITE_IP(access->site), now);
+  return known;
+}
+
+static void note_load(const struct hm_access *access, uint64_t instructions, uint64_t arrival) {
+  timing.loads++;
+  if (timing.loads >= 2 * LOADS) timing.loads -= LOADS; /* the ring stays as it is */
+  struct load *load = load_before(0);
+  load->address = access->address;
+  load->arrival = arrival;
+  load->instructions = instructions;
+  load->size = HM_SITE_SIZE(access->site);
+  load->state = UNREAD;
+}
+
+/* --- A miss ---------------------------------------------------------------------- */
+
+static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The instructions that a miss of this kind lets the core begin. */
+static uint64_t window_of(enum hm_kind kind, uint64_t instructions) {
+  const struct hm_core_config *core = &hm_sim.config.core;
+  uint64_t stores = hm_stores_run();
+  if (kind != HM_STORE) return core->reorder_window;
+  /* Before there is a rate: one instruction in eight. */
+  uint64_t apart = stores < 64 ? 8 : instructions / stores;
+  return max64(core->reorder_window, core->store_buffer * apart);
+}
+
+/* The fill buffer that is free first. */
+static uint64_t *next_fill_buffer(void) {
+  uint64_t *first = &timing.fill[0];
+  for (uint32_t i = 1; i < hm_sim.config.core.fill_buffers; i++)
+    if (timing.fill[i] < *first) first = &timing.fill[i];
+  return first;
+}
+
+static uint32_t cycles_of_translation(const struct hm_access *access) {
+  switch (access->translation) {
+    case HM_TLB_STLB: return hm_sim.stlb.latency;
+    case HM_TLB_WALK: return hm_sim.config.walk_latency;
+    default: return 0;
+  }
+}
+
+/* When the line of a first-level miss is there, asked for at `issue` unless a prefetcher did. */
+static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_t issue,
+                           uint32_t beyond) {
+  uint64_t since = 0, *fill = next_fill_buffer();
+  enum hm_prefetched prefetched = hm_prefetch_take(access->physical_line, &since);
+  issue = max64(issue, *fill);
+  hm_prefetch_observe(access, issue);
+  uint64_t arrival = issue + beyond;
+  if (prefetched != HM_NOT_PREFETCHED && since < issue) {
+    uint64_t least = issue + cycles_of_translation(access);
+    if (prefetched == HM_INTO_L2 && hm_sim.l2.latency > hm_sim.l1d.latency)
+      least += hm_sim.l2.latency - hm_sim.l1d.latency;
+    arrival = max64(since + beyond, least);
+    if (arrival > issue + beyond) arrival = issue + beyond;
+    if (arrival == least)
+      hm_sim.counts->prefetched++;
+    else
+      hm_sim.counts->prefetched_late++;
+  }
+  if (access->level == HM_LEVEL_MEMORY) {
+    timing.memory_free = max64(timing.memory_free, now) + hm_sim.config.core.line_cycles;
+    arrival = max64(arrival, timing.memory_free);
+  }
+  *fill = arrival;
+  return arrival;
+}
+
+void hm_expose(struct hm_access *access, uint32_t beyond) {
+  enum hm_kind kind = HM_SITE_KIND(access->site);
+  int locked = HM_SITE_LOCKED(access->site) != 0;
+  int reads = kind == HM_LOAD || kind == HM_MODIFY;
+  uint64_t instructions = hm_instructions_run();
+  uint64_t reached = hm_sim.core->clock + hm_running_cycles();
+  apply_stalls(instructions);
+  uint64_t now = reached - timing.pending, issue = locked ? reached : now;
+  if (reads && !locked) {
+    uint64_t known = address_known(access, instructions, now);
+    if (known > now) hm_sim.counts->dependent++;
+    issue = max64(issue, known);
+  }
+  int missed = access->level > HM_LEVEL_L1;
+  uint64_t arrival = missed ? arrival_of(access, now, issue, beyond) : issue + beyond;
+  if (reads && missed) note_load(access, instructions, arrival);
+  uint64_t window = locked || kind == HM_FETCH ? 0 : window_of(kind, instructions);
+  reached += window * hm_sim.config.milli_cpi / 1000;
+  if (locked) { /* nothing behind it begins before it has its line */
+    timing.stalls = 0;
+    timing.pending = 0;
+  }
+  access->exposed = arrival > reached ? (uint32_t)(arrival - reached) : 0;
+  if (access->exposed == 0) return;
+  hm_sim.stall_cycles += access->exposed;
+  hm_sim.counts->exposed_cycles += access->exposed;
+  if (window != 0) defer_stall(instructions + window, access->exposed);
+}
