@@ -108,12 +108,12 @@ typedef struct p3l_options {
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB */
-  bool discovery_order; /* copy objects in the order in which the program reaches them, from small
-                              * stores too: pointers are faster to follow later, and slower the first
-                              * time (docs/persist.md) */
-  bool
-      excludes_writers; /* with read_only: no process may write meanwhile, so that pages of a store of
-                              * more than 64 MB are used where the page cache has them */
+  /* Copy objects in the order in which the program reaches them, from small stores too: pointers are
+   * faster to follow later, and slower the first time (docs/persist.md). */
+  bool discovery_order;
+  /* With read_only: no process may write meanwhile, so that pages of a store of more than 64 MB are
+   * used where the page cache has them. */
+  bool excludes_writers;
 } p3l_options;
 
 /** Opens a store, recovers it if necessary, checks its types against the registered ones. One process
@@ -128,6 +128,14 @@ p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **stor
 /** Aborts a running transaction, checkpoints, closes. No other thread may be in the store.
  * @return the result of the checkpoint; the store is closed in any case. */
 p3l_code p3l_close(p3l_store *store, p3l_error *error);
+
+/** Goes on to the version that was committed last, of a store that is open for reading while another
+ * process may write to it. Waits for the readers of this process. Every pointer held outside the store
+ * dangles, but to pinned objects (an object that was deleted meanwhile stays as it was while pinned).
+ * What was not changed stays in memory. Of other stores nothing changes.
+ * @return P3L_OK; P3L_MISUSE: within a scope or transaction, or in a forked child. After another code
+ * the store can only be closed. */
+p3l_code p3l_refresh(p3l_store *store, p3l_error *error);
 
 /** Selects the store in which this thread looks up surrogates of slots outside persistent memory,
  * where several are open. NULL: the only open one. */

@@ -197,6 +197,11 @@ class store {
     return p3l_prefetch_by(store_, object, depth, detail::is_chosen,
                            const_cast<detail::member *>(chosen));
   }
+  /* The version that was committed last, by another process. Pointers held outside the store dangle. */
+  void refresh() {
+    p3l_error cause;
+    detail::check(p3l_refresh(store_, &cause), cause);
+  }
   void evict(std::uint64_t bytes) {
     p3l_error cause;
     detail::check(p3l_evict(store_, bytes, &cause), cause);

@@ -55,6 +55,8 @@ struct p3l_store {
   uint64_t followed[P3L_FOLLOWED_TYPES]; /* [type id, wrapped]: kinds of slots that are followed */
   uint64_t passes;                       /* pages that were swizzled whole */
 
+  bool lost; /* refresh.c: it failed half way; nothing can be resolved any more */
+
   /* transaction.c, scope.c, evict.c */
   pthread_rwlock_t scopes;
   struct p3l_changes *changes;       /* of the transaction under way, or NULL */
