@@ -108,13 +108,18 @@ typedef struct p3l_options {
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB */
-  bool discovery_order; /* copy objects in the order in which the program reaches them, from small
-                              * stores too: pointers are faster to follow later, and slower the first
-                              * time (docs/persist.md) */
-  bool
-      excludes_writers; /* with read_only: no process may write meanwhile, so that pages of a store of
-                              * more than 64 MB are used where the page cache has them */
+  /* Copy objects in the order in which the program reaches them, from small stores too: pointers are
+   * faster to follow later, and slower the first time (docs/persist.md). */
+  bool discovery_order;
+  /* With read_only: no process may write meanwhile, so that pages of a store of more than 64 MB are
+   * used where the page cache has them. */
+  bool excludes_writers;
+  /* How many places of memory, of up to 4 KB, each commit compares with the store, to find changes that
+   * were not reported. 0: one; P3L_AUDIT_ALL: all, for tests. */
+  uint32_t audit_places;
 } p3l_options;
+
+#define P3L_AUDIT_ALL UINT32_MAX
 
 /** Opens a store, recovers it if necessary, checks its types against the registered ones. One process
  * may have a store open for writing, and any number for reading. Fork before you open a store: a child
@@ -128,6 +133,14 @@ p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **stor
 /** Aborts a running transaction, checkpoints, closes. No other thread may be in the store.
  * @return the result of the checkpoint; the store is closed in any case. */
 p3l_code p3l_close(p3l_store *store, p3l_error *error);
+
+/** Goes on to the version that was committed last, of a store that is open for reading while another
+ * process may write to it. Waits for the readers of this process. Every pointer held outside the store
+ * dangles, but to pinned objects (an object that was deleted meanwhile stays as it was while pinned).
+ * What was not changed stays in memory. Of other stores nothing changes.
+ * @return P3L_OK; P3L_MISUSE: within a scope or transaction, or in a forked child. After another code
+ * the store can only be closed. */
+p3l_code p3l_refresh(p3l_store *store, p3l_error *error);
 
 /** Selects the store in which this thread looks up surrogates of slots outside persistent memory,
  * where several are open. NULL: the only open one. */
@@ -148,7 +161,8 @@ void p3l_on_fault(p3l_fault_handler handler, void *state);
 p3l_code p3l_begin(p3l_store *store, p3l_error *error);
 /**
  * Makes the changes durable.
- * @return P3L_OK: they are on stable storage. Other codes: memory and store are as before
+ * @return P3L_OK: they are on stable storage. P3L_MISUSE: a change that was not reported was found (at
+ * this commit or one before; p3l_options.audit_places). Other codes: memory and store are as before
  * p3l_begin(), except P3L_BROKEN (pager.h, invariant 3).
  */
 p3l_code p3l_commit(p3l_store *store, p3l_error *error);
@@ -167,6 +181,9 @@ void p3l_leave(p3l_store *store);
  * @return NULL on failure: p3l_failure() has the reason, and the commit fails with it.
  */
 void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near);
+/** The same for an array that may have one element: the address behind its last element belongs to it,
+ * as to all arrays. Of a single object it may be the next object's, and is not to be stored. */
+void *p3l_allocate_array(p3l_store *store, const p3l_type *type, size_t count, const void *near);
 /** Deletes the object that begins at `object`; its space is freed when the transaction commits.
  * Pointers to it dangle; p3l verify finds them. */
 void p3l_delete(p3l_store *store, void *object);
@@ -175,8 +192,9 @@ const p3l_error *p3l_failure(p3l_store *store);
 
 #define p3l_new(store, identifier) \
   ((p3l_instance_of_##identifier *)p3l_allocate((store), &p3l_type_of_##identifier, 1, NULL))
-#define p3l_new_array(store, identifier, count) \
-  ((p3l_instance_of_##identifier *)p3l_allocate((store), &p3l_type_of_##identifier, (count), NULL))
+#define p3l_new_array(store, identifier, count)                                                    \
+  ((p3l_instance_of_##identifier *)p3l_allocate_array((store), &p3l_type_of_##identifier, (count), \
+                                                      NULL))
 #define p3l_new_near(store, identifier, near) \
   ((p3l_instance_of_##identifier *)p3l_allocate((store), &p3l_type_of_##identifier, 1, (near)))
 

@@ -165,7 +165,9 @@ class store {
   /* An array: one object, whose elements are default constructed. */
   template <class T>
   T *make_array(std::size_t count, const void *near = nullptr) {
-    T *first = static_cast<T *>(allocate<T>(count, near));
+    void *room = p3l_allocate_array(store_, class_of<T>::type(), count, near);
+    if (__builtin_expect(!room, 0)) throw error(*p3l_failure(store_));
+    T *first = static_cast<T *>(room);
     if constexpr (!std::is_trivially_default_constructible<T>::value) /* else it is zero already */
       for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
     return first;
@@ -196,6 +198,11 @@ class store {
     const detail::member chosen[] = {detail::member_of(members)..., {nullptr, 0, 0}};
     return p3l_prefetch_by(store_, object, depth, detail::is_chosen,
                            const_cast<detail::member *>(chosen));
+  }
+  /* The version that was committed last, by another process. Pointers held outside the store dangle. */
+  void refresh() {
+    p3l_error cause;
+    detail::check(p3l_refresh(store_, &cause), cause);
   }
   void evict(std::uint64_t bytes) {
     p3l_error cause;

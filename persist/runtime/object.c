@@ -47,7 +47,7 @@ const p3l_error *p3l_failure(p3l_store *store) {
 
 /* ---- making ---- */
 
-static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t count,
+static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t count, bool array,
                          uint64_t *bytes, p3l_error *error) {
   if (count == 0)
     return p3l_fail(error, P3L_MISUSE, "%s: an array of no %s", store->path, type->name);
@@ -57,8 +57,9 @@ static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t co
     return p3l_fail(error, P3L_NO_MEMORY,
                     "%s: an array of %zu %s of %u bytes is more than memory has addresses for",
                     store->path, count, type->name, type->bytes);
-  /* The end of an array is an address that programs keep: it shall not be the next object's. */
-  if (count > 1) ++*bytes;
+  /* The end of an array, of one element too, is an address that programs keep: it shall not be the
+   * next object's. */
+  if (array) ++*bytes;
   *bytes = (*bytes + P3L_GRANULE - 1) / P3L_GRANULE * P3L_GRANULE;
   return P3L_OK;
 }
@@ -87,14 +88,14 @@ static p3l_code address_of_neighbour(const p3l_store *store, const void *near, p
   return P3L_OK;
 }
 
-static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, const void *near,
-                     void **memory, p3l_error *error) {
+static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, bool array,
+                     const void *near, void **memory, p3l_error *error) {
   uint64_t bytes = 0;
   p3l_address neighbour, address;
   p3l_type_id id = 0;
   p3l_place place;
   p3l_changes *changes = store->changes;
-  p3l_code code = bytes_of(store, type, count, &bytes, error);
+  p3l_code code = bytes_of(store, type, count, array, &bytes, error);
   if (code == P3L_OK) code = address_of_neighbour(store, near, &neighbour, error);
   if (code == P3L_OK) code = p3l_types_id(store, type, &id, error);
   if (code == P3L_OK) code = p3l_room_take(changes->pager, id, bytes, neighbour, &address, error);
@@ -114,7 +115,8 @@ static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, const
   return p3l_changes_mark_new(changes, place.memory, bytes, error);
 }
 
-void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near) {
+static void *allocate(p3l_store *store, const p3l_type *type, size_t count, bool array,
+                      const void *near) {
   p3l_error error;
   void *memory = NULL;
   if (!p3l_scope_writing(store)) {
@@ -128,9 +130,17 @@ void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const v
     note_failure(store, &store->failure);
     return NULL;
   }
-  if (make(store, type, count, near, &memory, &error) == P3L_OK) return memory;
+  if (make(store, type, count, array, near, &memory, &error) == P3L_OK) return memory;
   p3l_poison(store, &error);
   return NULL;
+}
+
+void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near) {
+  return allocate(store, type, count, count > 1, near);
+}
+
+void *p3l_allocate_array(p3l_store *store, const p3l_type *type, size_t count, const void *near) {
+  return allocate(store, type, count, true, near);
 }
 
 const p3l_type *p3l_type_of(const void *object) {

@@ -62,6 +62,34 @@ p3l_page_state *p3l_page_state_of(p3l_store *store, p3l_page_number number) {
   return state != NULL ? state : make(store, number);
 }
 
+/* ---- all of them ---- */
+
+static p3l_code visit_group(p3l_state_group *group, uint64_t first, p3l_state_visitor visit,
+                            void *state, p3l_error *error) {
+  p3l_code code = P3L_OK;
+  for (uint32_t at = 0; at < P3L_GROUP_STATES && code == P3L_OK; at++) {
+    p3l_page_state *page = &group->states[at];
+    bool copied = (page->copied[0] | page->copied[1] | page->copied[2] | page->copied[3]) != 0;
+    if (page->known || page->frame != NULL || copied)
+      code = visit(state, (p3l_page_number){first + at}, page, error);
+  }
+  return code;
+}
+
+p3l_code p3l_page_states_each(p3l_store *store, p3l_state_visitor visit, void *state,
+                              p3l_error *error) {
+  p3l_state_top *top = store->pages->top;
+  p3l_code code = P3L_OK;
+  for (uint64_t index = 0; top != NULL && index < top->count; index++) {
+    p3l_state_middle *middle = top->middles[index];
+    for (uint64_t at = 0; middle != NULL && at < P3L_GROUP_STATES && code == P3L_OK; at++)
+      if (middle->groups[at] != NULL)
+        code = visit_group(middle->groups[at], (index << P3L_TOP_SHIFT) + (at << P3L_GROUP_SHIFT),
+                           visit, state, error);
+  }
+  return code;
+}
+
 /* ---- forgetting ---- */
 
 static bool anything_known(const p3l_state_group *states) {

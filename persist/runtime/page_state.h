@@ -71,6 +71,12 @@ p3l_page_state *p3l_page_state_known(p3l_store *store, p3l_page_number number);
  * pointer to a state may be kept across it. */
 void p3l_page_states_trim(p3l_store *store);
 
+/* All states of which anything is known, in any order, while the visitor says P3L_OK. */
+typedef p3l_code (*p3l_state_visitor)(void *state, p3l_page_number number, p3l_page_state *page,
+                                      p3l_error *error);
+p3l_code p3l_page_states_each(p3l_store *store, p3l_state_visitor visit, void *state,
+                              p3l_error *error);
+
 /* ---- page states by number ---- */
 
 /*

@@ -161,6 +161,12 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
 }
 
 p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_error *error) {
+  if (store->lost)
+    return p3l_fail(
+        error, P3L_MISUSE,
+        "%s: p3l_refresh() failed, and left no version to read; close the store and open "
+        "it again",
+        store->path);
   for (int hops = 0; hops <= LONGEST_CHAIN; hops++) {
     p3l_page_number number = {address.byte / P3L_PAGE_SIZE};
     uint32_t offset = address.byte % P3L_PAGE_SIZE, granule = offset / P3L_GRANULE;

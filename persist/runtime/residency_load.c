@@ -57,7 +57,8 @@ static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t 
   if (__builtin_mul_overflow(upgrade->count, (uint64_t)upgrade->to_type->bytes, &upgrade->bytes) ||
       upgrade->bytes > p3l_persistent_memory.bytes)
     return no_memory(store, error);
-  upgrade->bytes = rounded(upgrade->bytes + (upgrade->count > 1));
+  bool array = upgrade->count > 1 || bytes > rounded(upgrade->from_type->bytes);
+  upgrade->bytes = rounded(upgrade->bytes + array);
   return P3L_OK;
 }
 

@@ -22,8 +22,7 @@
 
 #define DENSE_PART 3 /* a third */
 
-/* Whether all objects of the page have the program's layout. */
-static bool is_current(const p3l_store *store, const p3l_object_page *page) {
+bool p3l_page_is_current(const p3l_store *store, const p3l_object_page *page) {
   if (!store->upgrades) return true;
   for (uint32_t at = 0; at < page->count; at++) {
     p3l_type_id to;
@@ -35,8 +34,7 @@ static bool is_current(const p3l_store *store, const p3l_object_page *page) {
   return true;
 }
 
-/* The page's objects that are not elsewhere: neither holes nor forwards, nor copied before. */
-static void fill_in_place(p3l_page_state *state) {
+void p3l_fill_in_place(p3l_page_state *state) {
   const p3l_object_page *page = state->frame;
   uint64_t words[4];
   for (int word = 0; word < 4; word++) words[word] = page->starts[word] & ~state->copied[word];
@@ -54,11 +52,11 @@ bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
   if (store->options.discovery_order) return false;
   if (!p3l_fits_limit(store)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
-  if ((!dense && !p3l_adopts_all(store)) || !is_current(store, state->frame)) return false;
+  if ((!dense && !p3l_adopts_all(store)) || !p3l_page_is_current(store, state->frame)) return false;
   if (!p3l_pool_own(store, state)) return false;
   p3l_pool_adopted(store, state);
   state->adopted = true;
-  fill_in_place(state);
+  p3l_fill_in_place(state);
   store->statistics.pages_adopted++;
   return true;
 }

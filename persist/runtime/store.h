@@ -55,11 +55,17 @@ struct p3l_store {
   uint64_t followed[P3L_FOLLOWED_TYPES]; /* [type id, wrapped]: kinds of slots that are followed */
   uint64_t passes;                       /* pages that were swizzled whole */
 
+  bool lost; /* refresh.c: it failed half way; nothing can be resolved any more */
+
   /* transaction.c, scope.c, evict.c */
   pthread_rwlock_t scopes;
   struct p3l_changes *changes;       /* of the transaction under way, or NULL */
   struct p3l_changes *spare_changes; /* empty, for the next transaction; or NULL */
-  p3l_error failure;                 /* p3l_failure() */
+  struct {
+    uint32_t index; /* of the segment in the table; another one may be there by now: `born` tells */
+    uint64_t born, offset;
+  } audit_hand;      /* audit.c */
+  p3l_error failure; /* p3l_failure() */
   uint64_t sweep_at; /* atomic: memory_bytes that makes the next sweep; 0: the limit */
 };
 

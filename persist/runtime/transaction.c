@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "audit.h"
 #include "changes.h"
 #include "evict.h"
 #include "fault.h"
@@ -153,6 +154,8 @@ p3l_code p3l_commit(p3l_store *store, p3l_error *error) {
     return code;
   }
   p3l_code code = p3l_pager_inherited(store->pager, error);
+  uint32_t places = store->options.audit_places;
+  if (code == P3L_OK) code = p3l_audit_changes(store, places == 0 ? 1 : places, error);
   if (code == P3L_OK) code = p3l_changes_write(store, error);
   if (code != P3L_OK) {
     p3l_abort(store);

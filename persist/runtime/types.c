@@ -244,9 +244,9 @@ static p3l_code open_type(p3l_store *store, const p3l_type *type, p3l_stored_typ
   return P3L_OK;
 }
 
-p3l_code p3l_types_open(p3l_store *store, p3l_error *error) {
-  p3l_code code = p3l_type_table_read(store->pager, &store->types, error);
-  if (code != P3L_OK) return code;
+/* Each registered type finds its ids. */
+static p3l_code compare_all(p3l_store *store, p3l_error *error) {
+  p3l_code code = P3L_OK;
   if (!make_room(store, store->types.limit)) return no_memory(store, error);
   pthread_mutex_lock(&lock);
   size_t count = registered_count;
@@ -261,6 +261,24 @@ p3l_code p3l_types_open(p3l_store *store, p3l_error *error) {
     free(stored);
   }
   return code;
+}
+
+p3l_code p3l_types_open(p3l_store *store, p3l_error *error) {
+  p3l_code code = p3l_type_table_read(store->pager, &store->types, error);
+  return code == P3L_OK ? compare_all(store, error) : code;
+}
+
+p3l_code p3l_types_refresh(p3l_store *store, p3l_error *error) {
+  p3l_type_table read = {0};
+  p3l_code code = p3l_type_table_read(store->pager, &read, error);
+  /* Ids only come; none goes, or is given again. */
+  if (code != P3L_OK || read.limit == store->types.limit) {
+    p3l_type_table_free(&read);
+    return code;
+  }
+  p3l_type_table_free(&store->types);
+  store->types = read;
+  return compare_all(store, error);
 }
 
 static size_t cache_slot(const p3l_type *type) {

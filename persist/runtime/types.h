@@ -10,6 +10,8 @@
 
 /* Checks the store's types against those registered. */
 p3l_code p3l_types_open(p3l_store *store, p3l_error *error);
+/* Types that another process added: of a store open for reading, in its next version. */
+p3l_code p3l_types_refresh(p3l_store *store, p3l_error *error);
 /* The store's id of a type of the program; adds it within the transaction if it is not there. */
 p3l_code p3l_types_id(p3l_store *store, const p3l_type *type, p3l_type_id *id, p3l_error *error);
 /* Types that a transaction added are out again: those with ids from `limit` on. */

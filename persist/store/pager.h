@@ -87,12 +87,25 @@ const char *p3l_pager_path(const p3l_pager *pager);
 /* Of frames appended since the store was opened, with their headers. */
 uint64_t p3l_pager_bytes_logged(p3l_pager *pager);
 
+/* What a reader's next version has that the one before had not. */
+typedef struct p3l_news {
+  bool changed; /* it is another version */
+  bool
+      everywhere; /* which pages changed p3l_pager_is_news() says of each; otherwise `pages` does */
+  p3l_lsn since;  /* the base before */
+  uint64_t *pages; /* numbers; p3l_news_free() */
+  size_t count;
+} p3l_news;
+void p3l_news_free(p3l_news *news);
+/* Whether the page may have changed. */
+bool p3l_pager_is_news(p3l_pager *pager, const p3l_news *news, p3l_page_number number);
+
 /*
- * A reader's next version: the one that was committed last. *changed: it is another one, and what was
- * read before may be out of date; it is set after a failure, too, where some of the commits were read.
- * No thread may be reading meanwhile. Of a store that no other process can write nothing changes.
+ * A reader's next version: the one that was committed last. `news` is filled after a failure, too,
+ * where some of the commits were read. No thread may be reading meanwhile. Of a store that no other
+ * process can write nothing changes.
  */
-p3l_code p3l_pager_refresh(p3l_pager *pager, bool *changed, p3l_error *error);
+p3l_code p3l_pager_refresh(p3l_pager *pager, p3l_news *news, p3l_error *error);
 
 /* ---- reading: any thread, any time ---- */
 

@@ -140,8 +140,39 @@ static p3l_code take_another(taking *taking, p3l_error *error) {
   return P3L_OK;
 }
 
-p3l_code p3l_pager_refresh(p3l_pager *pager, bool *changed, p3l_error *error) {
-  *changed = false;
+static int by_number(const void *a, const void *b) {
+  uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+  return left < right ? -1 : left > right;
+}
+
+/* Each number once. */
+static void take_pages(p3l_news *news, p3l_redone *redone) {
+  qsort(redone->pages, redone->count, sizeof(*redone->pages), by_number);
+  for (size_t at = 0; at < redone->count; at++)
+    if (news->count == 0 || redone->pages[news->count - 1] != redone->pages[at])
+      redone->pages[news->count++] = redone->pages[at];
+  news->pages = redone->pages;
+  *redone = (p3l_redone){0};
+}
+
+void p3l_news_free(p3l_news *news) {
+  free(news->pages);
+  *news = (p3l_news){0};
+}
+
+bool p3l_pager_is_news(p3l_pager *pager, const p3l_news *news, p3l_page_number number) {
+  p3l_page page;
+  bool exists;
+  if (p3l_image_read(pager, number, &page, &exists) || !exists) return true;
+  /* A checkpoint later than the base before wrote it, or one is writing it now. */
+  const size_t head = offsetof(p3l_page, payload);
+  return pager->file->read(pager->file, &page, head, (p3l_file_offset){number.n * P3L_PAGE_SIZE}) !=
+             0 ||
+         page.checkpoint > news->since.byte;
+}
+
+p3l_code p3l_pager_refresh(p3l_pager *pager, p3l_news *news, p3l_error *error) {
+  *news = (p3l_news){.since = pager->base};
   if (!pager->follows) return P3L_OK;
   p3l_code code = p3l_pager_inherited(pager, error);
   if (code != P3L_OK) return code;
@@ -151,8 +182,12 @@ p3l_code p3l_pager_refresh(p3l_pager *pager, bool *changed, p3l_error *error) {
   uint64_t before = pager->log.end.byte;
   bool done;
   code = read_on(&taking, &done, error);
-  if (code == P3L_OK && !done) code = take_another(&taking, error);
-  *changed = pager->log.end.byte != before;
+  if (code == P3L_OK && !done) {
+    code = take_another(&taking, error);
+    news->everywhere = true;
+  }
+  news->changed = pager->log.end.byte != before;
+  if (news->changed && !news->everywhere) take_pages(news, &taking.redone);
   p3l_redone_free(&taking.redone);
   return code;
 }

@@ -153,10 +153,18 @@ static void check_version(p3l_pager *pager, unsigned version) {
 }
 
 static void refresh_to(p3l_pager *reader, unsigned from, unsigned to) {
-  bool another;
+  p3l_news news;
   p3l_error error;
-  must(p3l_pager_refresh(reader, &another, &error), &error);
-  assert_int_equal(another, from != to);
+  must(p3l_pager_refresh(reader, &news, &error), &error);
+  assert_int_equal(news.changed, from != to);
+  /* Every page that changed is among them. */
+  for (unsigned n = 1, at = 0; n <= PAGES && from != to; n++) {
+    if (changed[from][n] == changed[to][n]) continue;
+    while (!news.everywhere && at < news.count && news.pages[at] < n) at++;
+    assert_true(news.everywhere ? p3l_pager_is_news(reader, &news, (p3l_page_number){n})
+                                : at < news.count && news.pages[at] == n);
+  }
+  p3l_news_free(&news);
   check_version(reader, to);
 }
 

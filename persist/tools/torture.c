@@ -15,6 +15,7 @@
  * right, too: it was committed, and the child died before it could say so.
  */
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 
 #include "tool.h"
 #include "torture_model.h"
+#include "torture_readers.h"
 
 typedef struct torture {
   const char *folder;
@@ -33,6 +35,8 @@ typedef struct torture {
   model *model;              /* the store as it should be */
   unsigned long kill_number; /* the last */
   uint64_t interrupted, recovered;
+  unsigned long reader_count;
+  p3l_torture_readers *readers; /* NULL: none */
 } torture;
 
 /* A checkpoint every few transactions: they must be killed in the middle too. */
@@ -149,6 +153,21 @@ static int check(torture *torture, uint64_t at_least, unsigned long kill_number)
   return status;
 }
 
+/* Without a reader, a writer leaves no side files. */
+static int check_side_files(const torture *torture) {
+  p3l_store *store;
+  p3l_error error;
+  char pattern[4200];
+  glob_t found;
+  if (p3l_open(torture->path, &writing, &store, &error) != P3L_OK ||
+      p3l_close(store, &error) != P3L_OK)
+    return complain(torture, torture->kills, error.message);
+  snprintf(pattern, sizeof(pattern), "%s-old-*", torture->path);
+  if (glob(pattern, 0, NULL, &found) == GLOB_NOMATCH) return 0;
+  globfree(&found);
+  return complain(torture, torture->kills, "old pages stay that no process reads");
+}
+
 static int prepare(torture *torture) {
   p3l_error error;
   p3l_store *store;
@@ -191,13 +210,19 @@ static int kill_once(torture *torture, unsigned long kill_number) {
       model_mix(torture->seed ^ kill_number << 20) % (kill_number % 4 == 0 ? 40000000 : 4000000);
   struct timespec pause = {.tv_nsec = (long)nanoseconds};
   nanosleep(&pause, NULL);
+  if (torture->readers != NULL)
+    p3l_torture_readers_disturb(torture->readers, torture->model, model_mix(nanoseconds));
   kill(pid, SIGKILL);
   uint64_t at_least = acknowledged(ends[0], torture->model->transaction);
   close(ends[0]);
   int how;
   waitpid(pid, &how, 0);
   if (WIFEXITED(how)) return complain(torture, kill_number, "the writer ended on its own");
-  return check(torture, at_least, kill_number);
+  int status = check(torture, at_least, kill_number);
+  if (status == 0 && torture->readers != NULL &&
+      p3l_torture_readers_check(torture->readers, torture->model) != 0)
+    status = complain(torture, kill_number, "a reader or a backup failed");
+  return status;
 }
 
 static error_t parse(int key, char *value, struct argp_state *state) {
@@ -213,6 +238,11 @@ static error_t parse(int key, char *value, struct argp_state *state) {
       torture->seed = strtoull(value, &end, 10);
       if (*end != '\0') argp_error(state, "--seed takes a number, not %s", value);
       return 0;
+    case 'r':
+      torture->reader_count = strtoul(value, &end, 10);
+      if (*end != '\0' || torture->reader_count > 1000)
+        argp_error(state, "--readers takes a number up to 1000, not %s", value);
+      return 0;
     case ARGP_KEY_ARG:
       if (torture->folder != NULL) argp_error(state, "one folder");
       torture->folder = value;
@@ -225,6 +255,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 int p3l_run_torture(int argc, char **argv) {
   static const struct argp_option options[] = {
       {"kills", 'k', "N", 0, "how often the writer is killed (1000)", 0},
+      {"readers", 'r', "N", 0,
+       "processes that read beside the writer and are killed, too; with backups (0)", 0},
       {"seed", 's', "N", 0, "for the same choices again (the time)", 0},
       {0}};
   struct argp argp = {
@@ -246,12 +278,21 @@ int p3l_run_torture(int argc, char **argv) {
   argp_parse(&argp, argc, argv, 0, NULL, &torture);
   p3l_on_fault(complain_of_fault, &torture);
   int status = prepare(&torture);
+  if (status == 0 && torture.reader_count > 0) {
+    torture.readers =
+        p3l_torture_readers_start(torture.path, torture.model, (unsigned)torture.reader_count);
+    if (torture.readers == NULL) status = complain(&torture, 0, "no memory for readers");
+  }
   for (unsigned long n = 1; n <= torture.kills && status == 0; n++) {
     torture.kill_number = n;
     status = kill_once(&torture, n);
     if (isatty(STDERR_FILENO) && n % 100 == 0)
       fprintf(stderr, "\r%lu of %lu kills", n, torture.kills);
   }
+  if (torture.readers != NULL && p3l_torture_readers_end(torture.readers, torture.model) != 0 &&
+      status == 0)
+    status = complain(&torture, torture.kills, "a reader or a backup failed");
+  if (status == 0) status = check_side_files(&torture);
   if (status != 0) return status;
   printf(
       "%lu kills, %llu transactions committed, %llu carried out again by recovery, %llu "

@@ -66,6 +66,8 @@ int p3l_describe_member(const char *format, ...);
 #define p3l_set_root(store, name, object) p3l_set_root((store), (name), (void *)(object))
 #define p3l_allocate(store, type, count, near) \
   p3l_allocate((store), (type), (count), (const void *)(near))
+#define p3l_allocate_array(store, type, count, near) \
+  p3l_allocate_array((store), (type), (count), (const void *)(near))
 #define p3l_delete(store, object) p3l_delete((store), (void *)(object))
 #define p3l_extent(object) p3l_extent((const void *)(object))
 #define p3l_surrogate(address) p3l_surrogate((const void *)(address))

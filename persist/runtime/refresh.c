@@ -1,0 +1,254 @@
+/*
+ * A reader's next version, in memory: what changed is brought up to date where it is.
+ *
+ *   the pager's next version ──> types ──> each page that changed and of which something is resident
+ *                                            │ objects that are still there: their new bytes
+ *                                            └ objects that are gone ──> one pass over all slots
+ *
+ * Invariants:
+ *  1. No thread is within (`scopes` is held exclusively). A store open for reading has no changes of
+ *     its own: resident bytes are those of the version, or slots that were healed.
+ *  2. An object that begins where one of the same type and extent began is brought up to date in its
+ *     memory: slots that lead to it are right, whether they were written anew or not.
+ *  3. A slot that leads to where an object went, or changed its kind or extent, becomes a surrogate
+ *     again: what it leads to now is looked up when it is followed. So a slot whose bytes did not
+ *     change in the store, because the new object took the old one's place, leads to the new one.
+ *  4. Objects that were upgraded in memory, or have moved, count as gone.
+ *  5. After a failure nothing is resident but what is pinned, and nothing can be resolved (`lost`).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bits.h"
+#include "evict_sweep.h"
+#include "page_copies.h"
+#include "page_state.h"
+#include "pager.h"
+#include "pool_frames.h"
+#include "residency_change.h"
+#include "residency_policy.h"
+#include "segment_places.h"
+#include "slots.h"
+#include "store.h"
+#include "types.h"
+#include "visits.h"
+
+typedef struct refreshing {
+  p3l_store *store;
+  const p3l_news *news;
+  bool gone;            /* some object: invariant 3 */
+  p3l_segment **buried; /* large objects that are gone: pinned until the pass was made */
+  size_t buried_count;
+  uint8_t *object; /* whose slots are passed over */
+} refreshing;
+
+/* ---- objects in pages ---- */
+
+/* Whether the page has the object of `place`, as it is in memory but for its bytes. */
+static bool same_object(const p3l_object_page *page, const p3l_place *place) {
+  uint32_t offset = (uint32_t)(place->address.byte % P3L_PAGE_SIZE);
+  p3l_piece piece;
+  return (place->resident->flags & P3L_RESIDENT_UPGRADED) == 0 &&
+         p3l_piece_at(page, offset, &piece) && piece.offset == offset &&
+         piece.type == place->type && piece.bytes == place->bytes;
+}
+
+/* `page` NULL: there are no objects in it any more. */
+static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
+                           const p3l_object_page *page) {
+  uint64_t copied[4];
+  memcpy(copied, state->copied, sizeof(copied));
+  for (uint32_t granule = 0; granule < P3L_PAGE_SIZE / P3L_GRANULE; granule++) {
+    if (!p3l_bit(copied, granule)) continue;
+    uint8_t *memory = p3l_copy_at(state, granule);
+    p3l_place place;
+    if (page != NULL && p3l_place_of(memory, &place) && place.memory == memory &&
+        same_object(page, &place)) {
+      memcpy(memory, (const uint8_t *)page + granule * P3L_GRANULE, place.bytes);
+      continue;
+    }
+    p3l_residency_remove(refreshing->store,
+                         (p3l_address){number.n * P3L_PAGE_SIZE + granule * P3L_GRANULE});
+    refreshing->gone = true;
+  }
+}
+
+static void refresh_frame(refreshing *refreshing, p3l_page_state *state,
+                          const p3l_object_page *page) {
+  uint64_t before[4];
+  memcpy(before, state->in_place, sizeof(before));
+  for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, 0);
+  if (page != NULL) {
+    memcpy(state->frame, page, P3L_PAGE_SIZE);
+  } else {
+    memset(state->frame->starts, 0, sizeof(state->frame->starts));
+    state->frame->count = 0;
+    state->frame->end = P3L_OBJECTS_BEGIN;
+  }
+  state->pieces = state->frame->count;
+  state->found = 0;
+  if (p3l_page_is_current(refreshing->store, state->frame)) p3l_fill_in_place(state);
+  for (uint32_t word = 0; word < 4; word++)
+    if ((before[word] & ~state->in_place[word]) != 0) refreshing->gone = true;
+}
+
+/* ---- large objects ---- */
+
+static bool is_part_of(const p3l_page *page, uint64_t first) {
+  const p3l_large_page *large = (const p3l_large_page *)page;
+  return p3l_page_use_of(page) == P3L_USE_LARGE && large->first == first;
+}
+
+/* Its memory stays until no slot leads there any more. */
+static p3l_code bury_large(refreshing *refreshing, const p3l_place *place, p3l_error *error) {
+  size_t count = refreshing->buried_count;
+  p3l_segment **buried = realloc(refreshing->buried, (count + 1) * sizeof(*buried));
+  if (buried == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to refresh it", refreshing->store->path);
+  buried[count] = place->segment;
+  refreshing->buried = buried;
+  refreshing->buried_count = count + 1;
+  place->segment->pins++;
+  p3l_residency_remove(refreshing->store, place->address);
+  refreshing->gone = true;
+  return P3L_OK;
+}
+
+static p3l_code refresh_large(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
+                              const p3l_page *page, p3l_error *error) {
+  uint64_t first = state->large.first;
+  const p3l_large_page *large = (const p3l_large_page *)page;
+  p3l_page_state *head = p3l_page_state_known(refreshing->store, (p3l_page_number){first});
+  uint8_t *memory =
+      head != NULL && head->known && head->use == P3L_USE_LARGE ? head->large.memory : NULL;
+  p3l_place place;
+  bool part = is_part_of(page, first) && p3l_data_page_fault(page) == NULL;
+  if (memory == NULL || !p3l_place_of(memory, &place)) {
+    if (!part) state->known = false;
+    return P3L_OK;
+  }
+  if (part && large->bytes == place.bytes && (number.n != first || large->type == place.type) &&
+      (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0) {
+    uint64_t done = (number.n - first) * P3L_LARGE_PART, left = place.bytes - done;
+    memcpy(memory + done, large->part, left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
+    return P3L_OK;
+  }
+  p3l_code code = bury_large(refreshing, &place, error);
+  state->known = false;
+  return code;
+}
+
+/* ---- pages ---- */
+
+static p3l_code refresh_page(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
+                             p3l_error *error) {
+  p3l_store *store = refreshing->store;
+  p3l_page page;
+  p3l_code code = p3l_pager_read(store->pager, number, &page, error);
+  if (code != P3L_OK) return code;
+  if (state->known && state->use == P3L_USE_LARGE)
+    return refresh_large(refreshing, number, state, &page, error);
+  bool objects = p3l_page_use_of(&page) == P3L_USE_OBJECTS && p3l_data_page_fault(&page) == NULL;
+  const p3l_object_page *now = objects ? (const p3l_object_page *)&page : NULL;
+  if (state->frame != NULL && !state->adopted) p3l_pool_drop(store, state);
+  refresh_copies(refreshing, number, state, now);
+  if (state->adopted)
+    refresh_frame(refreshing, state, now);
+  else
+    state->known = false; /* read again when it is asked for */
+  return P3L_OK;
+}
+
+static p3l_code refresh_if_news(void *context, p3l_page_number number, p3l_page_state *state,
+                                p3l_error *error) {
+  refreshing *refreshing = context;
+  return p3l_pager_is_news(refreshing->store->pager, refreshing->news, number)
+             ? refresh_page(refreshing, number, state, error)
+             : P3L_OK;
+}
+
+static p3l_code refresh_pages(refreshing *refreshing, p3l_error *error) {
+  const p3l_news *news = refreshing->news;
+  if (news->everywhere)
+    return p3l_page_states_each(refreshing->store, refresh_if_news, refreshing, error);
+  p3l_code code = P3L_OK;
+  for (size_t at = 0; at < news->count && code == P3L_OK; at++) {
+    p3l_page_number number = {news->pages[at]};
+    p3l_page_state *state = p3l_page_state_known(refreshing->store, number);
+    if (state != NULL) code = refresh_page(refreshing, number, state, error);
+  }
+  return code;
+}
+
+/* ---- slots that lead to what is gone ---- */
+
+static void mend_slot(void *context, uint64_t offset) {
+  refreshing *refreshing = context;
+  uint64_t *slot = (uint64_t *)(void *)(refreshing->object + offset);
+  p3l_store *owner;
+  p3l_address address;
+  p3l_place place;
+  const void *to = (const void *)(uintptr_t)*slot;
+  if (*slot == 0 || p3l_is_surrogate(to) || p3l_place_of(to, &place)) return;
+  if (p3l_memory_address(to, &owner, &address) && owner == refreshing->store)
+    *slot = P3L_SURROGATE_BIT | address.byte;
+}
+
+static p3l_code mend_object(void *context, const p3l_place *place, p3l_error *error) {
+  (void)error;
+  refreshing *refreshing = context;
+  const p3l_stored_type *type = p3l_types_of(refreshing->store, place->type);
+  if (type == NULL || type->field_count == 0) return P3L_OK;
+  refreshing->object = place->memory;
+  p3l_type_slots(type, 0, place->bytes, mend_slot, refreshing);
+  return P3L_OK;
+}
+
+static void mend_slots(refreshing *refreshing) {
+  for (p3l_segment *at = refreshing->store->oldest; at != NULL; at = at->younger)
+    p3l_places_in(at, at->memory, at->memory + at->segments * P3L_SEGMENT_BYTES, mend_object,
+                  refreshing, NULL);
+}
+
+static void release_buried(refreshing *refreshing) {
+  for (size_t at = 0; at < refreshing->buried_count; at++)
+    if (--refreshing->buried[at]->pins == 0) p3l_segment_release(refreshing->buried[at]);
+  free(refreshing->buried);
+}
+
+/* ---- refresh ---- */
+
+static p3l_code refresh(p3l_store *store, p3l_error *error) {
+  p3l_news news;
+  refreshing refreshing = {.store = store, .news = &news};
+  p3l_code code = p3l_pager_refresh(store->pager, &news, error);
+  if (code == P3L_OK && news.changed) code = p3l_types_refresh(store, error);
+  if (code == P3L_OK && news.changed) code = refresh_pages(&refreshing, error);
+  if (refreshing.gone) mend_slots(&refreshing);
+  release_buried(&refreshing);
+  if (code != P3L_OK && news.changed) {
+    store->lost = true;
+    p3l_sweep(store, 0, NULL, NULL);
+  }
+  p3l_news_free(&news);
+  store->page_count = p3l_pager_page_count(store->pager);
+  return code;
+}
+
+p3l_code p3l_refresh(p3l_store *store, p3l_error *error) {
+  if (p3l_scope_writing(store) || p3l_scope_depth(store) > 0)
+    return p3l_fail(
+        error, P3L_MISUSE,
+        "%s: p3l_refresh() within a scope or transaction of this thread, which may hold "
+        "pointers; leave it first",
+        store->path);
+  if (!store->options.read_only) return P3L_OK;
+  p3l_code code = p3l_pager_inherited(store->pager, error);
+  if (code != P3L_OK) return code;
+  pthread_rwlock_wrlock(&store->scopes);
+  pthread_mutex_lock(&store->slow);
+  code = refresh(store, error);
+  pthread_mutex_unlock(&store->slow);
+  pthread_rwlock_unlock(&store->scopes);
+  return code;
+}
