@@ -135,14 +135,15 @@ fn per_event(text: &str, figure: &str) -> Counts<String> {
 
 /// Which level served how many: perf's words for the bits of data_src against ours.
 fn levels_agree(capture: &Path) {
-    let name = |perf: &str| match perf {
-        "L1 or L1 hit" => "L1",
+    // Up to perf 6.1 the older bits stand before the newer ones: "L1 or L3 miss". Perf 6.12 prints the newer only.
+    let name = |perf: &str| match perf.rsplit_once(" or ").map_or(perf, |(_, newer)| newer) {
+        "L1 hit" => "L1",
         // Of a store the kernel's bits say only whether L1 had the line.
-        "L2 or L2 hit" | "L1 or L2 miss" => "L2",
-        "L3 or L3 hit" | "L1 or L3 miss" => "L3",
-        "Local RAM or RAM hit" | "L1 or RAM miss" => "DRAM",
-        "N/A or N/A" => "unknown", // an instruction, counted
-        other => panic!("perf says {other}"),
+        "L2 hit" | "L2 miss" => "L2",
+        "L3 hit" | "L3 miss" => "L3",
+        "RAM hit" | "RAM miss" => "DRAM",
+        "N/A" => "unknown", // an instruction, counted
+        _ => panic!("perf says {perf}"),
     };
     let lines = perf_script(capture, "event,data_src");
     let theirs = tally(lines.iter().map(|line| {
