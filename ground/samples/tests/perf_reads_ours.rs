@@ -223,7 +223,7 @@ fn perf_report_and_header_agree() {
     }
     let ids = perf_lines(&["buildid-list", "-i", file]).expect("perf runs").join("\n");
     assert!(ids.contains(&format!("{} /nonexistent/server", "ab".repeat(20))), "{ids}");
-    let mem = perf_lines(&["mem", "-i", file, "report", "--stdio", "--sort", "mem,local_weight"])
+    let mem = perf_lines(&["mem", "report", "-i", file, "--stdio", "--sort", "mem,local_weight"])
         .expect("perf runs");
     assert!(mem.iter().any(|line| line.contains("L3 hit")), "{mem:#?}");
 }
