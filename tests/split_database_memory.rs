@@ -81,7 +81,7 @@ fn postgres_under_memcheck_has_no_error_of_the_extension() {
     if !have(&["valgrind"]) {
         return;
     }
-    let Some(library) = split::built("postgres/15/split.so") else { return };
+    let Some((version, library)) = split::built_for_postgres() else { return };
     let logs = tempfile::tempdir().unwrap();
     fs::set_permissions(logs.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let file = format!("--log-file={}/%p", logs.path().display());
@@ -90,7 +90,9 @@ fn postgres_under_memcheck_has_no_error_of_the_extension() {
         command.args(["--quiet", "--vgdb=no", "--num-callers=40", &file, "--"]).args(words);
         command
     };
-    let Some(server) = split_postgres::Server::inside(library, &[], Some(Box::new(wrapper))) else { return };
+    let Some(server) = split_postgres::Server::inside(&version, library, &[], Some(Box::new(wrapper))) else {
+        return;
+    };
     let mut client = server.connect();
     let byid = client.prepare("SELECT name FROM items WHERE id = $1").unwrap();
     for id in 0..8 {

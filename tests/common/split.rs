@@ -28,6 +28,18 @@ pub fn built(object: &str) -> Option<PathBuf> {
     }
 }
 
+/// The version of PostgreSQL that is installed (the newest of several), and its extension as `make build-place` left it;
+/// `None`, said so, if one of the two is not there.
+pub fn built_for_postgres() -> Option<(String, PathBuf)> {
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let numbers = installed.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let Some(newest) = numbers.max() else {
+        eprintln!("skipped: no PostgreSQL in /usr/lib/postgresql");
+        return None;
+    };
+    Some((newest.to_string(), built(&format!("postgres/{newest}/split.so"))?))
+}
+
 /// A folder that servers of any account may write into.
 pub fn segment_folder(below: &Path) -> PathBuf {
     let folder = below.join("segments");

@@ -25,12 +25,18 @@ impl Server {
     /// A server with the extension and these settings, and tables `items` and `users` of 1000 rows. `None`, said so, where something
     /// is missing.
     pub fn new(settings: &[&str]) -> Option<Server> {
-        Server::inside(split::built("postgres/15/split.so")?, settings, None)
+        let (version, module) = split::built_for_postgres()?;
+        Server::inside(&version, module, settings, None)
     }
 
-    /// The same with this module, inside of something else.
-    pub fn inside(module: PathBuf, settings: &[&str], wrapper: Option<Wrapper>) -> Option<Server> {
-        let wanted = ProgramsWanted { version: Some("15".into()), ..ProgramsWanted::default() };
+    /// The same with this version and module, inside of something else.
+    pub fn inside(
+        version: &str,
+        module: PathBuf,
+        settings: &[&str],
+        wrapper: Option<Wrapper>,
+    ) -> Option<Server> {
+        let wanted = ProgramsWanted { version: Some(version.into()), ..ProgramsWanted::default() };
         let programs = match Programs::find(Engine::Postgres, &wanted) {
             Ok(programs) => programs,
             Err(error) => {
