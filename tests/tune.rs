@@ -17,8 +17,16 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// The remedies of the faults that are planted here.
-const PLANTED: [&str; 6] =
-    ["jit", "missing-index", "unused-indexes", "idle-in-transaction", "connections", "stale-statistics"];
+const PLANTED: [&str; 8] = [
+    "jit",
+    "missing-index",
+    "cast-hides-index",
+    "sleeping-holder",
+    "unused-indexes",
+    "idle-in-transaction",
+    "connections",
+    "stale-statistics",
+];
 
 /// A pgbench that ends with the value.
 struct Load(Child);
@@ -103,16 +111,31 @@ fn jit(server: &ThrowawayServer) {
     for name in ["jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost"] {
         sql(server, &format!("ALTER DATABASE postgres SET {name} = 0"));
     }
+    sql(server, "ALTER DATABASE postgres SET jit = on");
     let script = "SELECT sum(abalance * 2), avg(bid + 1) FROM pgbench_accounts WHERE aid < 3000;";
     let page = under(server, &["-c", "2"], Some(script));
     let finding = first(&page, "jit");
     assert_eq!(finding["apply"][0], "ALTER DATABASE postgres SET jit = off;");
-    // As the advice undoes itself.
-    for name in ["jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost"] {
-        sql(server, &format!("ALTER DATABASE postgres RESET {name}"));
-    }
+    let expected = serde_json::json!({"kind": "setting", "scope": {"database": "postgres"}, "name": "jit",
+        "value": "off", "before": "on", "takes": "new_sessions"});
+    assert_eq!(finding["changes"][0], expected);
+    // Applied and undone as printed, what was set before is set again.
+    let state = "SELECT setconfig FROM pg_db_role_setting ORDER BY setdatabase";
+    let before = sql(server, state);
+    sql(server, finding["apply"][0].as_str().expect("a command"));
+    assert_ne!(sql(server, state), before);
     let page = under(server, &["-c", "2"], Some(script));
     assert!(!remedies(&page).contains(&"jit"), "{page:#}");
+    sql(server, finding["undo"][0].as_str().expect("a command"));
+    let sorted = |text: String| -> Vec<String> {
+        let mut settings: Vec<String> = text.trim_matches(['{', '}']).split(',').map(str::to_owned).collect();
+        settings.sort();
+        settings
+    };
+    assert_eq!(sorted(sql(server, state)), sorted(before));
+    for name in ["jit", "jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost"] {
+        sql(server, &format!("ALTER DATABASE postgres RESET {name}"));
+    }
 }
 
 fn missing_index(server: &ThrowawayServer) {
@@ -133,6 +156,33 @@ fn missing_index(server: &ThrowawayServer) {
     sql(server, finding["undo"][0].as_str().expect("a command"));
     assert_eq!(sql(server, "SELECT count(*) FROM pg_indexes WHERE tablename = 'ox'"), "0");
     sql(server, "DROP TABLE ox");
+}
+
+fn cast_hides_index(server: &ThrowawayServer) {
+    // The parameter is a number with a fraction, as a driver sends it: the column is cast, not the value.
+    let script = "\\set aid random(1, 200000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid + 0.0;";
+    let page = under(server, &["-c", "2"], Some(script));
+    let finding = first(&page, "cast-hides-index");
+    let command = finding["apply"][0].as_str().expect("a command");
+    assert_eq!(
+        command,
+        "CREATE INDEX CONCURRENTLY pgbench_accounts_aid_numeric_idx ON public.pgbench_accounts (((aid)::numeric));"
+    );
+    sql(server, command);
+    sql(server, finding["undo"][0].as_str().expect("a command"));
+    let left = "SELECT count(*) FROM pg_indexes WHERE tablename = 'pgbench_accounts'";
+    assert_eq!(sql(server, left), "1", "the primary key's");
+}
+
+fn sleeping_holder(server: &ThrowawayServer) {
+    let script =
+        "BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n\\sleep 200 ms\nCOMMIT;";
+    let page = under(server, &["-c", "4"], Some(script));
+    let finding = first(&page, "sleeping-holder");
+    assert!(
+        finding["finding"].as_str().expect("a sentence").contains("UPDATE pgbench_branches"),
+        "{finding:#}"
+    );
 }
 
 fn useless_indexes(server: &ThrowawayServer) {
@@ -214,6 +264,8 @@ fn planted_faults_are_named_first_and_a_healthy_server_has_none() {
     healthy_server(&server);
     jit(&server);
     missing_index(&server);
+    cast_hides_index(&server);
+    sleeping_holder(&server);
     useless_indexes(&server);
     idle_in_transaction(&server);
     too_many_connections(&server);

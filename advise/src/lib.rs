@@ -3,7 +3,7 @@
 //! ```text
 //!  look ──> Look (plain data) ──> remedies: one rule each ──> findings, ranked by predicted gain ──> Page
 //!   │ two snapshots of cumulative views
-//!   │ 10 samples a second of pg_stat_activity, joined with /proc/PID/{stat,schedstat}
+//!   │ 5 to 10 samples a second of pg_stat_activity, joined with /proc/PID/{stat,schedstat}
 //!   └ plans of the statements that take most time (EXPLAIN, never ANALYZE)
 //! ```
 //!
@@ -32,6 +32,6 @@ pub use look::server::{Configured, Cost, Server};
 pub use look::shares::{Kind, Share, TimeShares};
 pub use look::statements::Statement;
 pub use look::views::{Database, Index, Table, Wal};
-pub use look::{look, IdleTransaction, Look, Progress};
+pub use look::{look, Blockers, IdleTransaction, Look, Progress};
 pub use page::Page;
 pub use remedies::REMEDIES;

@@ -134,6 +134,13 @@ class Server:
         """The data folder."""
         return Path(self._description["data"])
 
+    def programs(self) -> list:
+        """Arguments that have the server run other programs than those installed."""
+        if self.kind not in TOOLS:
+            return []
+        # Ten minutes, as hardmeter itself waits for simulated servers.
+        return ["--programs", self._wrapped_programs(), "--timeout", "600"]
+
     def processes(self) -> List[int]:
         """The server's processes: its first, and the children of that."""
         return [self.postmaster, *children(self.postmaster)]
@@ -148,11 +155,7 @@ class Server:
 
     @contextlib.contextmanager
     def _started(self) -> Iterator[None]:
-        programs = []
-        if self.kind in TOOLS:
-            # Ten minutes, as hardmeter itself waits for simulated servers.
-            programs = ["--programs", self._wrapped_programs(), "--timeout", "600"]
-        self._hardmeter("start", *programs)
+        self._hardmeter("start", *self.programs())
         try:
             yield
         finally:

@@ -3,10 +3,10 @@
 //! A look must cost little, so
 //! 1. the query is prepared once, and reads the function below the view, which spares two joins;
 //! 2. texts of idle sessions are not asked for;
-//! 3. `/proc` is read when a backend is seen first, while it is young, and then once a second: only the first and the
-//!    last of its counts are used.
+//! 3. `/proc` is read when a backend is seen first, while it is young, and then at each tenth sample: only the
+//!    first and the last of its counts are used.
 
-use super::ask::rows;
+use super::ask::{ask, rows};
 use super::shares::Kind;
 use crate::AdviseError;
 use hardmeter_session::Session;
@@ -109,6 +109,11 @@ impl BackendSample {
         Some((kind, event))
     }
 
+    /// It waits for a heavyweight lock.
+    pub fn waits_for_lock(&self) -> bool {
+        self.wait_type.as_deref() == Some("Lock")
+    }
+
     /// The client has the word.
     pub fn waits_for_client(&self) -> bool {
         self.state.starts_with("idle") || self.wait_type.as_deref() == Some("Client")
@@ -122,12 +127,19 @@ pub struct ActivitySample {
     pub at: f64,
     /// The backends that serve clients.
     pub backends: Vec<BackendSample>,
+    /// Of those that hold locks which others wait for, those that do not wait for a lock themselves.
+    pub holders: Vec<i32>,
 }
 
 /// Backends younger than this, in seconds, are read from `/proc` at each sample: they may end before the next second.
 const YOUNG: f64 = 1.0;
 /// Of older backends one sample in this many is read from `/proc`.
 const STRIDE: usize = 10;
+
+/// One sample in this many asks for the holders of locks, if some session waits for one.
+const HOLDERS_STRIDE: usize = 5;
+/// At most so many sessions that wait are asked for: each question looks at all locks.
+const MOST_ASKED: usize = 5;
 
 /// Takes samples of the backends through a prepared statement.
 pub(super) struct Sampler {
@@ -166,8 +178,12 @@ impl Sampler {
                 backend.task = Task::read(backend.pid);
             }
         }
+        let holders = match self.samples.is_multiple_of(HOLDERS_STRIDE) {
+            true => holders(session, &backends)?,
+            false => Vec::new(),
+        };
         self.samples += 1;
-        Ok(ActivitySample { at, backends })
+        Ok(ActivitySample { at, backends, holders })
     }
 
     /// Whether a backend's counts are read now.
@@ -177,6 +193,27 @@ impl Sampler {
         let young = at - *self.first_seen.entry(pid).or_insert(first) < YOUNG;
         last || young || self.samples.is_multiple_of(STRIDE)
     }
+}
+
+/// Those that hold the locks which some of these wait for, and do not wait for one themselves.
+fn holders(session: &mut Session, backends: &[BackendSample]) -> Result<Vec<i32>, AdviseError> {
+    #[derive(Deserialize)]
+    struct Row {
+        pid: i32,
+    }
+    let waiting = backends.iter().filter(|backend| backend.here && backend.waits_for_lock());
+    let pids: Vec<String> = waiting.take(MOST_ASKED).map(|backend| backend.pid.to_string()).collect();
+    if pids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT DISTINCT holder AS pid FROM unnest(ARRAY[{}]) AS waiting, \
+         unnest(pg_catalog.pg_blocking_pids(waiting)) AS holder",
+        pids.join(", ")
+    );
+    let rows: Vec<Row> = ask(session, "asking who holds locks", &sql)?;
+    let waits = |pid| backends.iter().any(|backend| backend.pid == pid && backend.waits_for_lock());
+    Ok(rows.into_iter().map(|row| row.pid).filter(|pid| !waits(*pid)).collect())
 }
 
 #[cfg(test)]

@@ -9,16 +9,17 @@ pub mod statements;
 pub mod views;
 
 use crate::AdviseError;
-use activity::{ActivitySample, Sampler, Task};
+use activity::{ActivitySample, BackendSample, Sampler, Task};
 use hardmeter_session::{Session, SessionError, Stop, Target};
 use serde::Serialize;
 use server::{own_cpu, Cost, Server};
 use shares::TimeShares;
 use statements::Statement;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use views::{Database, Index, Snapshot, Table, Wal};
 
-/// Called ten times a second with the share of the look that is over, 0 to 1.
+/// Called at each sample, five to ten times a second, with the share of the look that is over, 0 to 1.
 pub type Progress<'a> = &'a dyn Fn(f64);
 
 /// A session in a transaction whose client does nothing.
@@ -36,6 +37,19 @@ pub struct IdleTransaction {
     pub query: String,
     /// The samples of the look in which it was idle.
     pub samples: u64,
+}
+
+/// Sessions that held locks which others waited for, and did not wait for a lock themselves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Blockers {
+    /// How often such a session was seen.
+    pub seen: u64,
+    /// How often it was idle in its transaction then.
+    pub idle: u64,
+    /// The program of the one that was idle most often.
+    pub application: String,
+    /// What that one ran last.
+    pub query: String,
 }
 
 /// What a look saw: plain data, from which the rules of remedies conclude.
@@ -64,8 +78,10 @@ pub struct Look {
     pub statements: Vec<Statement>,
     /// Whether pg_stat_statements counted them.
     pub counted: bool,
-    /// Sessions that were idle in one transaction throughout the last second of the look, the oldest first.
+    /// Sessions that were idle in one transaction throughout the last ten samples of the look, the oldest first.
     pub idle_transactions: Vec<IdleTransaction>,
+    /// Who held the locks that sessions waited for.
+    pub blockers: Blockers,
     /// What it cost.
     pub cost: Cost,
     /// What could not be seen, and what would show it.
@@ -83,13 +99,30 @@ impl Look {
         self.tables.iter().find(|table| table.schema == schema && table.name == name)
     }
 
+    /// A name for an index of a table on this column or expression, which no other index of the schema has.
+    pub(crate) fn free_index_name(&self, table: &Table, columns: &str) -> String {
+        // The server cuts names at 63 bytes.
+        let wanted: String = format!("{}_{columns}", table.name).chars().take(48).collect();
+        let taken =
+            |name: &str| self.indexes.iter().any(|one| one.schema == table.schema && one.name == name);
+        let mut name = format!("{wanted}_idx");
+        let mut number = 0;
+        while taken(&name) {
+            number += 1;
+            name = format!("{wanted}_idx{number}");
+        }
+        name
+    }
+
     /// The statements that take at least this part of the time.
     pub fn statements_over(&self, least: f64) -> impl Iterator<Item = &Statement> {
         self.statements.iter().filter(move |statement| statement.share >= least)
     }
 }
 
-const PERIOD: Duration = Duration::from_millis(100);
+/// The shortest and the longest time between two samples; a look of less than 20 s has a hundred of them at most.
+const PERIOD: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
+const SAMPLES: u32 = 100;
 /// Statements with a smaller part of the time are not explained.
 const LEAST_SHARE: f64 = 0.05;
 const MOST_EXPLAINED: usize = 5;
@@ -135,6 +168,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         active_backends: shares::ratio(time.active(), seconds),
         samples: samples.len() as u64,
         idle_transactions: idle_transactions(&samples),
+        blockers: blockers(&samples),
         database: during.database,
         tables: during.tables,
         wal: during.wal,
@@ -155,7 +189,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
     Ok(look)
 }
 
-/// Samples the sessions ten times a second.
+/// Samples the sessions five to ten times a second.
 fn sample(
     session: &mut Session,
     begin: Instant,
@@ -164,6 +198,7 @@ fn sample(
     progress: Progress,
 ) -> Result<Vec<ActivitySample>, AdviseError> {
     let mut sampler = Sampler::prepare(session)?;
+    let period = (time / SAMPLES).clamp(PERIOD.0, PERIOD.1);
     let mut samples = Vec::new();
     loop {
         let at = begin.elapsed();
@@ -175,7 +210,7 @@ fn sample(
         if stop.asked() {
             return Err(SessionError::Interrupted { what: "looking at the server".into() }.into());
         }
-        let next = PERIOD * u32::try_from(samples.len()).unwrap_or(u32::MAX);
+        let next = period * u32::try_from(samples.len()).unwrap_or(u32::MAX);
         std::thread::sleep(next.min(time).saturating_sub(begin.elapsed()));
     }
 }
@@ -246,6 +281,26 @@ fn idle_transactions(samples: &[ActivitySample]) -> Vec<IdleTransaction> {
     found
 }
 
+/// Who held the locks that sessions waited for, and what they did.
+fn blockers(samples: &[ActivitySample]) -> Blockers {
+    let mut found = Blockers::default();
+    let mut idle: BTreeMap<i32, (u64, &BackendSample)> = BTreeMap::new();
+    for sample in samples {
+        for backend in sample.backends.iter().filter(|backend| sample.holders.contains(&backend.pid)) {
+            found.seen += 1;
+            if backend.state.starts_with("idle in transaction") {
+                found.idle += 1;
+                idle.entry(backend.pid).or_insert((0, backend)).0 += 1;
+            }
+        }
+    }
+    if let Some((_, backend)) = idle.into_values().max_by_key(|(n, _)| *n) {
+        found.application.clone_from(&backend.application);
+        found.query.clone_from(&backend.query);
+    }
+    found
+}
+
 /// What the rules could not see, and what would show it.
 fn blind_spots(look: &mut Look) {
     let setting = |name: &str| look.server.setting(name).to_owned();
@@ -288,7 +343,6 @@ fn blind_spots(look: &mut Look) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use activity::BackendSample;
 
     #[test]
     fn a_transaction_is_idle_only_if_it_was_so_throughout() {
@@ -310,12 +364,34 @@ mod tests {
                     // A new transaction each time: short ones of a busy client.
                     backend(3, "idle in transaction", 0.01),
                 ];
-                ActivitySample { at, backends }
+                ActivitySample { at, backends, ..ActivitySample::default() }
             })
             .collect();
         let found = idle_transactions(&samples);
         assert_eq!(found.iter().map(|one| one.pid).collect::<Vec<_>>(), [1]);
         assert_eq!((found[0].samples, found[0].xmin_age), (20, 900));
+    }
+
+    #[test]
+    fn holders_of_locks_are_counted() {
+        let backend = |pid, state: &str, application: &str| BackendSample {
+            pid,
+            state: state.into(),
+            application: application.into(),
+            ..BackendSample::default()
+        };
+        let backends = vec![
+            backend(1, "idle in transaction", "web"),
+            backend(2, "active", "worker"),
+            backend(3, "idle in transaction", "other"),
+        ];
+        let sample = |holders: &[i32]| ActivitySample {
+            holders: holders.to_vec(),
+            backends: backends.clone(),
+            ..ActivitySample::default()
+        };
+        let found = blockers(&[sample(&[1]), sample(&[1, 2]), sample(&[]), sample(&[77])]);
+        assert_eq!((found.seen, found.idle, found.application.as_str()), (3, 2, "web"));
     }
 
     #[test]

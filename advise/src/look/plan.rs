@@ -46,16 +46,45 @@ impl SeqScan {
         for condition in self.filter.split(" AND ") {
             let condition = condition.trim_matches(|c| c == '(' || c == ')');
             let Some((column, value)) = condition.split_once(" = ") else { continue };
-            let name = column.rsplit('.').next().unwrap_or(column).trim_matches('"');
-            let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
-            // A column beside another column of the table is no candidate.
-            let is_value = value.starts_with(|c: char| "'$-(".contains(c) || c.is_ascii_digit());
-            if is_name && is_value && !columns.contains(&name.to_owned()) {
-                columns.push(name.to_owned());
+            let Some(name) = column_name(column) else { continue };
+            if is_value(value) && !columns.contains(&name) {
+                columns.push(name);
             }
         }
         columns
     }
+
+    /// Columns that the filter casts and compares with `=`, each with the type that it is cast to: `(id)::numeric = 5.0`.
+    pub fn cast_columns(&self) -> Vec<(String, String)> {
+        if self.filter.contains(" OR ") {
+            return Vec::new();
+        }
+        let casts = self.filter.split(" AND ").filter_map(|condition| {
+            let (column, value) = condition.trim_start_matches('(').split_once(" = ")?;
+            let (column, cast) = column.split_once(")::")?;
+            let is_type = cast.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ' ');
+            (is_type && is_value(value)).then_some((column_name(column)?, cast.to_owned()))
+        });
+        casts.collect()
+    }
+}
+
+/// The planner's cost of rows that an index finds; by default a random page costs 4.
+pub(crate) fn by_index(random_page_cost: Option<f64>, rows: f64) -> f64 {
+    random_page_cost.unwrap_or(4.0) * (2.0 + rows)
+}
+
+/// The name of a column, with or without that of its table; `None` for other expressions.
+fn column_name(text: &str) -> Option<String> {
+    let name = text.rsplit('.').next().unwrap_or(text).trim_matches('"');
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (is_name && !text.contains('(')).then(|| name.to_owned())
+}
+
+/// A value, and no other column of the table.
+fn is_value(text: &str) -> bool {
+    let text = text.trim_start_matches('(');
+    text.starts_with(|c: char| "'$-".contains(c) || c.is_ascii_digit()) || text.starts_with("InitPlan")
 }
 
 /// The plan of a statement, with a setting changed for this plan alone; `None` for a text that is not explained.
@@ -179,5 +208,17 @@ mod tests {
         assert_eq!(columns("(cust = other)"), [""; 0]);
         assert_eq!(columns("((a = 1) OR (b = 2))"), [""; 0]);
         assert_eq!(columns("(lower(name) = 'x'::text)"), [""; 0]);
+        assert_eq!(columns("((t.id)::numeric = 5.5)"), [""; 0]);
+    }
+
+    #[test]
+    fn cast_columns_have_their_type() {
+        let casts = |filter: &str| SeqScan { filter: filter.into(), ..SeqScan::default() }.cast_columns();
+        let pair = |column: &str, cast: &str| vec![(column.to_owned(), cast.to_owned())];
+        assert_eq!(casts("((t.id)::numeric = '5'::numeric)"), pair("id", "numeric"));
+        assert_eq!(casts("(((id)::double precision = $1) AND (a = 3))"), pair("id", "double precision"));
+        assert_eq!(casts("((id)::numeric = (other)::numeric)"), []);
+        assert_eq!(casts("((lower(name))::bpchar = 'x'::bpchar)"), []);
+        assert_eq!(casts("(id = 5)"), []);
     }
 }

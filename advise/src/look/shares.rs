@@ -211,8 +211,11 @@ mod tests {
 
     #[test]
     fn shares_add_up_and_sleep_is_divided_by_samples() {
-        let at =
-            |at, waiting, task| ActivitySample { at, backends: vec![backend(7, "active", waiting, task)] };
+        let at = |at, waiting, task| ActivitySample {
+            at,
+            backends: vec![backend(7, "active", waiting, task)],
+            ..ActivitySample::default()
+        };
         let lock = Some(("Lock", "transactionid"));
         let client = Some(("Client", "ClientRead"));
         let samples = [
@@ -249,6 +252,7 @@ mod tests {
             .map(|(at, task)| ActivitySample {
                 at: at as f64,
                 backends: vec![backend(7, "active", waiting, task)],
+                ..ActivitySample::default()
             })
             .collect();
         let shares = TimeShares::of(&samples);
@@ -265,7 +269,11 @@ mod tests {
         let samples: Vec<ActivitySample> = [None, io, None, None]
             .into_iter()
             .enumerate()
-            .map(|(at, wait)| ActivitySample { at: at as f64, backends: vec![idle(), far(wait)] })
+            .map(|(at, wait)| ActivitySample {
+                at: at as f64,
+                backends: vec![idle(), far(wait)],
+                ..ActivitySample::default()
+            })
             .collect();
         let shares = TimeShares::of(&samples);
         assert_eq!((shares.idle, shares.busy, shares.exact, shares.total), (1, 1, false, 3.0));

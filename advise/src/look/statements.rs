@@ -25,6 +25,8 @@ pub struct Statement {
     pub share: f64,
     /// The samples of sessions that ran it.
     pub samples: u64,
+    /// Those of them that waited for a heavyweight lock.
+    pub lock_samples: u64,
     /// What pg_stat_statements counted during the look; `None` where it is not installed.
     pub counts: Option<Counts>,
     /// Its plan, where it was explained.
@@ -63,6 +65,7 @@ pub struct Counts {
     pub rows: f64,
     pub shared_blks_hit: f64,
     pub shared_blks_read: f64,
+    pub temp_blks_read: f64,
     pub temp_blks_written: f64,
     pub wal_bytes: f64,
     pub jit_functions: f64,
@@ -81,7 +84,7 @@ impl Counts {
             + self.jit_emission_time
     }
 
-    fn fields(&mut self) -> [&mut f64; 14] {
+    fn fields(&mut self) -> [&mut f64; 15] {
         [
             &mut self.calls,
             &mut self.plans,
@@ -90,6 +93,7 @@ impl Counts {
             &mut self.rows,
             &mut self.shared_blks_hit,
             &mut self.shared_blks_read,
+            &mut self.temp_blks_read,
             &mut self.temp_blks_written,
             &mut self.wal_bytes,
             &mut self.jit_functions,
@@ -156,10 +160,10 @@ pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySa
         }
         statement.text = text;
     }
-    for (id, text, n) in sampled(samples) {
+    for (id, found) in sampled(samples) {
         if let Some(statement) = statements.get_mut(&id) {
-            statement.samples = n;
-            statement.example = Some(text);
+            (statement.samples, statement.lock_samples) = (found.n, found.locks);
+            statement.example = Some(found.text);
         }
     }
     let time = |statement: &Statement| statement.counts.as_ref().map_or(0.0, |counts| counts.total_exec_time);
@@ -175,26 +179,37 @@ pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySa
 /// The statements that samples of sessions saw, the most frequent first.
 pub(super) fn by_samples(samples: &[ActivitySample]) -> Vec<Statement> {
     let found = sampled(samples);
-    let total: u64 = found.iter().map(|(_, _, n)| n).sum();
-    ordered(found.into_iter().map(|(id, text, samples)| Statement {
+    let total: u64 = found.values().map(|one| one.n).sum();
+    ordered(found.into_iter().map(|(id, one)| Statement {
         id: id.to_string(),
-        share: ratio(samples as f64, total as f64),
-        example: Some(text.clone()),
-        text,
-        samples,
+        share: ratio(one.n as f64, total as f64),
+        example: Some(one.text.clone()),
+        text: one.text,
+        samples: one.n,
+        lock_samples: one.locks,
         ..Statement::default()
     }))
 }
 
-fn sampled(samples: &[ActivitySample]) -> Vec<(StatementId, String, u64)> {
-    let mut found: BTreeMap<StatementId, (String, u64)> = BTreeMap::new();
+/// What samples of sessions saw of a statement.
+struct Sampled {
+    text: String,
+    n: u64,
+    locks: u64,
+}
+
+fn sampled(samples: &[ActivitySample]) -> BTreeMap<StatementId, Sampled> {
+    let mut found: BTreeMap<StatementId, Sampled> = BTreeMap::new();
     let backends = samples.iter().flat_map(|sample| &sample.backends);
     for backend in backends.filter(|backend| backend.here && backend.state == "active") {
         if !is_own(&backend.query) && !backend.query.is_empty() {
-            found.entry(id_of(&backend.query)).or_insert_with(|| (backend.query.clone(), 0)).1 += 1;
+            let new = || Sampled { text: backend.query.clone(), n: 0, locks: 0 };
+            let one = found.entry(id_of(&backend.query)).or_insert_with(new);
+            one.n += 1;
+            one.locks += u64::from(backend.waits_for_lock());
         }
     }
-    found.into_iter().map(|(id, (text, n))| (id, text, n)).collect()
+    found
 }
 
 fn ordered(statements: impl Iterator<Item = Statement>) -> Vec<Statement> {
@@ -246,14 +261,18 @@ mod tests {
             here: true,
             state: "active".into(),
             query: "SELECT a FROM t WHERE b = 77".into(),
+            wait_type: Some("Lock".into()),
             ..BackendSample::default()
         };
-        let samples = [ActivitySample { at: 0.0, backends: vec![backend] }];
+        let samples = [ActivitySample { backends: vec![backend], ..ActivitySample::default() }];
         let found = between(before, after, &samples);
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!((found[0].text.as_str(), found[0].share), ("UPDATE t SET a = $1", 0.6));
         let second = found[1].counts.as_ref().unwrap();
-        assert_eq!((second.calls, second.total_exec_time, found[1].samples), (21.0, 40.0, 1));
+        assert_eq!(
+            (second.calls, second.total_exec_time, found[1].samples, found[1].lock_samples),
+            (21.0, 40.0, 1, 1)
+        );
         let alone = by_samples(&samples);
         assert_eq!((alone[0].share, &alone[0].id), (1.0, &found[1].id));
     }

@@ -104,6 +104,10 @@ impl Index {
 pub struct Wal {
     /// Bytes of it.
     pub wal_bytes: f64,
+    /// Whole pages in it.
+    pub wal_fpi: f64,
+    /// Checkpoints that were requested: by a full log, or by a person.
+    pub checkpoints_requested: f64,
     /// Syncs.
     pub wal_sync: f64,
     /// Their time in milliseconds; 0 while track_wal_io_timing is off.
@@ -134,18 +138,25 @@ impl Snapshot {
             (SELECT coalesce(to_json(c.reloptions), '[]') FROM pg_catalog.pg_class c WHERE c.oid = relid) AS options \
             FROM pg_catalog.pg_stat_user_tables \
             ORDER BY seq_tup_read + n_tup_ins + n_tup_upd + n_tup_del DESC LIMIT 2000";
-        // Version 18 moved the syncs of the log to pg_stat_io.
-        let wal = match version >= 180_000 {
-            true => {
-                "SELECT w.wal_bytes, sum(fsyncs) AS wal_sync, sum(fsync_time) AS wal_sync_time \
-                 FROM pg_catalog.pg_stat_wal w, pg_catalog.pg_stat_io WHERE object = 'wal' GROUP BY 1"
-            }
-            false => "SELECT wal_bytes, wal_sync, wal_sync_time FROM pg_catalog.pg_stat_wal",
+        // Version 17 moved checkpoints to a view of their own, version 18 the syncs of the log to pg_stat_io.
+        let checkpoints = match version >= 170_000 {
+            true => "(SELECT num_requested FROM pg_catalog.pg_stat_checkpointer)",
+            false => "(SELECT checkpoints_req FROM pg_catalog.pg_stat_bgwriter)",
         };
+        let syncs = match version >= 180_000 {
+            true => {
+                "(SELECT sum(fsyncs) FROM pg_catalog.pg_stat_io WHERE object = 'wal') AS wal_sync, \
+                 (SELECT sum(fsync_time) FROM pg_catalog.pg_stat_io WHERE object = 'wal') AS wal_sync_time"
+            }
+            false => "wal_sync, wal_sync_time",
+        };
+        let wal = format!(
+            "SELECT wal_bytes, wal_fpi, {checkpoints} AS checkpoints_requested, {syncs} FROM pg_catalog.pg_stat_wal"
+        );
         Ok(Snapshot {
             database: first(ask(session, "reading pg_stat_database", DATABASE)?),
             tables: ask(session, "reading pg_stat_user_tables", TABLES)?,
-            wal: first(ask(session, "reading pg_stat_wal", wal)?),
+            wal: first(ask(session, "reading pg_stat_wal", &wal)?),
         })
     }
 
@@ -178,9 +189,16 @@ impl Snapshot {
                 *count = grown(*count, before);
             }
         }
-        now.wal.wal_bytes = grown(now.wal.wal_bytes, earlier.wal.wal_bytes);
-        now.wal.wal_sync = grown(now.wal.wal_sync, earlier.wal.wal_sync);
-        now.wal.wal_sync_time = grown(now.wal.wal_sync_time, earlier.wal.wal_sync_time);
+        let (wal, before) = (&mut now.wal, &earlier.wal);
+        for (count, before) in [
+            (&mut wal.wal_bytes, before.wal_bytes),
+            (&mut wal.wal_fpi, before.wal_fpi),
+            (&mut wal.checkpoints_requested, before.checkpoints_requested),
+            (&mut wal.wal_sync, before.wal_sync),
+            (&mut wal.wal_sync_time, before.wal_sync_time),
+        ] {
+            *count = grown(*count, before);
+        }
         now
     }
 }

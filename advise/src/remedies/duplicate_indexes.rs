@@ -12,16 +12,13 @@ pub(super) struct DuplicateIndexes;
 /// Spare indexes, each with the one that does the same.
 pub(super) fn duplicates(indexes: &[Index]) -> Vec<(&Index, &Index)> {
     let same = |a: &Index, b: &Index| a.table == b.table && a.columns == b.columns && a.shape == b.shape;
+    // Of equal ones that stays which enforces something, else that which is scanned most, else the first.
+    let worth = |index: &Index| (index.enforces, index.scans_ever as u64, -index.oid);
+    let kept =
+        |index: &Index| indexes.iter().filter(|other| same(index, other)).max_by_key(|other| worth(other));
     let spare = |index: &&Index| !index.enforces;
-    indexes
-        .iter()
-        .filter(spare)
-        .filter_map(|index| {
-            // Of equal ones the first stays.
-            let keeps = |other: &&Index| same(index, other) && (other.enforces || other.oid < index.oid);
-            Some((index, indexes.iter().find(keeps)?))
-        })
-        .collect()
+    let pairs = indexes.iter().filter(spare).filter_map(|index| Some((index, kept(index)?)));
+    pairs.filter(|(index, kept)| kept.oid != index.oid).collect()
 }
 
 impl Remedy for DuplicateIndexes {
@@ -116,6 +113,12 @@ mod tests {
         ];
         let spare: Vec<i64> = duplicates(&indexes).iter().map(|(spare, _)| spare.oid).collect();
         assert_eq!(spare, [1, 3]);
+        // The one that is scanned stays.
+        let scanned = Index { scans_ever: 9.0, ..index(8, &["c"], false) };
+        let others = [index(7, &["c"], false), scanned, index(9, &["c"], false)];
+        let pairs: Vec<(i64, i64)> =
+            duplicates(&others).iter().map(|(spare, kept)| (spare.oid, kept.oid)).collect();
+        assert_eq!(pairs, [(7, 8), (9, 8)]);
         let look = Look { indexes, ..Look::default() };
         let advice = DuplicateIndexes.examine(&look).unwrap();
         assert_eq!(advice.apply, ["DROP INDEX CONCURRENTLY s.i1;", "DROP INDEX CONCURRENTLY s.i3;"]);

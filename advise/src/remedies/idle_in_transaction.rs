@@ -1,15 +1,20 @@
 //! A session is idle in a transaction and keeps vacuum from removing dead rows.
 //!
-//! Rule: a session was idle in the same transaction throughout the last second of the look, for at least 5 s, and 500
+//! Rule: a session was idle in the same transaction throughout the last ten samples of the look, for at least 5 s, and 500
 //! transactions or more began since. Reports and backups that work hold snapshots, too: they are not idle, and are not
 //! named.
 
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
+use crate::{Advice, Audience, Evidence, IdleTransaction, Look, Prediction, Remedy, Scope};
 
 const LEAST_SECONDS: f64 = 5.0;
 const LEAST_AGE: i64 = 500;
 
 pub(super) struct IdleInTransaction;
+
+/// Whether a transaction keeps vacuum from its work.
+pub(super) fn holds_back(one: &IdleTransaction) -> bool {
+    one.seconds >= LEAST_SECONDS && one.xmin_age >= LEAST_AGE
+}
 
 impl Remedy for IdleInTransaction {
     fn id(&self) -> &'static str {
@@ -29,8 +34,7 @@ impl Remedy for IdleInTransaction {
     }
 
     fn examine(&self, look: &Look) -> Option<Advice> {
-        let holds = |one: &&crate::IdleTransaction| one.seconds >= LEAST_SECONDS && one.xmin_age >= LEAST_AGE;
-        let holders: Vec<_> = look.idle_transactions.iter().filter(holds).collect();
+        let holders: Vec<_> = look.idle_transactions.iter().filter(|one| holds_back(one)).collect();
         let oldest = *holders.first()?;
         let dead: f64 = look.tables.iter().map(|table| table.dead).sum();
         let growth: f64 = look.tables.iter().map(|table| table.updated + table.deleted).sum();
@@ -70,7 +74,6 @@ impl Remedy for IdleInTransaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::IdleTransaction;
 
     #[test]
     fn only_old_transactions_that_hold_something_are_named() {

@@ -4,6 +4,7 @@
 //! 1 % of it by `column = value`, no index begins with such a column, and the table's counters saw whole scans. Small
 //! tables, and tables of which much is kept, are read whole on purpose.
 
+use crate::look::plan::by_index;
 use crate::look::shares::ratio;
 use crate::look::views::quoted;
 use crate::{
@@ -58,7 +59,7 @@ impl Remedy for MissingIndex {
         let total: f64 = served.map(gain).sum();
         let table = best.table.sql_name();
         let columns: Vec<String> = best.columns.iter().map(|column| quoted(column)).collect();
-        let name = free_name(look, best);
+        let name = look.free_index_name(best.table, &best.columns.join("_"));
         let per_scan = ratio(best.table.seq_tup_read, best.table.seq_scan);
         let effect = match best.statement.ms_per_call() {
             Some(ms) => format!("{ms:.1} -> {:.2} ms a call", ms * best.left),
@@ -96,18 +97,6 @@ impl Remedy for MissingIndex {
     }
 }
 
-/// A name that no index of the schema has.
-fn free_name(look: &Look, best: &Candidate) -> String {
-    let wanted = format!("{}_{}", best.table.name, best.columns.join("_"));
-    // The server cuts names at 63 bytes.
-    let wanted: String = wanted.chars().take(48).collect();
-    let is_free = |name: &String| {
-        !look.indexes.iter().any(|index| index.schema == best.table.schema && index.name == *name)
-    };
-    let numbered = (1..).map(|number| format!("{wanted}_idx{number}"));
-    std::iter::once(format!("{wanted}_idx")).chain(numbered).find(is_free).unwrap_or(wanted)
-}
-
 fn observations(candidate: &Candidate) -> u64 {
     candidate.statement.counts.as_ref().map_or(candidate.statement.samples, |counts| counts.calls as u64)
 }
@@ -125,8 +114,8 @@ fn candidate<'a>(look: &'a Look, statement: &'a Statement, scan: &SeqScan) -> Op
     if columns.is_empty() || is_served || !is_large || !reads_whole || !keeps_few {
         return None;
     }
-    let by_index = look.server.number("random_page_cost").unwrap_or(4.0) * (2.0 + scan.rows);
-    let spared = ratio(scan.cost - by_index, plan.cost).clamp(0.0, 1.0);
+    let cost = by_index(look.server.number("random_page_cost"), scan.rows);
+    let spared = ratio(scan.cost - cost, plan.cost).clamp(0.0, 1.0);
     Some(Candidate { statement, table, columns, left: 1.0 - spared })
 }
 

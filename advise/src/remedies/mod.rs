@@ -2,8 +2,13 @@
 //!
 //! A new remedy is a new file, its `mod` line and its place in [`REMEDIES`]; README.md shows how.
 
+mod cast_hides_index;
+mod checkpoints;
 mod connections;
+mod dead_rows;
 mod duplicate_indexes;
+mod fillfactor;
+mod hot_row;
 mod huge_pages;
 mod idle_in_transaction;
 mod jit;
@@ -12,6 +17,7 @@ mod missing_index;
 mod prepared_statements;
 mod random_page_cost;
 mod shared_buffers;
+mod sleeping_holder;
 mod slow_sync;
 mod spill;
 mod stale_statistics;
@@ -21,8 +27,13 @@ use crate::Remedy;
 
 /// All remedies.
 pub const REMEDIES: &[&dyn Remedy] = &[
+    &cast_hides_index::CastHidesIndex,
+    &checkpoints::Checkpoints,
     &connections::Connections,
+    &dead_rows::DeadRows,
     &duplicate_indexes::DuplicateIndexes,
+    &fillfactor::Fillfactor,
+    &hot_row::HotRow,
     &huge_pages::HugePages,
     &idle_in_transaction::IdleInTransaction,
     &jit::Jit,
@@ -31,6 +42,7 @@ pub const REMEDIES: &[&dyn Remedy] = &[
     &prepared_statements::PreparedStatements,
     &random_page_cost::RandomPageCost,
     &shared_buffers::SharedBuffers,
+    &sleeping_holder::SleepingHolder,
     &slow_sync::SlowSync,
     &spill::Spill,
     &stale_statistics::StaleStatistics,

@@ -7,7 +7,7 @@ use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 /// Seconds to bring one block from the kernel's cache: a system call, a copy of 8 kB, and the change of the buffer table.
-const COST_OF_BLOCK: f64 = 3e-6;
+pub(super) const COST_OF_BLOCK: f64 = 3e-6;
 
 pub(super) struct SharedBuffers;
 

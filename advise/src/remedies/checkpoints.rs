@@ -1,0 +1,118 @@
+//! Checkpoints come since the log is full, not since it is time.
+//!
+//! Rule: during the look a checkpoint was requested at least once in 30 s, the log was full (another one was written since),
+//! and a tenth or more of the log's bytes are whole pages, which each checkpoint makes necessary again. A checkpoint that a
+//! person requests, or that comes by time, is no fault.
+
+use crate::look::shares::ratio;
+use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
+
+const MOST_SECONDS: f64 = 30.0;
+const LEAST_PAGES: f64 = 0.1;
+/// The log has this many bytes a page image: a block, compressed by little (its hole is left out).
+const PAGE: f64 = 8192.0;
+
+pub(super) struct Checkpoints;
+
+impl Remedy for Checkpoints {
+    fn id(&self) -> &'static str {
+        "checkpoints"
+    }
+
+    fn title(&self) -> &'static str {
+        "room for more log between checkpoints"
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Operator
+    }
+
+    fn documentation(&self) -> &'static str {
+        "https://www.postgresql.org/docs/current/wal-configuration.html"
+    }
+
+    fn examine(&self, look: &Look) -> Option<Advice> {
+        let every = ratio(look.seconds, look.wal.checkpoints_requested);
+        let megabytes = look.server.number("max_wal_size")?;
+        let written = look.wal.wal_bytes / 1e6;
+        // By default one half of max_wal_size is written between two checkpoints.
+        let full = written >= look.wal.checkpoints_requested * megabytes * 0.3;
+        let pages = ratio(look.wal.wal_fpi * PAGE, look.wal.wal_bytes).min(1.0);
+        if look.wal.checkpoints_requested < 1.0 || every > MOST_SECONDS || !full || pages < LEAST_PAGES {
+            return None;
+        }
+        let (waits, n) = look.time.waits(&["WAL", "DataFile", "Checkpoint"]);
+        // What five minutes write, twice: half of max_wal_size is written between two checkpoints.
+        let wanted = (ratio(written, look.seconds) * 300.0 * 2.0).max(megabytes * 4.0).min(65_536.0);
+        let value = format!("{wanted:.0}MB");
+        let advice = Advice {
+            finding: format!(
+                "a checkpoint each {every:.1} s, since the log of {megabytes:.0} MB is full: {:.0} % of the log are whole pages",
+                pages * 100.0
+            ),
+            evidence: vec![
+                Evidence::new("checkpoints that were requested", look.wal.checkpoints_requested, "", 1),
+                Evidence::new("log written", ratio(written, look.seconds), "MB/s", 1),
+                Evidence::new("whole pages, of the log", pages * 100.0, "%", look.wal.wal_fpi as u64),
+                Evidence::new("waits for log and data files, of active time", waits * 100.0, "%", n),
+            ],
+            prediction: Prediction {
+                grows: true,
+                ..match waits * pages >= 0.02 {
+                    true => Prediction::gain(
+                        waits * pages,
+                        format!("up to -{:.0} % of the log", pages * 100.0),
+                        "waits for log and data files in proportion to the log's bytes; the CPU time for pages is left out",
+                    ),
+                    false => Prediction::unknown(
+                        format!("up to -{:.0} % of the log", pages * 100.0),
+                        "sessions hardly wait for the log here: only a trial tells",
+                    ),
+                }
+            },
+            apply: Vec::new(),
+            undo: Vec::new(),
+            changes: Vec::new(),
+            risk: "recovery after a crash reads more log; the folder pg_wal may grow to that size".into(),
+        };
+        Some(advice.with_changes(vec![look.server.change(Scope::System, "max_wal_size", &value)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Server, Share, TimeShares, Wal};
+
+    fn look(requested: f64, fpi: f64) -> Look {
+        let wait = Share { kind: Kind::Io, event: "WALSync".into(), seconds: 4.0, n: 40 };
+        let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 6.0, n: 1 };
+        let settings = [("max_wal_size".to_owned(), "32".to_owned())].into();
+        Look {
+            seconds: 10.0,
+            server: Server { settings, ..Server::default() },
+            time: TimeShares { total: 10.0, shares: vec![wait, run], ..TimeShares::default() },
+            wal: Wal { wal_bytes: 8.192e7, wal_fpi: fpi, checkpoints_requested: requested, ..Wal::default() },
+            ..Look::default()
+        }
+    }
+
+    #[test]
+    fn frequent_checkpoints_are_named() {
+        let advice = Checkpoints.examine(&look(5.0, 5000.0)).unwrap();
+        // 5,000 x 8,192 of 81,920,000 bytes are half; 40 % wait.
+        assert!((advice.prediction.gain.unwrap() - 0.2).abs() < 1e-9);
+        // 8.192 MB/s x 300 s x 2.
+        assert_eq!(advice.apply[0], "ALTER SYSTEM SET max_wal_size = '4915MB';");
+        assert_eq!(advice.undo[0], "ALTER SYSTEM RESET max_wal_size;");
+    }
+
+    #[test]
+    fn a_checkpoint_by_hand_or_by_time_is_none() {
+        assert_eq!(Checkpoints.examine(&look(0.0, 5000.0)), None);
+        assert_eq!(Checkpoints.examine(&look(5.0, 100.0)), None);
+        let mut quiet = look(1.0, 500.0);
+        quiet.wal.wal_bytes = 5e6; // a person asked: the log was not full
+        assert_eq!(Checkpoints.examine(&quiet), None);
+    }
+}

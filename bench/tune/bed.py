@@ -1,0 +1,168 @@
+"""The servers that faults are planted on, their loads, and looks at them."""
+
+import contextlib
+import json
+import shlex
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence
+
+from postgres import Connection
+from processes import Trouble, run
+from servers import HARDMETER, Playground, Server
+
+# As a tuned server on a small machine has them; what is known of statements needs the extension.
+TUNED = {
+    "shared_preload_libraries": "pg_stat_statements",
+    "pg_stat_statements.track_planning": "on",
+    "track_wal_io_timing": "on",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+    "autovacuum": "on",
+    "autovacuum_naptime": "5s",
+    "fsync": "on",
+    "jit": "on",
+    "random_page_cost": "1.1",
+}
+
+# Adds its delay to each sync of a file.
+SLOW_SYNC = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+#define SLOWED(name)                                          \
+  int name(int file) {                                        \
+    static int (*real)(int);                                  \
+    if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, #name);  \
+    usleep(5000);                                             \
+    return real(file);                                        \
+  }
+SLOWED(fsync)
+SLOWED(fdatasync)
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What pgbench does: its own transaction, unless there is a script."""
+
+    script: str = ""
+    clients: int = 2
+    protocol: str = "prepared"
+    arguments: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Bed:
+    """A kind of server."""
+
+    name: str
+    scale: int = 5
+    settings: Dict[str, str] = field(default_factory=dict)
+    slow_sync: bool = False
+
+
+MAIN = Bed("tune", 10)
+
+
+class TunedServer(Server):
+    """A server of a bed; with slow syncs if the bed has them."""
+
+    def __init__(self, bed: Bed, playground: Path):
+        super().__init__(bed.name, playground, bed.scale, {**TUNED, **bed.settings})
+        self._slow_sync = bed.slow_sync
+
+    def programs(self) -> List[str]:
+        if not self._slow_sync:
+            return []
+        self._programs.mkdir(mode=0o755, exist_ok=True)
+        source, library = self._programs / "slow_sync.c", self._programs / "slow_sync.so"
+        source.write_text(SLOW_SYNC)
+        run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"])
+        real, script = self.program("postgres"), self._programs / "postgres"
+        script.write_text(f'#!/bin/sh\nLD_PRELOAD={shlex.quote(str(library))} exec {shlex.quote(real)} "$@"\n')
+        script.chmod(0o755)
+        return ["--programs", str(self._programs)]
+
+    def query(self, sql: str) -> list:
+        connection = self.connect()
+        try:
+            return connection.query(sql)
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def running(playground: Playground, bed: Bed) -> Iterator[TunedServer]:
+    """A server of a bed that runs, with pgbench's tables; gone afterwards."""
+    server = TunedServer(bed, playground.folder)
+    playground.adopt(server)
+    server.make()
+    with server.running():
+        server.query("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        server.query("VACUUM ANALYZE")
+        yield server
+    server.remove()
+
+
+@contextlib.contextmanager
+def under(server: TunedServer, load: Load) -> Iterator[None]:
+    """The server under a load."""
+    command: list = [server.program("pgbench"), "-n", "-M", load.protocol, "-T", "600", "-c", load.clients, *load.arguments]
+    if load.script:
+        script = server.folder.parent / "script.sql"
+        script.write_text(load.script)
+        command += ["-f", script]
+    with subprocess.Popen(
+        list(map(str, command)),
+        env=server.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        try:
+            yield
+            if process.poll() is not None:
+                raise Trouble(f"pgbench ended early: {process.stderr.read() if process.stderr else ''}")
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def look(server: TunedServer, seconds: int) -> dict:
+    """What `hardmeter tune` says of the server."""
+    words: list = [HARDMETER, "--quiet", "tune", "--server", server.folder, "--database", server.environment()["PGDATABASE"]]
+    return json.loads(run([*words, "--seconds", str(seconds), "--format", "json"]))
+
+
+def named(page: dict) -> List[str]:
+    """The remedies of a page, in their order."""
+    return [finding["remedy"] for finding in page["findings"]]
+
+
+def looked(server: TunedServer, load: Load, seconds: int, holder: Optional[str] = None) -> dict:
+    """What is said of the server under a load that has run for a moment, beside a session that holds a transaction."""
+    connection = server.connect() if holder else None
+    try:
+        if connection:
+            # Not waited for: a report may run for as long as the load.
+            threading.Thread(target=_ask, args=(connection, holder), daemon=True).start()
+        with under(server, load):
+            time.sleep(1.5)
+            return look(server, seconds)
+    finally:
+        if connection:
+            connection.socket.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+
+def _ask(connection: Connection, sql: str) -> None:
+    with contextlib.suppress(Trouble, OSError):
+        connection.query(sql)

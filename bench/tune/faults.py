@@ -1,0 +1,284 @@
+"""Faults that are planted on real servers under load, and rules of thumb that are no faults there."""
+
+from dataclasses import dataclass
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
+
+import bed
+from bed import Bed, Load
+from figure import Bar, Figure
+from servers import Playground
+
+Say = Callable[[str], None]
+
+# The place of a remedy that is not named.
+ABSENT = 99
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault; `remedies` are those that name it. Of an innocent habit: those that must not be advised."""
+
+    name: str
+    remedies: Sequence[str]
+    load: Load = Load()
+    plant: Sequence[str] = ()
+    uproot: Sequence[str] = ()
+    bed: Bed = bed.MAIN
+    # What a session runs before the load begins; the session then stays.
+    holder: Optional[str] = None
+    seconds: int = 6
+    vacuum: str = "VACUUM ANALYZE"
+
+
+def _setting(*settings: str) -> Dict[str, List[str]]:
+    """Settings of the database, given to each new session."""
+    names = [setting.split()[0] for setting in settings]
+    return {
+        "plant": [f"ALTER DATABASE postgres SET {setting}" for setting in settings],
+        "uproot": [f"ALTER DATABASE postgres RESET {name}" for name in names],
+    }
+
+
+ORDERS = [
+    "CREATE TABLE ox AS SELECT i AS id, i % 20000 AS customer, i::text AS code, repeat('x', 50) AS note "
+    "FROM generate_series(1, 200000) i",
+    "ALTER TABLE ox ADD PRIMARY KEY (id)",
+]
+WIDE = [
+    "CREATE TABLE wide AS SELECT i AS id, " + ", ".join(f"i AS c{n}" for n in range(12)) + " FROM generate_series(1, 50000) i",
+    "ALTER TABLE wide ADD PRIMARY KEY (id)",
+]
+JOBS = [
+    "CREATE TABLE jobs (id int PRIMARY KEY, state text, pad text) WITH (autovacuum_enabled = false)",
+    "INSERT INTO jobs SELECT i, 'new', repeat('x', 60) FROM generate_series(1, 50000) i",
+    "CREATE INDEX jobs_state ON jobs (state)",
+    "ANALYZE jobs",
+]
+UPDATE_WIDE = "\\set id random(1, 50000)\nUPDATE wide SET c0 = c0 + 1 WHERE id = :id;\n"
+RANGE = "\\set a random(1, 190000)\nSELECT sum(length(note)) FROM spread WHERE place BETWEEN :a AND :a + 300;\n"
+LOOKUP = "\\set c random(1, 200000)\nSELECT note FROM ox WHERE id = :c;\n"
+SPREAD = [
+    "CREATE TABLE spread AS SELECT i AS id, (i::bigint * 7919) % 200003 AS place, repeat('x', 50) AS note "
+    "FROM generate_series(1, 200000) i",
+    "CREATE INDEX spread_place ON spread (place)",
+]
+TELLERS = "SELECT count(*) FROM pgbench_tellers;\n"
+DROPPED = ["DROP TABLE IF EXISTS ox, wide, jobs, spread, full_pages"]
+
+FAULTS = [
+    Fault("slow sync", ["slow-sync"], Load(clients=4), bed=Bed("tune-sync", 2, slow_sync=True)),
+    Fault("64 connections", ["connections"], Load(clients=64, arguments=["-j", "2"])),
+    Fault(
+        "missing index",
+        ["missing-index"],
+        Load("\\set c random(0, 19999)\nSELECT id FROM ox WHERE customer = :c;\n"),
+        ORDERS,
+        DROPPED,
+    ),
+    Fault(
+        "twelve useless indexes",
+        ["unused-indexes"],
+        Load(UPDATE_WIDE),
+        [*WIDE, *(f"CREATE INDEX useless{n} ON wide (c{n})" for n in range(12))],
+        DROPPED,
+    ),
+    Fault(
+        "four duplicate indexes",
+        ["duplicate-indexes"],
+        Load(
+            "\\set c random(0, 50000)\nINSERT INTO wide (id, c0) SELECT nextval('ids'), i FROM generate_series(:c, :c + 200) i;\n"
+            "SELECT id FROM wide WHERE c0 = :c;\n"
+        ),
+        [*WIDE, "CREATE SEQUENCE ids START 100000", *(f"CREATE INDEX same{n} ON wide (c0)" for n in range(5))],
+        [*DROPPED, "DROP SEQUENCE ids"],
+    ),
+    Fault("idle transaction", ["idle-in-transaction"], holder="BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"),
+    Fault(
+        "tiny buffer pool",
+        ["shared-buffers"],
+        Load(arguments=["-S"]),
+        bed=Bed("tune-pool", 10, {"shared_buffers": "1MB"}),
+    ),
+    Fault(
+        "work_mem of 64 kB, hash join",
+        ["spill"],
+        Load("SELECT count(*) FROM ox a JOIN ox b ON a.code = b.code WHERE a.note = b.note;\n"),
+        [*ORDERS, *_setting("work_mem = '64kB'", "enable_mergejoin = off")["plant"]],
+        [*DROPPED, *_setting("work_mem", "enable_mergejoin")["uproot"]],
+    ),
+    Fault(
+        "jit on short statements",
+        ["jit"],
+        Load("SELECT sum(abalance * 2), avg(bid + 1) FROM pgbench_accounts WHERE aid < 3000;\n"),
+        **_setting("jit_above_cost = 0", "jit_inline_above_cost = 0", "jit_optimize_above_cost = 0"),
+    ),
+    Fault(
+        "random_page_cost = 40, ranges",
+        ["random-page-cost"],
+        Load(RANGE),
+        [*SPREAD, *_setting("random_page_cost = 40")["plant"]],
+        [*DROPPED, *_setting("random_page_cost")["uproot"]],
+    ),
+    Fault(
+        "stale statistics",
+        ["stale-statistics"],
+        Load("SELECT id FROM jobs WHERE state = 'new';\n"),
+        [*JOBS, "UPDATE jobs SET state = 'done' WHERE id > 10"],
+        DROPPED,
+        vacuum="VACUUM",
+    ),
+    Fault("statements not prepared", ["prepared-statements"], Load(protocol="simple", arguments=["-S"])),
+    Fault(
+        "one query a row",
+        ["many-small-queries"],
+        Load("BEGIN;\n" + LOOKUP * 40 + "COMMIT;\n"),
+        ORDERS,
+        DROPPED,
+    ),
+    Fault(
+        "a cast that hides an index",
+        ["cast-hides-index"],
+        Load("\\set c random(1, 200000)\nSELECT note FROM ox WHERE id = :c + 0.0;\n"),
+        ORDERS,
+        DROPPED,
+    ),
+    Fault(
+        "eight clients on one row",
+        ["hot-row"],
+        Load("BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n" + TELLERS * 3 + "COMMIT;\n", 8),
+    ),
+    Fault(
+        "a lock's holder that sleeps",
+        ["sleeping-holder"],
+        Load("BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n\\sleep 50 ms\nCOMMIT;\n", 4),
+    ),
+    Fault(
+        "pages without room for updates",
+        ["fillfactor"],
+        Load("\\set id random(1, 200000)\nUPDATE full_pages SET note = 'y' WHERE id = :id;\n"),
+        [
+            "CREATE TABLE full_pages AS SELECT i AS id, "
+            + ", ".join(f"i AS c{n}" for n in range(4))
+            + ", repeat('x', 10) AS note FROM generate_series(1, 200000) i",
+            "ALTER TABLE full_pages ADD PRIMARY KEY (id)",
+            *(f"CREATE INDEX full_pages_c{n} ON full_pages (c{n})" for n in range(4)),
+            # Each index is used once: it is no useless one.
+            *(f"SET enable_seqscan = off; SELECT count(*) FROM full_pages WHERE c{n} = 5" for n in range(4)),
+        ],
+        DROPPED,
+    ),
+    Fault(
+        "dead rows without vacuum",
+        ["dead-rows"],
+        Load("SELECT count(*), max(pad) FROM jobs;\n"),
+        [*JOBS, *(f"UPDATE jobs SET pad = 'y{n}'" for n in range(4))],
+        DROPPED,
+        vacuum="VACUUM pgbench_accounts",
+    ),
+    Fault(
+        "a checkpoint each few seconds",
+        ["checkpoints"],
+        Load(clients=4),
+        bed=Bed("tune-checkpoints", 10, {"max_wal_size": "32MB"}),
+    ),
+    Fault(
+        "large pool without huge pages",
+        ["huge-pages"],
+        bed=Bed("tune-huge", 2, {"shared_buffers": "1100MB", "huge_pages": "off"}),
+    ),
+]
+
+INNOCENT = [
+    Fault(
+        "a sort that spills and fits the cache",
+        ["spill"],
+        Load("SELECT note FROM ox WHERE id < 60000 ORDER BY code OFFSET 59000;\n"),
+        [*ORDERS, *_setting("work_mem = '64kB'")["plant"]],
+        [*DROPPED, *_setting("work_mem")["uproot"]],
+    ),
+    Fault(
+        "random_page_cost = 40, look-ups",
+        ["random-page-cost"],
+        Load(LOOKUP),
+        [*ORDERS, *_setting("random_page_cost = 40")["plant"]],
+        [*DROPPED, *_setting("random_page_cost")["uproot"]],
+    ),
+    Fault("waits for a healthy log", ["slow-sync"]),
+    Fault(
+        "unused unique indexes",
+        ["unused-indexes", "duplicate-indexes"],
+        Load(UPDATE_WIDE),
+        [*WIDE, *(f"CREATE UNIQUE INDEX once{n} ON wide (c{n}, id)" for n in range(1, 5))],
+        DROPPED,
+    ),
+    Fault(
+        "many changes, plans as before",
+        ["stale-statistics"],
+        Load("\\set c random(1, 50000)\nSELECT pad FROM jobs WHERE id = :c;\n"),
+        [*JOBS, "UPDATE jobs SET pad = 'y'"],
+        DROPPED,
+        vacuum="VACUUM",
+    ),
+    Fault("a long report", ["idle-in-transaction"], holder="SELECT count(*), pg_sleep(60) FROM pgbench_branches"),
+]
+
+
+def _place(found: Sequence[str], wanted: Sequence[str]) -> int:
+    """The place of the first of the wanted among those found, from 1."""
+    return next((place for place, remedy in enumerate(found, 1) if remedy in wanted), ABSENT)
+
+
+def _looked(playground: Playground, cases: Sequence[Fault], say: Say) -> Iterator[tuple]:
+    """Each case with the remedies that are named while it is planted; those of one bed share its server."""
+    for one in dict.fromkeys(case.bed for case in cases):
+        with bed.running(playground, one) as server:
+            for case in (case for case in cases if case.bed == one):
+                for sql in case.plant:
+                    server.query(sql)
+                if case.plant:
+                    server.query(case.vacuum)
+                try:
+                    found = bed.named(bed.looked(server, case.load, case.seconds, case.holder))
+                finally:
+                    for sql in case.uproot:
+                        server.query(sql)
+                say(f"{case.name}: {', '.join(found) or 'nothing'}")
+                yield case, found
+
+
+def planted(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """At which place each planted fault is named."""
+    places = []
+    for fault, found in _looked(playground, FAULTS, say):
+        place = _place(found, fault.remedies)
+        places.append(place)
+        yield Figure(
+            name=f"{fault.name}: place",
+            value=place,
+            unit=f"of {len(found)}",
+            n=1,
+            what=f"place of {' or '.join(fault.remedies)} among: {', '.join(found) or 'nothing'}; {ABSENT} is not named",
+            bar=Bar(3),
+        )
+    first = sum(place == 1 for place in places)
+    among = sum(place <= 3 for place in places)
+    unit, n = f"of {len(FAULTS)}", len(FAULTS)
+    # 18 of 20, and all of them.
+    yield Figure("faults named first", first, unit, n, "planted faults named first", Bar(0.9 * n, at_most=False))
+    yield Figure("faults among the first three", among, unit, n, "planted faults named", Bar(n, at_most=False))
+
+
+def innocent(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """How many rules of thumb are advised where they are no faults."""
+    advised = []
+    for case, found in _looked(playground, INNOCENT, say):
+        if _place(found, case.remedies) != ABSENT:
+            advised.append(f"{case.name}: {', '.join(found)}")
+    yield Figure(
+        name="rules of thumb advised",
+        value=len(advised),
+        unit=f"of {len(INNOCENT)}",
+        n=len(INNOCENT),
+        what="; ".join(advised) or "none of " + ", ".join(case.name for case in INNOCENT),
+        bar=Bar(0),
+    )

@@ -1,0 +1,80 @@
+"""Healthy servers, what a look costs, and how long it takes to the first finding."""
+
+import time
+from typing import Callable, Dict, Iterator
+
+import bed
+from bed import Load
+from figure import Bar, Figure
+from servers import Playground
+
+Say = Callable[[str], None]
+
+HEALTHY: Dict[str, Load] = {
+    "tpcb": Load(),
+    "look-ups": Load(arguments=["-S"]),
+    "ranges": Load(
+        "\\set a random(1, 900000)\n"
+        "SELECT count(*), sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :a AND :a + 300;\n"
+    ),
+    "inserts": Load(
+        "\\set a random(1, 1000000)\nINSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
+        "VALUES (1, 1, :a, 5, CURRENT_TIMESTAMP);\n"
+    ),
+    "whole tables": Load("SELECT bid, count(*), avg(abalance) FROM pgbench_accounts GROUP BY bid;\n"),
+}
+
+
+def healthy(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """How many of five loads of a tuned server get advice."""
+    advised = []
+    with bed.running(playground, bed.MAIN) as server:
+        for name, load in HEALTHY.items():
+            found = bed.named(bed.looked(server, load, 5 if quick else 10))
+            say(f"healthy, {name}: {', '.join(found) or 'nothing to gain'}")
+            if found:
+                advised.append(f"{name}: {', '.join(found)}")
+    yield Figure(
+        name="healthy loads with advice",
+        value=len(advised),
+        unit="of 5",
+        n=len(HEALTHY),
+        what="; ".join(advised) or "nothing to gain on each of " + ", ".join(HEALTHY),
+        bar=Bar(0),
+    )
+
+
+def cost(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """CPU time of looks of the default length, of the command and of its backend."""
+    here, backend = [], []
+    with bed.running(playground, bed.MAIN) as server:
+        for block in range(2 if quick else 6):
+            look = bed.looked(server, Load(clients=4), 20)["look"]
+            here.append(look["cost"]["here"] / look["seconds"] * 100)
+            backend.append(look["cost"]["backend"] / look["seconds"] * 100)
+            say(f"cost, {block}: {here[-1]:.2f} + {backend[-1]:.2f} %")
+    both = [one + other for one, other in zip(here, backend)]
+    of = "CPU time of a look of 20 s at pgbench's transaction of 4 clients, as a part of one CPU"
+    yield Figure.of_blocks("cost of looking, command and backend", both, "% of one", of, Bar(1.0))
+    yield Figure.of_blocks("cost of looking, command", here, "% of one", of + ": of the command alone")
+    yield Figure.of_blocks("cost of looking, backend", backend, "% of one", of + ": of its backend alone")
+
+
+def onset(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """From the start of the command, as a user types it, to its first screen with a finding."""
+    seconds = []
+    with bed.running(playground, bed.MAIN) as server:
+        server.query("CREATE TABLE ox AS SELECT i AS id, i % 20000 AS customer FROM generate_series(1, 200000) i")
+        server.query("VACUUM ANALYZE ox")
+        script = "\\set c random(0, 19999)\nSELECT id FROM ox WHERE customer = :c;\n"
+        with bed.under(server, Load(script)):
+            time.sleep(1)
+            for _ in range(1 if quick else 3):
+                begin = time.monotonic()
+                found = bed.named(bed.look(server, 20))
+                if found:
+                    seconds.append(time.monotonic() - begin)
+                say(f"onset: {', '.join(found) or 'nothing'} after {time.monotonic() - begin:.1f} s")
+    if seconds:
+        what = "seconds from the command's start to its page, which names a missing index"
+        yield Figure.of_blocks("seconds to the first finding", seconds, "s", what, Bar(60))
