@@ -90,6 +90,12 @@ pub(super) fn refusal(name: &str) -> Option<&'static str> {
     )
 }
 
+/// Whether a plan depends on the setting, so that a session that keeps plans must make them anew.
+pub(super) fn shapes_plans(name: &str) -> bool {
+    let of_writing = ["backend_", "bgwriter_", "checkpoint_", "commit_", "max_wal_", "wal_"];
+    !of_writing.iter().any(|begin| name.starts_with(begin))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +106,7 @@ mod tests {
         assert!(refusal("fsync").unwrap().contains("destroy"));
         assert!(refusal("shared_buffers").unwrap().contains("restart"));
         assert!(refusal("archive_command").unwrap().contains("not in the list"));
+        assert!(shapes_plans("jit") && shapes_plans("work_mem") && !shapes_plans("commit_delay"));
         assert!(ALLOWED.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");
         assert!(REFUSED.iter().all(|(name, _)| !ALLOWED.contains(name)));
     }

@@ -1,7 +1,7 @@
 //! A trial from its first block to its last.
 //!
 //! ```text
-//!   leftovers undone ── locks, rights, values before ── Begin in the ledger ── watchdog ready
+//!   leftovers undone ── locks, rights, values before ── watchdog ready ── Begin in the ledger
 //!        │
 //!        v            `first_blocks` x A             rounds of A and B, random order
 //!      Ready ────────────> First ── mix, spread ──────────> Rounds ── verdict, hopeless, or all rounds ──> Measured
@@ -10,18 +10,19 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `entry` is in the ledger, and a watchdog watches, before the first statement that changes something.
+//! 1. A watchdog watches, then the entry is in the ledger, then the first statement changes something.
 //! 2. The watchdog is released ("done") only when the ledger says that the entry is closed.
 //! 3. Every way out of the rounds undoes, but for a proven gain that is to be kept.
 //! 4. The control session is opened without the caller's `Stop`: what undoes cannot be cancelled.
 
 use super::control::{Control, Lock};
-use super::ledger::{now, Begin, Closing, Ledger};
+use super::ledger::{now, Begin, Ledger};
 use super::load::Running;
-use super::measure::{Block, Measure, Mix, Source};
+use super::measure::{is_idle, Block, Measure, Mix, Source};
+use super::outcome::{Closing, Undone};
 use super::rounds::Rounds;
 use super::switch::{plan_on, Switch, Wanted};
-use super::undo::{closing, restore, system_identifier, undo_all, Undone};
+use super::undo::{closing, restore, system_identifier, undo_all};
 use super::watchdog::Watchdog;
 use super::{TrialResult, TryError};
 use hardmeter_evidence::Verdict;
@@ -90,14 +91,15 @@ pub struct Conducted {
     pub leftovers: Vec<u64>,
 }
 
-/// Conducts a trial. `watchdog` makes the command that watches over an entry: [`super::watch`] in a process of its own.
+/// Conducts a trial. `watchdog` makes the command that watches over the trial with a token: [`super::watch`] in a
+/// process of its own.
 ///
 /// # Errors
 /// If it cannot begin, or ended early; then the error says whether the change was undone.
 pub fn conduct(
     order: &Order,
     ledger: &Ledger,
-    watchdog: &dyn Fn(u64) -> Command,
+    watchdog: &dyn Fn(&str) -> Command,
     load: &Running,
     stop: &Stop,
     progress: TryProgress,
@@ -116,14 +118,9 @@ pub fn conduct(
         false => None,
     };
     let source = Source::find(&mut control)?;
-    let entry = ledger.begin(begin(order, &mut control, builder.as_ref(), &switches)?)?;
-    let watching = match Watchdog::start(watchdog(entry)) {
-        Ok(watching) => watching,
-        Err(error) => {
-            ledger.close(entry, Closing::Undone, "nothing was changed: no watchdog")?;
-            return Err(error);
-        }
-    };
+    let token = format!("{}-{}", std::process::id(), order.seed);
+    let watching = Watchdog::start(watchdog(&token))?;
+    let entry = ledger.begin(begin(order, &token, &mut control, builder.as_ref(), &switches)?)?;
     let begun = Instant::now();
     let mut conductor = Conductor {
         order,
@@ -145,6 +142,7 @@ pub fn conduct(
 
 fn begin(
     order: &Order,
+    token: &str,
     control: &mut Control,
     builder: Option<&Control>,
     switches: &[Switch],
@@ -152,6 +150,7 @@ fn begin(
     let backends = std::iter::once(control.backend()).chain(builder.map(Control::backend));
     Ok(Begin {
         entry: 0,
+        token: token.to_owned(),
         at: now(),
         server: system_identifier(control)?,
         target: order.target.description().to_owned(),
@@ -218,7 +217,7 @@ impl Conductor<'_> {
         let ids: Vec<String> = mix.0.keys().cloned().collect();
         let texts = self.source.texts(&mut self.control, &ids)?;
         let mix = mix.without_own(&texts);
-        if mix.0.is_empty() && first.iter().all(|block| block.transactions == 0.0) {
+        if is_idle(first, &mix) {
             return Err(TryError::NoLoad { seconds: first.iter().map(|block| block.seconds).sum() });
         }
         Ok(mix)
@@ -294,20 +293,16 @@ impl Conductor<'_> {
         entry: u64,
         measured: Result<TrialResult, TryError>,
     ) -> Result<(Closing, String, TrialResult), TryError> {
-        let kept = match &measured {
-            Ok(result) if self.order.keep && result.verdict == Verdict::Better => self.switch(true),
-            Ok(_) => Err(TryError::Interrupted),
-            Err(_) => Err(TryError::Interrupted),
-        };
-        let (how, note) = match kept {
-            Ok(()) => (Closing::Kept, "it gained".to_owned()),
-            Err(_) => {
+        let gained = matches!(&measured, Ok(result) if self.order.keep && result.verdict == Verdict::Better);
+        let (how, note) = match gained && self.switch(true).is_ok() {
+            true => (Closing::Kept, "it gained".to_owned()),
+            false => {
                 let undone =
                     self.undo().map_err(|error| TryError::NotUndone { reason: error.to_string() })?;
                 let (how, why) = closing(&undone);
-                let early =
-                    measured.as_ref().err().map_or(String::new(), |error| format!("ended early: {error}"));
-                (how, if why.is_empty() { early } else { why.to_owned() })
+                let early = |error: &TryError| format!("ended early: {error}");
+                let note = measured.as_ref().err().map_or_else(String::new, early);
+                (how, if why.is_empty() { note } else { why.to_owned() })
             }
         };
         if let Ok(result) = &measured {

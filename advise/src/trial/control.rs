@@ -33,9 +33,10 @@ impl Control {
     pub(super) fn open(target: &Target, stop: &Stop) -> Result<Control, TryError> {
         let mut session = Session::open(&target.clone().named("hardmeter tune"), stop)?;
         session.leave_cpu();
+        // What a trial asks is not worth compiling; `SettingSwitch::plan` resets this one where it is tried itself.
         let limits = "SET statement_timeout = 0; SET lock_timeout = '5s'; SET idle_session_timeout = 0; \
              SET default_transaction_read_only = off; SET standard_conforming_strings = on; \
-             SET client_connection_check_interval = '1s'";
+             SET client_connection_check_interval = '1s'; SET jit_above_cost = -1";
         session.execute("preparing the session", limits)?;
         Ok(Control { session, queries: 0 })
     }

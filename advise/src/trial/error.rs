@@ -1,6 +1,6 @@
 //! Why a remedy was not tried, or a trial ended early: the cause, and the remedy.
 
-use super::Closing;
+use super::outcome::Closing;
 use crate::AdviseError;
 use hardmeter_session::SessionError;
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ pub enum TryError {
     Advise(#[from] AdviseError),
     #[error("{remedy} is not tried: {reason}")]
     NotTried { remedy: String, reason: String, instead: String },
+    #[error("\"{text}\" is no setting")]
+    NotSetting { text: String },
     #[error("{name} may not be tried: {reason}")]
     NotAllowed { name: String, reason: &'static str },
     #[error("the role {role} may not {what}")]
@@ -39,6 +41,8 @@ pub enum TryError {
     Watchdog { reason: String },
     #[error("{name} was changed and the server reloaded, but its value stayed {value}")]
     NoEffect { name: String, value: String },
+    #[error("another session has changed {name} during the trial")]
+    ChangedByOthers { name: String },
     #[error("building the index took {seconds:.0} s, more than the {limit:.0} s that a trial may wait at each switch")]
     SlowBuild { seconds: f64, limit: f64 },
     #[error("the server's answer to \"{what}\" cannot be read")]
@@ -58,6 +62,7 @@ impl TryError {
             TryError::Session(error) => error.remedy(),
             TryError::Advise(error) => error.remedy(),
             TryError::NotTried { instead, .. } => instead.clone(),
+            TryError::NotSetting { .. } => "write it as NAME=VALUE, such as work_mem=64MB".into(),
             TryError::NotAllowed { .. } => {
                 "change it by hand in a quiet hour, and compare with: hardmeter tune".into()
             }
@@ -79,6 +84,9 @@ impl TryError {
             }
             TryError::NoEffect { .. } => {
                 "it was undone; SELECT source, sourcefile FROM pg_settings says what sets it".into()
+            }
+            TryError::ChangedByOthers { .. } => {
+                "find out what else changes this server's settings, and try again".into()
             }
             TryError::SlowBuild { .. } => {
                 "it was dropped again; allow more with --longest-build, or create it by hand and look again"

@@ -9,7 +9,7 @@
 //! 2. Who builds or drops holds `Lock::Build`.
 
 use super::control::{literal, Control};
-use super::undo::Undone;
+use super::outcome::Undone;
 use super::TryError;
 use crate::look::views::quoted;
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,10 @@ impl IndexSwitch {
 
     /// Builds or drops it; returns what that took.
     pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<Duration, TryError> {
+        // Two blocks of one kind may follow each other.
+        if self.exists(control)? == on {
+            return Ok(Duration::ZERO);
+        }
         let begin = Instant::now();
         if on {
             control.run("creating the index", &self.create())?;

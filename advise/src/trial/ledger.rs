@@ -11,6 +11,7 @@
 //! 2. An entry without `Closed` may have changed the server. One whose `Begin` line is torn has not: it was not synced.
 //! 3. Numbers of entries rise; the file is locked while one is given out.
 
+use super::outcome::Closing;
 use super::{Switch, TrialResult, TryError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +27,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Begin {
     /// The number of the entry; given by [`Ledger::begin`].
     pub entry: u64,
+    /// What the watchdog knows it by.
+    #[serde(default)]
+    pub token: String,
     /// Seconds since 1970.
     pub at: u64,
     /// The server's system identifier.
@@ -46,18 +50,6 @@ pub struct Begin {
     pub switches: Vec<Switch>,
     /// The backends of the trial, which may be ended to undo it.
     pub backends: Vec<i32>,
-}
-
-/// How an entry was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Closing {
-    /// All is as it was before.
-    Undone,
-    /// The change stays.
-    Kept,
-    /// Another session changed it during the trial, and what that session wrote stays.
-    Foreign,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,12 +144,32 @@ impl Ledger {
         }
     }
 
+    /// Lines that cannot be read: torn by a crash, or of a newer version.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn unreadable(&self) -> Result<usize, TryError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(text.lines().filter(|line| serde_json::from_str::<Event>(line).is_err()).count()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(self.error("read", error)),
+        }
+    }
+
     /// One entry.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
     pub fn entry(&self, number: u64) -> Result<Option<Entry>, TryError> {
         Ok(self.entries()?.into_iter().find(|entry| entry.begin.entry == number))
+    }
+
+    /// The entry of a trial that a watchdog watches.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn entry_of(&self, token: &str) -> Result<Option<Entry>, TryError> {
+        Ok(self.entries()?.into_iter().find(|entry| entry.begin.token == token))
     }
 
     fn append<T>(&self, event: impl FnOnce(&[Entry]) -> (Event, T)) -> Result<T, TryError> {
@@ -228,6 +240,7 @@ mod tests {
     fn begin(remedy: &str) -> Begin {
         Begin {
             entry: 0,
+            token: format!("of {remedy}"),
             at: 1_700_000_000,
             server: "7".into(),
             target: "shop at /run".into(),
@@ -252,6 +265,7 @@ mod tests {
         let entries = ledger.entries().unwrap();
         assert_eq!((entries[0].closed, entries[0].note.as_str()), (Some(Closing::Kept), "it gained"));
         assert_eq!((entries[1].closed, entries[1].begin.entry), (None, 2));
+        assert_eq!(ledger.entry_of("of spill").unwrap().unwrap().begin.entry, 2);
         let mode = fs::metadata(ledger.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -267,5 +281,6 @@ mod tests {
         let remedies: Vec<String> =
             ledger.entries().unwrap().into_iter().map(|entry| entry.begin.remedy).collect();
         assert_eq!(remedies, ["jit", "spill"]);
+        assert_eq!(ledger.unreadable().unwrap(), 1);
     }
 }

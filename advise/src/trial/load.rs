@@ -29,9 +29,18 @@ pub enum Load {
     /// The server's own traffic.
     Traffic,
     /// A command that runs from the first to the last block, again and again if it ends.
-    Throughout(Vec<OsString>),
+    Throughout(LoadCommand),
     /// A command that is one block: the same work each time.
-    PerBlock(Vec<OsString>),
+    PerBlock(LoadCommand),
+}
+
+/// A command that works on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadCommand {
+    /// The program and its arguments.
+    pub words: Vec<OsString>,
+    /// Variables that it gets besides those of this program: where the server is.
+    pub environment: Vec<(String, OsString)>,
 }
 
 const PAUSE: Duration = Duration::from_millis(20);
@@ -42,7 +51,7 @@ pub struct Running(Kind);
 enum Kind {
     Traffic,
     Throughout(Repeated),
-    PerBlock { words: Vec<OsString>, log: PathBuf },
+    PerBlock { command: LoadCommand, log: PathBuf },
 }
 
 /// A command that is started again whenever it ends.
@@ -70,17 +79,17 @@ impl Running {
         }
         let kind = match load {
             Load::Traffic => Kind::Traffic,
-            Load::PerBlock(words) => {
+            Load::PerBlock(command) => {
                 File::create(&log).map_err(|error| failed(&error.to_string(), &log))?;
-                Kind::PerBlock { words: words.clone(), log }
+                Kind::PerBlock { command: command.clone(), log }
             }
-            Load::Throughout(words) => {
+            Load::Throughout(command) => {
                 File::create(&log).map_err(|error| failed(&error.to_string(), &log))?;
-                let first = Group::start(words, &log).map_err(|error| failed(&error.to_string(), &log))?;
+                let first = Group::start(command, &log).map_err(|error| failed(&error.to_string(), &log))?;
                 let shared = Arc::new(Shared::default());
                 let thread = std::thread::spawn({
-                    let (shared, words, log) = (shared.clone(), words.clone(), log.clone());
-                    move || repeat(first, &words, &log, &shared)
+                    let (shared, command, log) = (shared.clone(), command.clone(), log.clone());
+                    move || repeat(first, &command, &log, &shared)
                 });
                 Kind::Throughout(Repeated { shared, thread: Some(thread), log })
             }
@@ -95,8 +104,8 @@ impl Running {
 
     /// Runs the command of a block to its end; true if it succeeded. `None`: `stop` was asked.
     pub(super) fn run_block(&self, stop: &Stop) -> Result<Option<bool>, TryError> {
-        let Kind::PerBlock { words, log } = &self.0 else { return Ok(Some(true)) };
-        let mut group = Group::start(words, log).map_err(|error| failed(&error.to_string(), log))?;
+        let Kind::PerBlock { command, log } = &self.0 else { return Ok(Some(true)) };
+        let mut group = Group::start(command, log).map_err(|error| failed(&error.to_string(), log))?;
         loop {
             match group.0.try_wait() {
                 Ok(Some(status)) => return Ok(Some(status.success())),
@@ -135,7 +144,7 @@ fn failed(status: &str, log: &Path) -> TryError {
 }
 
 /// Runs the command until it is to end. One that fails at once is not started in a tight loop.
-fn repeat(first: Group, words: &[OsString], log: &Path, shared: &Shared) {
+fn repeat(first: Group, command: &LoadCommand, log: &Path, shared: &Shared) {
     let mut group = Some(first);
     while !shared.ends.load(Ordering::SeqCst) {
         let status = match &mut group {
@@ -154,7 +163,7 @@ fn repeat(first: Group, words: &[OsString], log: &Path, shared: &Shared) {
             shared.failures.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(200));
         }
-        match Group::start(words, log) {
+        match Group::start(command, log) {
             Ok(next) => group = Some(next),
             Err(error) => {
                 *shared.status.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
@@ -184,14 +193,20 @@ impl Drop for Repeated {
 struct Group(Child);
 
 impl Group {
-    fn start(words: &[OsString], log: &Path) -> io::Result<Group> {
-        let Some((program, arguments)) = words.split_first() else {
+    fn start(load: &LoadCommand, log: &Path) -> io::Result<Group> {
+        let Some((program, arguments)) = load.words.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command"));
         };
         let output = OpenOptions::new().create(true).append(true).open(log)?;
         let errors = output.try_clone()?;
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+        command
+            .args(arguments)
+            .envs(load.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0);
         // SAFETY: one system call, safe between fork and exec: the command is ended when the trial dies.
         unsafe {
             command.pre_exec(|| {
@@ -225,17 +240,18 @@ impl Drop for Group {
 mod tests {
     use super::*;
 
-    fn words(script: &str) -> Vec<OsString> {
-        ["sh", "-c", script].map(OsString::from).to_vec()
+    fn shell(script: &str) -> LoadCommand {
+        let words = ["sh", "-c", script].map(OsString::from).to_vec();
+        LoadCommand { words, environment: vec![("LOAD_WORD".into(), "no such table".into())] }
     }
 
     #[test]
     fn a_command_of_blocks_tells_how_it_ended() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("load.log");
-        let of = |script| Running::start(&Load::PerBlock(words(script)), log.clone()).unwrap();
+        let of = |script| Running::start(&Load::PerBlock(shell(script)), log.clone()).unwrap();
         assert_eq!(of("true").run_block(&Stop::new()).unwrap(), Some(true));
-        let bad = of("echo no such table; false");
+        let bad = of("echo $LOAD_WORD; false");
         assert_eq!(bad.run_block(&Stop::new()).unwrap(), Some(false));
         assert!(bad.failure().to_string().contains("\"no such table\" at last"), "{}", bad.failure());
         let stop = Stop::new();
@@ -248,7 +264,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (log, count) = (folder.path().join("load.log"), folder.path().join("count"));
         let script = format!("echo x >> {}; sleep 0.01", count.display());
-        let running = Running::start(&Load::Throughout(words(&script)), log.clone()).unwrap();
+        let running = Running::start(&Load::Throughout(shell(&script)), log.clone()).unwrap();
         let runs = || std::fs::read_to_string(&count).map_or(0, |text| text.lines().count());
         for _ in 0..500 {
             if runs() >= 3 {
@@ -262,7 +278,7 @@ mod tests {
 
         let pid = folder.path().join("pid");
         let script = format!("sleep 60 & echo $! > {}; wait", pid.display());
-        let running = Running::start(&Load::Throughout(words(&script)), log).unwrap();
+        let running = Running::start(&Load::Throughout(shell(&script)), log).unwrap();
         let started = || std::fs::read_to_string(&pid).ok().and_then(|text| text.trim().parse::<i32>().ok());
         while started().is_none() {
             std::thread::sleep(PAUSE);

@@ -1,6 +1,7 @@
 //! The ledger as a table: what was predicted, what was measured, and what became of it.
 
-use super::ledger::{Closing, Entry};
+use super::ledger::Entry;
+use super::outcome::Closing;
 use super::result::{interval, signed};
 use hardmeter_evidence::number::counted;
 use hardmeter_evidence::{Direction, Verdict};
@@ -128,6 +129,7 @@ mod tests {
     fn entry(number: u64, predicted: f64, measured: f64, closed: Option<Closing>) -> Entry {
         let begin = Begin {
             entry: number,
+            token: String::new(),
             at: 1_700_000_000,
             server: "7".into(),
             target: "shop at /run".into(),

@@ -36,7 +36,7 @@ impl Measure {
     pub fn of_remedy(remedy: &str) -> Measure {
         match remedy {
             "unused-indexes" | "duplicate-indexes" | "huge-pages" | "prepared-statements" => Measure::Cpu,
-            "slow-sync" | "connections" | "commit-delay" | "wal-compression" => Measure::Throughput,
+            "slow-sync" | "connections" | "checkpoints" => Measure::Throughput,
             _ => Measure::Latency,
         }
     }
@@ -91,6 +91,8 @@ pub(super) struct Counters {
     commits: f64,
     rollbacks: f64,
     own: f64,
+    /// Other sessions that run a statement now.
+    active: f64,
     cpu: Option<f64>,
     /// Calls and milliseconds by statement.
     statements: BTreeMap<String, (f64, f64)>,
@@ -100,6 +102,10 @@ pub(super) struct Counters {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Block {
     pub(super) seconds: f64,
+    /// Sessions that ran a statement at its end.
+    pub(super) active: f64,
+    /// Transactions of others since the statistics are counted.
+    pub(super) total: f64,
     pub(super) transactions: f64,
     pub(super) rollbacks: f64,
     /// CPU of the server, in milliseconds.
@@ -144,8 +150,10 @@ impl Source {
                 }
             }
         }
-        const DATABASE: &str = "SELECT xact_commit, xact_rollback FROM pg_catalog.pg_stat_database \
-            WHERE datname = current_database()";
+        const DATABASE: &str = "SELECT xact_commit, xact_rollback, \
+            (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.state = 'active' AND a.datid = d.datid \
+             AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()) \
+            FROM pg_catalog.pg_stat_database d WHERE datname = current_database()";
         let row = control.row("reading pg_stat_database", DATABASE)?.unwrap_or_default();
         let number =
             |at: usize| row.get(at).cloned().flatten().and_then(|text| text.parse().ok()).unwrap_or(0.0);
@@ -154,6 +162,7 @@ impl Source {
             commits: number(0),
             rollbacks: number(1),
             own: control.queries() as f64,
+            active: number(2),
             cpu: self.postmaster.and_then(server_cpu_ms),
             statements,
         })
@@ -199,12 +208,23 @@ impl Counters {
         let commits = (self.commits - before.commits - own).max(0.0);
         Block {
             seconds: self.at.duration_since(before.at).as_secs_f64(),
+            active: self.active,
+            total: self.commits + self.rollbacks - self.own,
             transactions: commits + rollbacks,
             rollbacks,
             cpu_ms: self.cpu.zip(before.cpu).map(|(now, then)| now - then).filter(|ms| *ms >= 0.0),
             statements: statements.collect(),
         }
     }
+}
+
+/// Whether blocks had a load. The server counts the trial's own transactions up to a second late, so that without
+/// pg_stat_statements a few of them look like a load.
+pub(super) fn is_idle(blocks: &[Block], mix: &Mix) -> bool {
+    const OWN: f64 = 20.0;
+    let total = |block: Option<&Block>| block.map_or(0.0, |block| block.total);
+    let transactions = total(blocks.last()) - total(blocks.first());
+    mix.0.is_empty() && transactions < OWN && blocks.iter().all(|block| block.active == 0.0)
 }
 
 /// The mix of statements in the first part of a trial: calls and milliseconds of each.
@@ -261,15 +281,31 @@ impl Mix {
     }
 }
 
-/// A statement that this program sent.
+/// A statement that this program sent, or may have sent: the ends of transactions cost nothing that is compared.
 fn is_own(text: &str) -> bool {
+    const BEGINS: [&str; 9] = [
+        "alter system",
+        "alter database",
+        "begin",
+        "commit",
+        "create index",
+        "create schema hardmeter",
+        "drop index",
+        "drop schema hardmeter",
+        "set ",
+    ];
+    const PARTS: [&str; 8] = [
+        "current_setting(",
+        "hardmeter_",
+        "pg_advisory",
+        "pg_catalog.pg_",
+        "pg_reload_conf(",
+        "pg_stat_statements(",
+        "pg_try_advisory",
+        "set_config(",
+    ];
     let text = text.trim_start().to_lowercase();
-    ["alter system", "alter database", "create index", "drop index", "set ", "select pg_reload_conf"]
-        .iter()
-        .any(|begin| text.starts_with(begin))
-        || ["pg_stat_statements(", "hardmeter_look", "pg_catalog.pg_stat_database", "current_setting("]
-            .iter()
-            .any(|part| text.contains(part))
+    BEGINS.iter().any(|begin| text.starts_with(begin)) || PARTS.iter().any(|part| text.contains(part))
 }
 
 /// CPU time of all processes of a server so far, in milliseconds: the postmaster, its children, and the children that it
@@ -337,6 +373,7 @@ mod tests {
             commits,
             rollbacks: 2.0,
             own,
+            active: 1.0,
             cpu: Some(ms),
             statements: [("1".to_owned(), (calls, ms))].into(),
         };
@@ -345,6 +382,16 @@ mod tests {
         assert_eq!(block.statements["1"], (2.0, 30.0));
         let reset = counters(1.0, 13.0, 0.0, 0.0).since(&counters(100.0, 10.0, 3.0, 20.0));
         assert_eq!((reset.transactions, reset.cpu_ms, reset.statements.len()), (0.0, None, 0));
+    }
+
+    #[test]
+    fn a_few_transactions_of_the_trial_are_no_load() {
+        let few = Block { total: 1003.0, ..Block::default() };
+        let (idle, mix) = (vec![Block { total: 1000.0, ..few.clone() }, few.clone()], Mix::default());
+        assert!(is_idle(&idle, &mix));
+        assert!(!is_idle(&[Block { active: 1.0, ..few.clone() }], &mix), "a long statement");
+        assert!(!is_idle(&[few.clone(), Block { total: 1090.0, ..few }], &mix));
+        assert!(!is_idle(&idle, &Mix::of(&[block(&[("1", 1.0, 1.0)])])));
     }
 
     #[test]

@@ -19,7 +19,8 @@
 //! | `load` | the traffic of the server, or a command |
 //! | `conduct` | the trial from its first to its last block |
 //! | `rounds`, `spread` | what its blocks say together |
-//! | `ledger`, `undo`, `watchdog` | what is open, and who closes it |
+//! | `ledger`, `undo`, `watchdog`, `outcome` | what is open, and who closes it |
+//! | `wanted`, `proposal` | from a finding to what is switched; what is printed before |
 //! | `result`, `log` | what is printed |
 
 mod allowed;
@@ -31,21 +32,26 @@ mod ledger;
 mod load;
 mod log;
 mod measure;
+mod outcome;
+mod proposal;
 mod result;
 mod rounds;
 mod setting;
 mod spread;
 mod switch;
 mod undo;
+mod wanted;
 mod watchdog;
 
 pub use conduct::{conduct, Conducted, Order, Pace, TryProgress};
 pub use error::TryError;
-pub use ledger::{Begin, Closing, Entry, Ledger};
-pub use load::{Load, Running};
+pub use ledger::{Begin, Entry, Ledger};
+pub use load::{Load, LoadCommand, Running};
 pub use log::Log;
 pub use measure::Measure;
+pub use outcome::{Closing, Undone};
+pub use proposal::Proposal;
 pub use result::{Gauge, Regression, TrialResult};
 pub use switch::{plan, Switch, Wanted};
-pub use undo::{undo_all, undo_entry, Undone};
+pub use undo::{undo_all, undo_entry};
 pub use watchdog::{watch, Watchdog};

@@ -76,12 +76,9 @@ impl TrialResult {
     pub fn text(&self, style: Style) -> String {
         let mut text = String::new();
         let rounds = counted(u64::from(self.rounds), "round");
-        let _ = writeln!(
-            text,
-            "{}: {rounds} in {:.0} s",
-            style.paint(Tone::Title, self.verdict.word()),
-            self.seconds
-        );
+        let by = self.primary().map_or("no measure", |gauge| gauge.measure.name());
+        let verdict = style.paint(Tone::Title, &format!("{} by {by}", self.verdict.word()));
+        let _ = writeln!(text, "{verdict}: {rounds} in {:.0} s", self.seconds);
         let columns = [
             ("", Align::Left),
             ("as found", Align::Right),
@@ -94,16 +91,12 @@ impl TrialResult {
         let columns = columns.map(|(name, align)| (name.to_owned(), align, Cut::Never)).to_vec();
         let mut table = TextTable::new(columns);
         for gauge in &self.gauges {
-            let name = match gauge.decides {
-                true => format!("{} (decides)", gauge.measure.name()),
-                false => gauge.measure.name().to_owned(),
-            };
             let value =
                 |value: Option<f64>| value.map_or("-".into(), |value| figure(value, gauge.measure.unit()));
             let share =
                 |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.1} %", value * 100.0));
             let cells = [
-                name,
+                gauge.measure.name().to_owned(),
                 value(gauge.found),
                 value(gauge.changed),
                 gauge.change.map_or("-".into(), signed),
@@ -150,12 +143,19 @@ impl TrialResult {
     }
 }
 
+/// A change: in per cent, or as a factor from ten on.
 pub(super) fn signed(change: f64) -> String {
-    format!("{:+.1} %", change * 100.0)
+    match change >= 9.0 {
+        true => format!("x{:.0}", 1.0 + change),
+        false => format!("{:+.1} %", change * 100.0),
+    }
 }
 
 pub(super) fn interval(ends: Interval) -> String {
-    format!("{:+.1} .. {:+.1} %", ends.low * 100.0, ends.high * 100.0)
+    match ends.high >= 9.0 {
+        true => format!("{} .. {}", signed(ends.low), signed(ends.high)),
+        false => format!("{:+.1} .. {:+.1} %", ends.low * 100.0, ends.high * 100.0),
+    }
 }
 
 fn figure(value: f64, unit: &str) -> String {
@@ -200,7 +200,7 @@ pub(super) mod tests {
     fn a_result_is_a_verdict_a_table_and_what_it_does_not_say() {
         let mut gained = result(Verdict::Better, -0.88);
         let text = gained.text(Style::default());
-        assert!(text.starts_with("better: 7 rounds in 70 s\n"), "{text}");
+        assert!(text.starts_with("better by execution time per call: 7 rounds in 70 s\n"), "{text}");
         for part in
             ["11.80 ms", "1.42 ms", "-88.0 %", "-89.0 .. -87.0 %", "3.1 %", "2.1 %", "of 3 statements none"]
         {
@@ -209,6 +209,16 @@ pub(super) mod tests {
         gained.regressions.push(Regression { text: "SELECT\n 1".into(), change: 0.07, interval: None });
         let text = gained.text(Style::default());
         assert!(text.contains("slower by +7.0 %: SELECT 1") && !text.contains("none is"), "{text}");
+    }
+
+    #[test]
+    fn large_changes_are_factors() {
+        assert_eq!(
+            (signed(-0.5), signed(8.9), signed(107.25)),
+            ("-50.0 %".into(), "+890.0 %".into(), "x108".into())
+        );
+        assert_eq!(interval(Interval { low: 0.5, high: 20.0 }), "+50.0 % .. x21");
+        assert_eq!(interval(Interval { low: -0.5, high: 0.25 }), "-50.0 .. +25.0 %");
     }
 
     #[test]

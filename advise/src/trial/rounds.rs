@@ -251,6 +251,8 @@ mod tests {
         let statements = [("a", a), ("b", b)].map(|(id, ms)| (id.to_owned(), (100.0, 100.0 * ms)));
         Block {
             seconds: 10.0,
+            active: 2.0,
+            total: 0.0,
             transactions: 200.0,
             rollbacks,
             cpu_ms: Some(100.0),

@@ -8,14 +8,19 @@
 //!                                  └─> another session writes another line ──> left to it (Foreign)
 //! ```
 //!
+//! Sessions that keep plans (prepared statements, PL/pgSQL) do not make them anew when a setting changes: a session that
+//! began in a block with the change would go on with that plan in the next block. So each switch of a setting that shapes
+//! plans is followed by a transaction that makes a schema and drops it: nothing is left of it, and the server tells all
+//! sessions of the database to plan anew.
+//!
 //! Invariants:
 //! 1. `prior` is the line that was in postgresql.auto.conf (or the database's settings) before anything was changed;
 //!    `None`: there was none.
 //! 2. A line that is neither `prior` nor `value` belongs to another session and is never written over by an undo.
 
-use super::allowed::refusal;
+use super::allowed::{refusal, shapes_plans};
 use super::control::{literal, Control};
-use super::undo::Undone;
+use super::outcome::Undone;
 use super::TryError;
 use crate::look::views::quoted;
 use hardmeter_session::SessionError;
@@ -40,7 +45,13 @@ pub struct SettingSwitch {
     pub was: String,
     /// What sessions will have; `None` where the server does not tell beforehand.
     pub becomes: Option<String>,
+    /// Sessions are told to plan anew at each switch.
+    #[serde(default)]
+    pub replans: bool,
 }
+
+/// Makes all sessions of the database plan anew.
+const REPLAN: &str = "BEGIN; CREATE SCHEMA hardmeter_replan; DROP SCHEMA hardmeter_replan; COMMIT;";
 
 impl SettingSwitch {
     pub(super) fn plan(
@@ -62,7 +73,14 @@ impl SettingSwitch {
         let becomes = value_in_session(control, &name, value)?;
         let database = scope(control, &name, fresh_sessions)?;
         may_change(control, &name, database.as_deref())?;
-        let mut switch = SettingSwitch { name, value: value.to_owned(), database, prior: None, was, becomes };
+        let replans = database.is_none()
+            && shapes_plans(&name)
+            && control.holds(
+                "checking the rights",
+                "has_database_privilege(current_database(), 'CREATE') AND to_regnamespace('hardmeter_replan') IS NULL",
+            )?;
+        let (value, prior) = (value.to_owned(), None);
+        let mut switch = SettingSwitch { name, value, database, prior, was, becomes, replans };
         switch.prior = switch.line(control)?;
         if switch.becomes.as_ref() == Some(&switch.was) {
             return Err(TryError::Already { what: format!("{} is {}", switch.name, switch.was) });
@@ -121,6 +139,10 @@ impl SettingSwitch {
 
     /// Writes the line of B or of A, and waits until a session has its value.
     pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<(), TryError> {
+        let line = self.line(control)?;
+        if line != self.prior && line.as_ref() != Some(&self.value) {
+            return Err(TryError::ChangedByOthers { name: self.name.clone() });
+        }
         self.write(if on { Some(&self.value) } else { self.prior.as_deref() }, control)?;
         if self.database.is_some() {
             return Ok(());
@@ -135,7 +157,7 @@ impl SettingSwitch {
                 (false, _) => value == self.was,
             };
             if arrived {
-                return Ok(());
+                return self.replan(control);
             }
             if Instant::now() >= end {
                 return Err(TryError::NoEffect { name: self.name.clone(), value });
@@ -144,18 +166,48 @@ impl SettingSwitch {
         }
     }
 
+    fn replan(&self, control: &mut Control) -> Result<(), TryError> {
+        match self.replans {
+            true => control.run("making sessions plan anew", REPLAN),
+            false => Ok(()),
+        }
+    }
+
+    /// The last time: sessions must have read the value before. An undo does not fail by it.
+    fn replan_at_end(&self, control: &mut Control) {
+        if self.replans {
+            std::thread::sleep(Duration::from_millis(200));
+            let _ = self.replan(control);
+        }
+    }
+
+    /// What is said of cached plans: that they are made anew, or that they are not.
+    pub(super) fn plans_in_words(&self) -> Option<String> {
+        if self.database.is_some() || !shapes_plans(&self.name) {
+            return None;
+        }
+        Some(match self.replans {
+            true => format!("at each switch sessions are made to plan anew: {REPLAN}"),
+            false => {
+                "sessions that keep plans go on with them: the role may not CREATE in this database".into()
+            }
+        })
+    }
+
     pub(super) fn restore(&self, control: &mut Control) -> Result<Undone, TryError> {
         let line = self.line(control)?;
         if line == self.prior {
             // The line may have been written, and the reload missed.
             if self.database.is_none() {
                 control.run("reloading", "SELECT pg_reload_conf()")?;
+                self.replan_at_end(control);
             }
             return Ok(Undone::AsBefore);
         }
         match line {
             Some(line) if line == self.value => {
                 self.write(self.prior.as_deref(), control)?;
+                self.replan_at_end(control);
                 Ok(Undone::Restored)
             }
             line => Ok(Undone::Foreign(match line {
@@ -272,6 +324,7 @@ mod tests {
             prior: prior.map(String::from),
             was: "4MB".into(),
             becomes: Some("64MB".into()),
+            replans: true,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::control::Control;
 use super::index::IndexSwitch;
+use super::outcome::Undone;
 use super::setting::SettingSwitch;
-use super::undo::Undone;
 use super::TryError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -1,23 +1,11 @@
 //! Undoing what the ledger holds open.
 
 use super::control::{Control, Lock};
-use super::ledger::{Closing, Entry, Ledger};
+use super::ledger::{Entry, Ledger};
+use super::outcome::{Closing, Undone};
 use super::{Switch, TryError};
 use hardmeter_session::{Stop, Target};
-use serde::Serialize;
 use std::time::Duration;
-
-/// What undoing a change did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Undone {
-    /// It was there, and is gone.
-    Restored,
-    /// All was as before.
-    AsBefore,
-    /// Another session has changed it since; that stays.
-    Foreign(String),
-}
 
 /// How long another trial may take to free its lock: its backend ends when its client does.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -88,7 +88,7 @@ impl Watchdog {
     }
 }
 
-/// The watchdog's side: waits for the end of `input`, and undoes the entry unless "done" was said. The caller has checked
+/// The watchdog's side: waits for the end of `input`, and undoes the trial's entry unless "done" was said. The caller has checked
 /// that the target is known; `output` gets the line that says so.
 ///
 /// # Errors
@@ -96,7 +96,7 @@ impl Watchdog {
 pub fn watch(
     target: &Target,
     ledger: &Ledger,
-    number: u64,
+    token: &str,
     (input, output): (&mut dyn Read, &mut dyn Write),
     patience: Duration,
 ) -> Result<(), TryError> {
@@ -109,7 +109,7 @@ pub fn watch(
     }
     let end = Instant::now() + patience;
     loop {
-        match undo(target, ledger, number) {
+        match undo(target, ledger, token) {
             Ok(()) => return Ok(()),
             Err(error) if Instant::now() >= end => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(300)),
@@ -117,17 +117,19 @@ pub fn watch(
     }
 }
 
-fn undo(target: &Target, ledger: &Ledger, number: u64) -> Result<(), TryError> {
-    let Some(entry) = ledger.entry(number)?.filter(|entry| entry.closed.is_none()) else { return Ok(()) };
+fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
+    // A trial without an entry has changed nothing.
+    let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
+    let Some(entry) = open()? else { return Ok(()) };
     let mut control = Control::open(target, &Stop::new())?;
     if system_identifier(&mut control)? != entry.begin.server {
-        return Err(TryError::NoEntry { entry: number });
+        return Err(TryError::NoEntry { entry: entry.begin.entry });
     }
     control.end_holders(&entry.begin.backends)?;
     control.lock_within(Lock::Trial, Duration::from_secs(3))?;
     control.lock_within(Lock::Build, Duration::from_secs(3))?;
     // It may have been closed by a new trial, or by hand, while the locks were waited for.
-    let Some(entry) = ledger.entry(number)?.filter(|entry| entry.closed.is_none()) else { return Ok(()) };
+    let Some(entry) = open()? else { return Ok(()) };
     close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
 }
 
@@ -168,7 +170,7 @@ mod tests {
         let ledger = Ledger::at("/nowhere/ledger.jsonl".into());
         let mut output = Vec::new();
         let (mut input, out): (&[u8], &mut dyn Write) = (b"done\n", &mut output);
-        watch(&target, &ledger, 1, (&mut input, out), Duration::ZERO).unwrap();
+        watch(&target, &ledger, "1-1", (&mut input, out), Duration::ZERO).unwrap();
         assert_eq!(output, b"ready\n");
     }
 }

@@ -25,6 +25,9 @@ mod throwaway;
 pub mod tpcc;
 pub mod tpch;
 pub mod tune;
+mod tune_ledger;
+mod tune_server;
+mod tune_try;
 pub mod why;
 mod workload;
 

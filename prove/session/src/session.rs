@@ -6,6 +6,7 @@ use crate::stop::Stop;
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -83,6 +84,25 @@ impl Target {
     /// The database's name.
     pub fn database(&self) -> &str {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")
+    }
+
+    /// The same for programs that use libpq: variables of their environment, without the password.
+    pub fn environment(&self) -> Vec<(String, OsString)> {
+        use postgres::config::Host;
+        let mut variables = vec![("PGDATABASE".to_owned(), self.database().into())];
+        let mut add = |name: &str, value: OsString| variables.push((name.to_owned(), value));
+        if let Some(user) = self.config.get_user() {
+            add("PGUSER", user.into());
+        }
+        if let Some(port) = self.config.get_ports().first() {
+            add("PGPORT", port.to_string().into());
+        }
+        match self.config.get_hosts().first() {
+            Some(Host::Unix(path)) => add("PGHOST", path.into()),
+            Some(Host::Tcp(name)) => add("PGHOST", name.into()),
+            None => {}
+        }
+        variables
     }
 
     /// The database and the server, in words.
@@ -382,6 +402,9 @@ mod tests {
         assert_eq!(target.described, "tpch at /tmp/socket");
         assert_eq!(target.with_database("other").described, "other at /tmp/socket");
         assert_eq!(Target::socket(Path::new("/s"), 5433, "postgres", "db").described, "db at /s");
+        let variables = Target::socket(Path::new("/s"), 5433, "postgres", "db").environment();
+        let expected = [("PGDATABASE", "db"), ("PGUSER", "postgres"), ("PGPORT", "5433"), ("PGHOST", "/s")];
+        assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), OsString::from(value))));
         let error = Target::parse("host=/tmp nonsense=1").unwrap_err();
         assert!(error.to_string().contains("nonsense"), "{error}");
     }

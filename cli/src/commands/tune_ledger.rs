@@ -1,0 +1,109 @@
+//! `hardmeter tune undo`, `log`, and the watchdog of a trial.
+
+use super::output::Output;
+use super::tune_server::TunedServer;
+use super::workload::remark;
+use super::{CommandError, Globals, Outcome};
+use crate::terminal;
+use hardmeter_advise::trial::{self, undo_all, undo_entry, Entry, Ledger, Switch, Undone};
+use serde_json::json;
+use std::io::{stdin, stdout};
+use std::time::Duration;
+
+/// Undo what trials have left open on a server, or a change that was kept.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+A trial undoes its change itself, and its watchdog does when the trial is killed. This is for the rest: a machine that
+went down with both. What another session has changed since is left to it.
+
+Exit status: 0 when nothing is open any more on this server; 1 when something could not be undone; 2 for wrong
+arguments.
+
+Examples:
+  hardmeter tune undo --server /var/tmp/pg
+  hardmeter tune undo 7 --server /var/tmp/pg")]
+pub struct Undo {
+    /// The entry to undo, open or kept [default: all that are open].
+    entry: Option<u64>,
+    #[command(flatten)]
+    server: TunedServer,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Show what was tried: predicted, measured, kept or undone.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The ledger is $XDG_STATE_HOME/hardmeter/tune/ledger.jsonl (else below ~/.local/state): one JSON value a line, with
+evidence, prediction, the values before, and the result.
+
+Example:
+  hardmeter tune log")]
+pub struct Log {
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Watchdog {
+    /// What the trial is known by in the ledger.
+    #[arg(long)]
+    trial: String,
+    #[command(flatten)]
+    server: TunedServer,
+}
+
+/// How long a watchdog goes on trying: a server that restarts, recovers.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, CommandError> {
+    let (target, ledger) = (arguments.server.target()?, Ledger::of_user());
+    let done = match arguments.entry {
+        Some(number) => vec![undo_entry(&target, &ledger, number)?],
+        None => undo_all(&target, &ledger)?,
+    };
+    let text = || {
+        if done.is_empty() {
+            return "Nothing is open on this server.\n".to_owned();
+        }
+        done.iter().map(|(entry, undone)| line(entry, undone)).collect()
+    };
+    arguments.output.print(text, || {
+        let entries =
+            done.iter().map(|(entry, undone)| json!({ "entry": entry.begin.entry, "undone": undone }));
+        json!({ "format": "hardmeter tune undo", "version": 1, "entries": entries.collect::<Vec<_>>() })
+    })?;
+    Ok(Outcome::Complete)
+}
+
+fn line(entry: &Entry, undone: &Undone) -> String {
+    let commands: Vec<String> = entry.begin.switches.iter().rev().flat_map(Switch::undo).collect();
+    let what = match undone {
+        Undone::Restored => format!("undone: {}", commands.join(" ")),
+        Undone::AsBefore => "all was as before".into(),
+        Undone::Foreign(why) => why.clone(),
+    };
+    format!("entry {}, {}: {what}\n", entry.begin.entry, entry.begin.remedy)
+}
+
+pub(super) fn log(arguments: &Log, globals: &Globals) -> Result<Outcome, CommandError> {
+    let ledger = Ledger::of_user();
+    let log = trial::Log(ledger.entries()?);
+    match ledger.unreadable()? {
+        0 => {}
+        lines => {
+            remark(globals, &format!("lines of {} that cannot be read: {lines}", ledger.path().display()))
+        }
+    }
+    let style = terminal::style(globals);
+    arguments.output.print(|| log.text(style), || log.json())?;
+    Ok(Outcome::Complete)
+}
+
+pub(super) fn watchdog(arguments: &Watchdog) -> Result<Outcome, CommandError> {
+    let target = arguments.server.target()?;
+    let pipes =
+        (&mut stdin().lock() as &mut dyn std::io::Read, &mut stdout().lock() as &mut dyn std::io::Write);
+    trial::watch(&target, &Ledger::of_user(), &arguments.trial, pipes, PATIENCE)?;
+    Ok(Outcome::Complete)
+}

@@ -1,0 +1,108 @@
+//! Which server is tuned, and how it is reached.
+
+use super::place::refuse_password;
+use super::CommandError;
+use hardmeter_servers::{Cluster, Engine, ServerError, ServerFolder, Status};
+use hardmeter_session::Target;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args, Debug)]
+pub(super) struct TunedServer {
+    /// The server's folder: one that `hardmeter server` made, or a data folder.
+    #[arg(long, value_name = "DIR", required_unless_present = "url", conflicts_with = "url")]
+    server: Option<PathBuf>,
+    /// Any server, by a connection string or a URL.
+    #[arg(long, value_name = "STRING", alias = "connection")]
+    url: Option<String>,
+    /// The database [default: that of the connection string, else postgres].
+    #[arg(long, value_name = "NAME")]
+    database: Option<String>,
+}
+
+impl TunedServer {
+    /// The options that name it, without what may be secret: for what to type next.
+    pub(super) fn again(&self) -> String {
+        let database = self.database.as_ref().map_or(String::new(), |name| format!(" --database {name}"));
+        match &self.server {
+            Some(folder) => format!("--server {}{database}", folder.display()),
+            None => format!("--url ...{database}"),
+        }
+    }
+
+    /// The same options for a process of this program.
+    pub(super) fn words(&self) -> Vec<std::ffi::OsString> {
+        let mut words = Vec::new();
+        if let Some(folder) = &self.server {
+            words.extend(["--server".into(), folder.as_os_str().to_owned()]);
+        }
+        if let Some(url) = &self.url {
+            words.extend(["--url".into(), url.into()]);
+        }
+        if let Some(database) = &self.database {
+            words.extend(["--database".into(), database.into()]);
+        }
+        words
+    }
+
+    pub(super) fn target(&self) -> Result<Target, CommandError> {
+        let target = match (&self.server, &self.url) {
+            (Some(folder), _) => of_folder(folder)?,
+            (None, Some(text)) => {
+                let target = Target::parse(text)?;
+                refuse_password(text, "give it in PGPASSWORD or in ~/.pgpass (which only you may read)")?;
+                target
+            }
+            (None, None) => unreachable!("clap requires one of them"),
+        };
+        Ok(match &self.database {
+            Some(name) => target.with_database(name),
+            None => target,
+        })
+    }
+}
+
+/// The server in a folder: of `hardmeter server`, or a data folder of any server that runs.
+fn of_folder(folder: &Path) -> Result<Target, CommandError> {
+    match Cluster::open(&ServerFolder::new(folder)) {
+        Ok(cluster) if cluster.state().engine != Engine::Postgres => Err(CommandError::new(
+            format!("{} holds a {} server", folder.display(), cluster.state().engine.title()),
+            "name a PostgreSQL server: others are not looked at yet",
+        )),
+        Ok(cluster) => {
+            if !matches!(cluster.status(), Status::Running(_)) {
+                return Err(CommandError::new(
+                    format!("the server in {} does not run", folder.display()),
+                    format!("hardmeter server start --dir {}, then give it its load", folder.display()),
+                ));
+            }
+            let state = cluster.state();
+            Ok(Target::socket(&state.socket_folder, state.port, &state.user, "postgres"))
+        }
+        Err(ServerError::NoServer { .. }) => of_data_folder(folder),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A running server writes into its data folder how it is reached: lines four and five of postmaster.pid.
+fn of_data_folder(folder: &Path) -> Result<Target, CommandError> {
+    let file = folder.join("postmaster.pid");
+    let text = fs::read_to_string(&file).map_err(|error| {
+        CommandError::new(
+            format!("no running server in {}: {} cannot be read ({error})", folder.display(), file.display()),
+            "start the server, name its data folder, or say how it is reached: --url STRING",
+        )
+    })?;
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let (port, socket) = match (lines.get(3).and_then(|port| port.parse().ok()), lines.get(4)) {
+        (Some(port), Some(socket)) if !socket.is_empty() => (port, Path::new(socket)),
+        _ => {
+            return Err(CommandError::new(
+                format!("{} names no unix socket", file.display()),
+                "say how the server is reached: --url STRING",
+            ))
+        }
+    };
+    let user = std::env::var("PGUSER").unwrap_or_else(|_| "postgres".into());
+    Ok(Target::socket(socket, port, &user, "postgres"))
+}

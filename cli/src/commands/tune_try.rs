@@ -1,0 +1,293 @@
+//! `hardmeter tune try`: a remedy is applied reversibly, proven in blocks, and undone unless it is to be kept.
+
+use super::output::Output;
+use super::tune_server::TunedServer;
+use super::workload::{cancelled_by_signals, remark, Bar};
+use super::{CommandError, Globals, Outcome};
+use crate::terminal;
+use hardmeter_advise::trial::{
+    conduct, plan, Closing, Ledger, Load, LoadCommand, Measure, Order, Pace, Proposal, Running, TryError,
+    Wanted,
+};
+use hardmeter_advise::{advise, look, Finding, REMEDIES};
+use hardmeter_evidence::Verdict;
+use hardmeter_session::{Stop, Target};
+use serde_json::json;
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Try a remedy on the live server: applied reversibly, proven in blocks, undone.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Without --yes it prints what would be changed and how that is undone, and changes nothing. With --yes blocks as found
+and blocks with the change follow each other in random order, under the server's own traffic or LOAD, until the
+verdict is sure: better, worse, same, or undecided. Then the change is undone; with --keep a proven gain stays.
+
+The state before is written to a ledger first (hardmeter tune log). Ctrl-C undoes at once; if this program dies, its
+watchdog undoes; if both die, hardmeter tune undo does. LOAD finds the server by PGHOST, PGPORT, PGUSER, PGDATABASE.
+
+Exit status: 0 when the trial was decided, or only printed; 1 when it was not decided or failed; 2 for wrong arguments.
+
+Examples:
+  hardmeter tune try jit --server /var/tmp/pg
+  hardmeter tune try jit --server /var/tmp/pg --yes --keep
+  hardmeter tune try missing-index --server /var/tmp/pg --database shop --yes -- pgbench -n -c 4 -T 600 shop
+  hardmeter tune try --set work_mem=64MB --url 'host=/run/postgresql dbname=shop' --yes --per-block -- psql -f report.sql")]
+pub struct Arguments {
+    /// The remedy, by the name that `hardmeter tune` gives it.
+    #[arg(required_unless_present = "set", conflicts_with = "set")]
+    remedy: Option<String>,
+    /// A setting to try instead of a remedy; may be repeated: all of them are tried together.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    server: TunedServer,
+    /// Do it: without this nothing is changed.
+    #[arg(long)]
+    yes: bool,
+    /// Leave the change in place if a gain is proven.
+    #[arg(long, requires = "yes")]
+    keep: bool,
+    /// What decides [default: chosen for the remedy].
+    #[arg(long, value_enum, value_name = "MEASURE")]
+    measure: Option<MeasureName>,
+    /// How long to look for the remedy's evidence.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Seconds of a block.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    block: f64,
+    /// Seconds at the begin of a block that are left out.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.5)]
+    settle: f64,
+    /// Rounds of two blocks after which an undecided trial ends.
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(7..=1000))]
+    rounds: u32,
+    /// The smallest gain that matters, in per cent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    minimum: f64,
+    /// The longest build of an index that a switch may take, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    longest_build: f64,
+    /// LOAD is run once in each block and ends it, instead of running throughout.
+    #[arg(long, requires = "load")]
+    per_block: bool,
+    #[command(flatten)]
+    output: Output,
+    /// A command that gives the server its load [default: the traffic that it has].
+    #[arg(last = true, value_name = "LOAD")]
+    load: Vec<OsString>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum MeasureName {
+    /// Execution time per call.
+    Latency,
+    /// CPU time of the server per transaction.
+    Cpu,
+    /// Transactions a second.
+    Throughput,
+}
+
+/// Blocks of the first part, in which nothing is changed.
+const FIRST_BLOCKS: u32 = 6;
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let pace = arguments.pace()?;
+    let target = arguments.server.target()?;
+    let ledger = Ledger::of_user();
+    let stop = cancelled_by_signals();
+    let mut load = None;
+    let (wanted, finding) = match &arguments.remedy {
+        Some(remedy) => {
+            let running = Running::start(&arguments.load_of_look(&target), ledger.beside("load.log"))?;
+            let finding = arguments.finding(remedy, &target, &stop, globals)?;
+            // One that runs throughout is the load of the trial, too.
+            load = (!arguments.per_block).then_some(running);
+            (Wanted::of_finding(&finding)?, Some(finding))
+        }
+        None => {
+            let wanted: Result<Vec<Wanted>, TryError> =
+                arguments.set.iter().map(|text| Wanted::of_text(text)).collect();
+            (wanted?, None)
+        }
+    };
+    let name = finding.as_ref().map_or_else(|| arguments.set.join(", "), |found| found.remedy.to_owned());
+    let measure = arguments.measure.map_or_else(|| Measure::of_remedy(&name), MeasureName::measure);
+    let switches = plan(&target, &wanted, arguments.per_block)?;
+    let per_block = arguments.per_block;
+    let proposal =
+        Proposal { name: name.clone(), finding: finding.clone(), switches, measure, pace, per_block };
+    let style = terminal::style(globals);
+    if arguments.output.is_text() {
+        terminal::print(&proposal.text(style))?;
+    }
+    if !arguments.yes {
+        let text = || "\nNothing was changed. With --yes it is tried, and undone.\n".to_owned();
+        arguments.output.print(text, || {
+            json!({ "format": "hardmeter tune try", "version": 1, "tried": false, "proposal": proposal.json() })
+        })?;
+        return Ok(Outcome::Complete);
+    }
+    let load = match load {
+        Some(load) => load,
+        None => Running::start(&arguments.load(&target), ledger.beside("load.log"))?,
+    };
+    let advice = finding.as_ref().map(|finding| &finding.advice);
+    let order = Order {
+        target,
+        wanted,
+        remedy: name,
+        finding: advice.map(|advice| advice.finding.clone()),
+        evidence: advice.map_or(json!([]), |advice| json!(advice.evidence)),
+        predicted: advice.and_then(|advice| advice.prediction.gain),
+        measure,
+        pace,
+        keep: arguments.keep,
+        seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64),
+    };
+    let bar = Bar::new(globals);
+    let progress = |what: &str, share: f64| bar.stands_at((share * 1000.0) as usize, 1000, what);
+    let watchdog = |token: &str| arguments.watchdog(token);
+    let conducted = conduct(&order, &ledger, &watchdog, &load, &stop, &progress);
+    drop((bar, load));
+    let conducted = conducted?;
+    for entry in &conducted.leftovers {
+        remark(globals, &format!("entry {entry} of an earlier trial was open, and was undone first"));
+    }
+    let text = || {
+        let end = match conducted.closed {
+            Closing::Kept => {
+                format!("kept; hardmeter tune undo {} restores what was before", conducted.entry)
+            }
+            Closing::Undone => "undone: the server is as it was before".to_owned(),
+            Closing::Foreign => format!("left to others: {}", conducted.note),
+        };
+        format!("\n{}\n{end} (entry {} of the ledger)\n", conducted.result.text(style), conducted.entry)
+    };
+    arguments.output.print(text, || {
+        json!({
+            "format": "hardmeter tune try",
+            "version": 1,
+            "tried": true,
+            "proposal": proposal.json(),
+            "entry": conducted.entry,
+            "result": conducted.result,
+            "closed": conducted.closed,
+            "note": conducted.note,
+        })
+    })?;
+    Ok(match conducted.result.verdict {
+        Verdict::Undecided => Outcome::Partial,
+        _ => Outcome::Complete,
+    })
+}
+
+impl MeasureName {
+    fn measure(self) -> Measure {
+        match self {
+            MeasureName::Latency => Measure::Latency,
+            MeasureName::Cpu => Measure::Cpu,
+            MeasureName::Throughput => Measure::Throughput,
+        }
+    }
+}
+
+impl Arguments {
+    fn pace(&self) -> Result<Pace, CommandError> {
+        let within = |value: f64, low: f64, high: f64| value >= low && value <= high;
+        if !within(self.block, 0.5, 3600.0) || !within(self.settle, 0.0, self.block - 0.2) {
+            return Err(CommandError::new(
+                format!(
+                    "a block of {} s of which {} s are left out cannot be measured",
+                    self.block, self.settle
+                ),
+                "give blocks of 0.5 to 3600 s, and leave out 0.2 s less than that at most",
+            ));
+        }
+        if !within(self.minimum, 0.1, 90.0) || !within(self.longest_build, 0.0, 3600.0) {
+            return Err(CommandError::new(
+                format!(
+                    "--minimum {} or --longest-build {} is out of range",
+                    self.minimum, self.longest_build
+                ),
+                "give a smallest gain of 0.1 to 90 per cent, and a build of at most 3600 s",
+            ));
+        }
+        Ok(Pace {
+            block: self.block,
+            settle: self.settle,
+            first_blocks: FIRST_BLOCKS,
+            most_rounds: self.rounds,
+            minimum: self.minimum / 100.0,
+            longest_build: self.longest_build,
+        })
+    }
+
+    fn load(&self, target: &Target) -> Load {
+        if self.load.is_empty() {
+            return Load::Traffic;
+        }
+        let command = LoadCommand { words: self.load.clone(), environment: target.environment() };
+        match self.per_block {
+            true => Load::PerBlock(command),
+            false => Load::Throughout(command),
+        }
+    }
+
+    /// While the server is looked at, the load runs in any case.
+    fn load_of_look(&self, target: &Target) -> Load {
+        match self.load(target) {
+            Load::PerBlock(command) => Load::Throughout(command),
+            load => load,
+        }
+    }
+
+    fn finding(
+        &self,
+        remedy: &str,
+        target: &Target,
+        stop: &Stop,
+        globals: &Globals,
+    ) -> Result<Finding, CommandError> {
+        if !REMEDIES.iter().any(|known| known.id() == remedy) {
+            let names: Vec<&str> = REMEDIES.iter().map(|known| known.id()).collect();
+            return Err(CommandError::new(
+                format!("no remedy is named {remedy}"),
+                format!("name one of {}; or a setting: --set NAME=VALUE", names.join(", ")),
+            ));
+        }
+        let bar = Bar::new(globals);
+        let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
+        let look = look(target, Duration::from_secs(self.seconds), stop, &progress)?;
+        drop(bar);
+        let findings = advise(&look, REMEDIES);
+        let found: Vec<&str> = findings.iter().map(|finding| finding.remedy).collect();
+        let others = match found.is_empty() {
+            true => "nothing else was found".to_owned(),
+            false => format!("found was: {}", found.join(", ")),
+        };
+        findings.into_iter().find(|finding| finding.remedy == remedy).ok_or_else(|| {
+            CommandError::new(
+                format!("{} s of looking gave no evidence for {remedy}; {others}", self.seconds),
+                "look longer with --seconds, or while the load runs",
+            )
+        })
+    }
+
+    /// This program again, as the watchdog of a trial.
+    fn watchdog(&self, token: &str) -> Command {
+        let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+        let mut command = Command::new(program);
+        command.args(["tune", "watchdog", "--trial", token]).args(self.server.words());
+        command
+    }
+}
+
+impl From<TryError> for CommandError {
+    fn from(error: TryError) -> CommandError {
+        CommandError::new(&error, error.remedy())
+    }
+}
