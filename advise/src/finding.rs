@@ -1,6 +1,7 @@
 //! A remedy's rule, what it says when it fires, and the order of what was found.
 
-use crate::change::{applying, undoing, Change};
+use crate::change::{applying, undoing, Change, Scope};
+use crate::look::server::Server;
 use crate::look::Look;
 use serde::Serialize;
 
@@ -105,6 +106,23 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// Changes a setting; where the server's command line has it, a person must, and no statement can.
+    pub(crate) fn with_setting(mut self, server: &Server, scope: Scope, name: &str, value: &str) -> Advice {
+        if scope == Scope::System && server.on_command_line.iter().any(|one| one == name) {
+            let now = server.setting(name);
+            self.apply.insert(
+                0,
+                format!(
+                    "-- the server's command line sets {name} (now {now}): set {value} there, and restart"
+                ),
+            );
+            self.undo.insert(0, format!("-- the former {name} on the server's command line"));
+            return self;
+        }
+        let change = server.change(scope, name, value);
+        self.with_changes(vec![change])
+    }
+
     /// Gives the statements of these changes as the commands, each followed by its comments.
     pub(crate) fn with_changes(self, changes: Vec<Change>) -> Advice {
         let (mut apply, mut undo) = (applying(&changes), undoing(&changes));
@@ -191,6 +209,19 @@ mod tests {
             let (finding, risk) = (String::new(), String::new());
             Some(Advice { finding, evidence, prediction: self.1.clone(), apply, undo, changes, risk })
         }
+    }
+
+    #[test]
+    fn a_setting_of_the_command_line_is_a_persons_to_change() {
+        let Some(advice) = Fixed("", Prediction::unknown("", "")).examine(&Look::default()) else { panic!() };
+        let settings = [("work_mem".to_owned(), "64".to_owned())].into();
+        let server = Server { settings, on_command_line: vec!["work_mem".into()], ..Server::default() };
+        let system = advice.clone().with_setting(&server, Scope::System, "work_mem", "4MB");
+        assert_eq!(system.changes, []);
+        assert!(system.apply[0].starts_with("-- the server's command line sets work_mem (now 64)"));
+        // A database's setting is stronger than the command line.
+        let database = advice.with_setting(&server, Scope::Database("d".into()), "work_mem", "4MB");
+        assert_eq!(database.apply, ["ALTER DATABASE d SET work_mem = '4MB';"]);
     }
 
     #[test]

@@ -129,6 +129,8 @@ pub struct ActivitySample {
     pub backends: Vec<BackendSample>,
     /// Of those that hold locks which others wait for, those that do not wait for a lock themselves.
     pub holders: Vec<i32>,
+    /// The sessions for whose locks `holders` were asked; 0: none was asked for.
+    pub waiters: u64,
 }
 
 /// Backends younger than this, in seconds, are read from `/proc` at each sample: they may end before the next second.
@@ -178,12 +180,12 @@ impl Sampler {
                 backend.task = Task::read(backend.pid);
             }
         }
-        let holders = match self.samples.is_multiple_of(HOLDERS_STRIDE) {
+        let (holders, waiters) = match self.samples.is_multiple_of(HOLDERS_STRIDE) {
             true => holders(session, &backends)?,
-            false => Vec::new(),
+            false => (Vec::new(), 0),
         };
         self.samples += 1;
-        Ok(ActivitySample { at, backends, holders })
+        Ok(ActivitySample { at, backends, holders, waiters })
     }
 
     /// Whether a backend's counts are read now.
@@ -195,16 +197,19 @@ impl Sampler {
     }
 }
 
-/// Those that hold the locks which some of these wait for, and do not wait for one themselves.
-fn holders(session: &mut Session, backends: &[BackendSample]) -> Result<Vec<i32>, AdviseError> {
+/// Those that hold the locks which some of these wait for, and do not wait for one themselves; and how many wait.
+fn holders(session: &mut Session, backends: &[BackendSample]) -> Result<(Vec<i32>, u64), AdviseError> {
     #[derive(Deserialize)]
     struct Row {
         pid: i32,
     }
-    let waiting = backends.iter().filter(|backend| backend.here && backend.waits_for_lock());
-    let pids: Vec<String> = waiting.take(MOST_ASKED).map(|backend| backend.pid.to_string()).collect();
+    let mut waiting: Vec<&BackendSample> =
+        backends.iter().filter(|backend| backend.here && backend.waits_for_lock()).collect();
+    // Of a queue for one row all but its first wait for that first one, which waits for the transaction that holds the row.
+    waiting.sort_by_key(|backend| backend.wait.as_deref() != Some("transactionid"));
+    let pids: Vec<String> = waiting.iter().take(MOST_ASKED).map(|backend| backend.pid.to_string()).collect();
     if pids.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     }
     let sql = format!(
         "SELECT DISTINCT holder AS pid FROM unnest(ARRAY[{}]) AS waiting, \
@@ -213,7 +218,8 @@ fn holders(session: &mut Session, backends: &[BackendSample]) -> Result<Vec<i32>
     );
     let rows: Vec<Row> = ask(session, "asking who holds locks", &sql)?;
     let waits = |pid| backends.iter().any(|backend| backend.pid == pid && backend.waits_for_lock());
-    Ok(rows.into_iter().map(|row| row.pid).filter(|pid| !waits(*pid)).collect())
+    let holders = rows.into_iter().map(|row| row.pid).filter(|pid| !waits(*pid)).collect();
+    Ok((holders, pids.len() as u64))
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct IdleTransaction {
 pub struct Blockers {
     /// How often such a session was seen.
     pub seen: u64,
+    /// The sessions that waited for them, at most five a sample.
+    pub waiters: u64,
     /// How often it was idle in its transaction then.
     pub idle: u64,
     /// The program of the one that was idle most often.
@@ -286,8 +288,10 @@ fn blockers(samples: &[ActivitySample]) -> Blockers {
     let mut found = Blockers::default();
     let mut idle: BTreeMap<i32, (u64, &BackendSample)> = BTreeMap::new();
     for sample in samples {
+        let mut waiters = sample.waiters; // counted once, if one of their holders is there
         for backend in sample.backends.iter().filter(|backend| sample.holders.contains(&backend.pid)) {
             found.seen += 1;
+            found.waiters += std::mem::take(&mut waiters);
             if backend.state.starts_with("idle in transaction") {
                 found.idle += 1;
                 idle.entry(backend.pid).or_insert((0, backend)).0 += 1;
@@ -387,11 +391,13 @@ mod tests {
         ];
         let sample = |holders: &[i32]| ActivitySample {
             holders: holders.to_vec(),
+            waiters: 4,
             backends: backends.clone(),
             ..ActivitySample::default()
         };
         let found = blockers(&[sample(&[1]), sample(&[1, 2]), sample(&[]), sample(&[77])]);
-        assert_eq!((found.seen, found.idle, found.application.as_str()), (3, 2, "web"));
+        assert_eq!((found.seen, found.waiters, found.idle), (3, 8, 2));
+        assert_eq!(found.application, "web");
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct Server {
     /// Settings that only a restart changes.
     #[serde(skip_serializing)]
     pub fixed: Vec<String>,
+    /// Settings of the server's command line: ALTER SYSTEM cannot change them.
+    #[serde(skip_serializing)]
+    pub on_command_line: Vec<String>,
     /// What was set by ALTER SYSTEM, ALTER DATABASE and ALTER ROLE.
     #[serde(skip_deserializing)]
     pub configured: Vec<Configured>,
@@ -81,7 +84,9 @@ impl Server {
             current_setting('server_version') AS version, current_database() AS database, \
             (SELECT count(*) FROM pg_catalog.pg_stat_replication) AS standbys, \
             (SELECT json_object_agg(name, setting) FROM pg_catalog.pg_settings WHERE setting IS NOT NULL) AS settings, \
-            (SELECT json_agg(name) FROM pg_catalog.pg_settings WHERE context = 'postmaster') AS fixed";
+            (SELECT json_agg(name) FROM pg_catalog.pg_settings WHERE context = 'postmaster') AS fixed, \
+            (SELECT coalesce(json_agg(name), '[]') FROM pg_catalog.pg_settings WHERE source = 'command line') \
+            AS on_command_line";
         let servers: Vec<Server> = ask(session, "reading the settings", SERVER)?;
         let mut server = servers.into_iter().next().unwrap_or_default();
         server.configured = configured(session)?;

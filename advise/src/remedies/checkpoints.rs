@@ -75,7 +75,7 @@ impl Remedy for Checkpoints {
             changes: Vec::new(),
             risk: "recovery after a crash reads more log; the folder pg_wal may grow to that size".into(),
         };
-        Some(advice.with_changes(vec![look.server.change(Scope::System, "max_wal_size", &value)]))
+        Some(advice.with_setting(&look.server, Scope::System, "max_wal_size", &value))
     }
 }
 

@@ -6,7 +6,9 @@
 use super::idle_in_transaction::holds_back;
 use crate::index_upkeep::mentions;
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, Scope, Table};
+use crate::{
+    Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, Scope, Statement, Table,
+};
 
 const LEAST_DEAD: f64 = 10_000.0;
 
@@ -67,13 +69,16 @@ impl Remedy for DeadRows {
             changes: Vec::new(),
             risk: "vacuum reads the table, and writes to it, while the load runs".into(),
         };
-        Some(advice.with_changes(changes(look, table)))
+        if !forbids_vacuum(table) && look.server.setting("autovacuum") == "off" {
+            return Some(advice.with_setting(&look.server, Scope::System, "autovacuum", "on"));
+        }
+        Some(advice.with_changes(vec![option(table)]))
     }
 }
 
 /// The part of the active time that goes to dead rows: of statements that read all of the table.
 fn gain(look: &Look, table: &Table) -> f64 {
-    let reads_all = |one: &&crate::Statement| {
+    let reads_all = |one: &&Statement| {
         let scans = one.plan.iter().flat_map(|plan| &plan.seq_scans);
         scans.into_iter().any(|scan| scan.table == table.name) && mentions(&one.text, &table.name)
     };
@@ -81,30 +86,29 @@ fn gain(look: &Look, table: &Table) -> f64 {
     share * ratio(table.dead, table.dead + table.live)
 }
 
-/// What has kept vacuum away: the table's own switch, the server's, or a threshold that is high.
-fn changes(look: &Look, table: &Table) -> Vec<Change> {
-    let option = |name: &str, value: &str| {
-        Change::at_once(ChangeKind::TableOption {
-            schema: table.schema.clone(),
-            table: table.name.clone(),
-            name: name.into(),
-            value: value.into(),
-            before: table.option(name).map(str::to_owned),
-        })
+fn forbids_vacuum(table: &Table) -> bool {
+    matches!(table.option("autovacuum_enabled"), Some("false" | "off" | "0" | "no"))
+}
+
+/// What has kept vacuum away from this table: its own switch, or a threshold that is high.
+fn option(table: &Table) -> Change {
+    let (name, value) = match forbids_vacuum(table) {
+        true => ("autovacuum_enabled", "on"),
+        false => ("autovacuum_vacuum_scale_factor", "0.05"),
     };
-    if matches!(table.option("autovacuum_enabled"), Some("false" | "off" | "0" | "no")) {
-        return vec![option("autovacuum_enabled", "on")];
-    }
-    if look.server.setting("autovacuum") == "off" {
-        return vec![look.server.change(Scope::System, "autovacuum", "on")];
-    }
-    vec![option("autovacuum_vacuum_scale_factor", "0.05")]
+    Change::at_once(ChangeKind::TableOption {
+        schema: table.schema.clone(),
+        table: table.name.clone(),
+        name: name.into(),
+        value: value.into(),
+        before: table.option(name).map(str::to_owned),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Plan, SeqScan, Server, Statement};
+    use crate::{Plan, SeqScan, Server};
 
     fn look(dead: f64, options: &[&str], autovacuum: &str) -> Look {
         let table = Table {

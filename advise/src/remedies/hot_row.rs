@@ -1,15 +1,16 @@
 //! Sessions queue up to change the same row.
 //!
-//! Rule: 30 % of the active time or more waits for row locks, and a sixth of that or more is the wait named `tuple`: at
-//! least two sessions wait for one row at a time. Conflicts that are spread over many rows wait for `transactionid` alone.
-//! Where the holders of the locks do nothing, they are the fault: see the remedy sleeping-holder.
+//! Rule: 30 % of the active time or more waits for row locks, and on average three sessions or more wait for each holder
+//! of one, seen five times or more. Conflicts that are spread over rows have a holder for nearly each waiter. Where the
+//! holders do nothing, they are the fault: see the remedy sleeping-holder.
 
 use super::sleeping_holder::holders_sleep;
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 
 const LEAST_WAITS: f64 = 0.3;
-const LEAST_QUEUE: f64 = 1.0 / 6.0;
+const LEAST_QUEUE: f64 = 3.0;
+const LEAST_SEEN: u64 = 5;
 
 pub(super) struct HotRow;
 
@@ -32,8 +33,9 @@ impl Remedy for HotRow {
 
     fn examine(&self, look: &Look) -> Option<Advice> {
         let (rows, n) = look.time.waits(&["transactionid", "tuple"]);
-        let (queue, queued) = look.time.waits(&["tuple"]);
-        if rows < LEAST_WAITS || ratio(queue, rows) < LEAST_QUEUE || holders_sleep(look) {
+        let holders = look.blockers.seen;
+        let queue = ratio(look.blockers.waiters as f64, holders as f64);
+        if rows < LEAST_WAITS || holders < LEAST_SEEN || queue < LEAST_QUEUE || holders_sleep(look) {
             return None;
         }
         let waiting: u64 = look.statements.iter().map(|one| one.lock_samples).sum();
@@ -51,7 +53,7 @@ impl Remedy for HotRow {
             ),
             evidence: vec![
                 Evidence::new("waits for row locks, of active time", rows * 100.0, "%", n),
-                Evidence::new("of them behind another waiter of the same row", ratio(queue, rows) * 100.0, "%", queued),
+                Evidence::new("sessions that wait for one holder", queue, "", holders),
                 Evidence::new("of them in this statement", of_worst * 100.0, "%", waiting),
             ],
             prediction: Prediction::gain(
@@ -78,42 +80,32 @@ mod tests {
     use super::*;
     use crate::{Blockers, Kind, Share, Statement, TimeShares};
 
-    fn look(transaction: f64, tuple: f64) -> Look {
-        let wait = |event: &str, seconds: f64| Share {
-            kind: Kind::Lock,
-            event: event.into(),
-            seconds,
-            n: seconds as u64,
-        };
-        let run = Share {
-            kind: Kind::RunningUser,
-            event: String::new(),
-            seconds: 100.0 - transaction - tuple,
-            n: 1,
-        };
-        let shares = vec![wait("transactionid", transaction), wait("tuple", tuple), run];
+    fn look(lock: f64, waiters: u64, idle: u64) -> Look {
+        let wait = Share { kind: Kind::Lock, event: "transactionid".into(), seconds: lock, n: 99 };
+        let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 100.0 - lock, n: 1 };
         let statement =
             |text: &str, lock_samples| Statement { text: text.into(), lock_samples, ..Statement::default() };
         Look {
-            time: TimeShares { total: 100.0, shares, ..TimeShares::default() },
+            time: TimeShares { total: 100.0, shares: vec![wait, run], ..TimeShares::default() },
             statements: vec![statement("UPDATE a", 10), statement("UPDATE counter", 30)],
+            blockers: Blockers { seen: 20, waiters, idle, ..Blockers::default() },
             ..Look::default()
         }
     }
 
     #[test]
     fn a_queue_for_a_row_is_named_with_its_statement() {
-        let advice = HotRow.examine(&look(40.0, 20.0)).unwrap();
+        let advice = HotRow.examine(&look(60.0, 80, 2)).unwrap();
         // 60 % of the time, three quarters of the samples.
         assert!((advice.prediction.gain.unwrap() - 0.45).abs() < 1e-9);
         assert!(advice.finding.ends_with("75 % of it in UPDATE counter"), "{}", advice.finding);
+        assert_eq!((advice.evidence[1].value, advice.evidence[1].n), (4.0, 20));
     }
 
     #[test]
     fn spread_conflicts_and_sleeping_holders_are_others() {
-        assert_eq!(HotRow.examine(&look(60.0, 5.0)), None);
-        assert_eq!(HotRow.examine(&look(20.0, 8.0)), None);
-        let blockers = Blockers { seen: 20, idle: 15, ..Blockers::default() };
-        assert_eq!(HotRow.examine(&Look { blockers, ..look(40.0, 20.0) }), None);
+        assert_eq!(HotRow.examine(&look(60.0, 25, 2)), None);
+        assert_eq!(HotRow.examine(&look(20.0, 80, 2)), None);
+        assert_eq!(HotRow.examine(&look(60.0, 80, 15)), None);
     }
 }

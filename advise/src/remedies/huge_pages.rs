@@ -59,9 +59,10 @@ impl Remedy for HugePages {
             risk: "the memory is reserved, and of no use to other programs; needs a restart".into(),
         };
         // The kernel's pool is needed in any case; the setting only where it forbids huge pages.
-        let forbidden = look.server.setting("huge_pages") == "off";
-        let change = || look.server.change(Scope::System, "huge_pages", "try");
-        Some(advice.with_changes(forbidden.then(change).into_iter().collect()))
+        Some(match look.server.setting("huge_pages") {
+            "off" => advice.with_setting(&look.server, Scope::System, "huge_pages", "try"),
+            _ => advice,
+        })
     }
 }
 

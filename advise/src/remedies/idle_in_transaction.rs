@@ -66,8 +66,7 @@ impl Remedy for IdleInTransaction {
             changes: Vec::new(),
             risk: "a session that is ended loses its transaction; programs must connect again".into(),
         };
-        let change = look.server.change(Scope::System, "idle_in_transaction_session_timeout", "30s");
-        Some(advice.with_changes(vec![change]))
+        Some(advice.with_setting(&look.server, Scope::System, "idle_in_transaction_session_timeout", "30s"))
     }
 }
 

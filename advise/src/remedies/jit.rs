@@ -63,7 +63,7 @@ impl Remedy for Jit {
             risk: "long analytic statements may run slower; set it for a role where only some sessions are short".into(),
         };
         let scope = Scope::Database(look.server.database.clone());
-        Some(advice.with_changes(vec![look.server.change(scope, "jit", "off")]))
+        Some(advice.with_setting(&look.server, scope, "jit", "off"))
     }
 }
 

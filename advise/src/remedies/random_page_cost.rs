@@ -77,7 +77,7 @@ impl Remedy for RandomPageCost {
             risk: "other statements change their plans, too: watch those that read from disk".into(),
         };
         let scope = Scope::Database(look.server.database.clone());
-        Some(advice.with_changes(vec![look.server.change(scope, "random_page_cost", "1.1")]))
+        Some(advice.with_setting(&look.server, scope, "random_page_cost", "1.1"))
     }
 }
 

@@ -69,7 +69,7 @@ impl Remedy for SharedBuffers {
             risk: "memory that the kernel's cache and work_mem then lack; needs a restart".into(),
         };
         let value = format!("{megabytes:.0}MB");
-        Some(advice.with_changes(vec![look.server.change(Scope::System, "shared_buffers", &value)]))
+        Some(advice.with_setting(&look.server, Scope::System, "shared_buffers", &value))
     }
 }
 

@@ -65,8 +65,7 @@ impl Remedy for SleepingHolder {
             changes: Vec::new(),
             risk: "a session that is ended loses its transaction; programs must connect again".into(),
         };
-        let change = look.server.change(Scope::System, "idle_in_transaction_session_timeout", "30s");
-        Some(advice.with_changes(vec![change]))
+        Some(advice.with_setting(&look.server, Scope::System, "idle_in_transaction_session_timeout", "30s"))
     }
 }
 
@@ -82,7 +81,13 @@ mod tests {
             let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 100.0 - lock, n: 1 };
             Look {
                 time: TimeShares { total: 100.0, shares: vec![wait, run], ..TimeShares::default() },
-                blockers: Blockers { seen: 20, idle, application: "web".into(), query: "UPDATE  t".into() },
+                blockers: Blockers {
+                    seen: 20,
+                    waiters: 40,
+                    idle,
+                    application: "web".into(),
+                    query: "UPDATE  t".into(),
+                },
                 ..Look::default()
             }
         };

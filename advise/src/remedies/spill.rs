@@ -64,7 +64,7 @@ impl Remedy for Spill {
             risk: "each sort and each hash table of each session may take that much memory".into(),
         };
         let scope = Scope::Database(look.server.database.clone());
-        Some(advice.with_changes(vec![look.server.change(scope, "work_mem", &value)]))
+        Some(advice.with_setting(&look.server, scope, "work_mem", &value))
     }
 }
 
