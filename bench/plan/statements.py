@@ -41,6 +41,29 @@ def tpc_b(chance: random.Random) -> Sequence[str]:
     ]
 
 
+def fifty_rows(chance: random.Random) -> Sequence[str]:
+    """Aggregates over a short range of an index."""
+    first = chance.randint(1, 99950)
+    return [
+        "SELECT count(*), sum(abalance), min(aid), max(bid) FROM pgbench_accounts "
+        f"WHERE aid BETWEEN {first} AND {first + 49};"
+    ]
+
+
+def no_rows(chance: random.Random) -> Sequence[str]:
+    """Aggregates over an empty table."""
+    del chance
+    return ["SELECT count(*), sum(delta), max(mtime) FROM pgbench_history;"]
+
+
+TRANSACTIONS = {
+    "select-only": select_only,
+    "TPC-B": tpc_b,
+    "aggregates of 50 rows": fifty_rows,
+    "aggregates of no rows": no_rows,
+}
+
+
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Instructions of a transaction with the extension loaded, to stock. Not shortened by --quick."""
     del quick
@@ -50,7 +73,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     settings = [*LITTLE_LOG, *(f"{name}={value}" for name, value in extension.server_settings().items())]
     ways = {"stock": [], "loaded": extension.statements()}
     figures = []
-    for name, transaction in {"select-only": select_only, "TPC-B": tpc_b}.items():
+    for name, transaction in TRANSACTIONS.items():
         each: Dict[str, float] = {}
         for way, statements in ways.items():
             say(f"instructions of {name}, {way}")
@@ -63,7 +86,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
                     run([server.program("pgbench"), "--initialize", "--quiet"], env=server.environment())
                 counted.append(collect(*where, [*statements, *lines], settings))
             each[way] = (counted[1] - counted[0]) / (MANY - FEW)
-        what = f"instructions of a transaction of pgbench {name} in postgres --single, by callgrind"
+        what = f"instructions of a transaction ({name}) on pgbench's tables in postgres --single, by callgrind"
         ratio = each["loaded"] / each["stock"]
         bar = Bar(round(1 / BAR, 3))
         figures += [

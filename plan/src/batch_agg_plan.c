@@ -255,6 +255,9 @@ static Cost cheapest_stream(const RelOptInfo *output_rel) {
   return cheapest;
 }
 
+/* With a point: on its way to a worker a node becomes text, and a Float without one an Integer. */
+static Node *group_count(double groups) { return (Node *)makeFloat(psprintf("%.1f", groups)); }
+
 static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path *child,
                                  const Grouping *grouping) {
   Grouping *mapped = map_grouping(grouping, child->pathtarget->exprs);
@@ -282,6 +285,7 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
   path->path.parent = output_rel;
   path->path.pathtarget = output_rel->reltarget;
   path->path.rows = result_rows(output_rel, groups);
+  path->path.parallel_safe = output_rel->consider_parallel && child->parallel_safe;
   cost_batch_agg(root, child, &work, groups, &path->path.startup_cost, &path->path.total_cost);
   path->path.total_cost +=
       output_rel->reltarget->cost.startup + output_rel->reltarget->cost.per_tuple * path->path.rows;
@@ -290,7 +294,7 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->custom_paths = list_make1(child);
   path->custom_private = list_make5(grouping->keys, grouping->carried, grouping->aggregates,
-                                    grouping->having, makeFloat(psprintf("%.0f", groups)));
+                                    grouping->having, group_count(groups));
   path->methods = &path_methods;
   drop_fragile_paths(root, output_rel, &path->path, child, &work, groups);
   add_path(output_rel, &path->path);

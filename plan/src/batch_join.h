@@ -73,6 +73,8 @@ extern JoinQuery *batch_join_query(PlannerInfo *root);
 extern const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *joinrel);
 /* BatchScan's path for a table when its rows are taken in batches; NULL if there is none. */
 extern Path *batch_join_scan_path(PlannerInfo *root, RelOptInfo *rel);
+/* The same for the share of one of several processes. */
+extern Path *batch_join_partial_scan_path(PlannerInfo *root, RelOptInfo *rel);
 
 /* ---- from plan to execution ---- */
 

@@ -17,6 +17,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "reasons.h"
 #include "refusal.h"
@@ -236,27 +237,54 @@ static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   return NULL;
 }
 
-/*
- * A child's path at its cost for a parent that takes batches. NULL: there is none without
- * parameters.
- */
+/* A path at its cost for a parent that takes batches: lower if it is a join of ours. */
+static Path *at_batch_cost(Path *path) {
+  BatchJoinPath *join;
+
+  if (!IsA(path, CustomPath) || ((CustomPath *)path)->methods != &batch_join_path_methods)
+    return path;
+  join = palloc(sizeof(*join));
+  *join = *(BatchJoinPath *)path;
+  join->custom.path.startup_cost = join->batch_startup;
+  join->custom.path.total_cost = join->batch_total;
+  return &join->custom.path;
+}
+
+static bool may_be_scanned(const RelOptInfo *rel) {
+  return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && ccopt_enable_batch_scan;
+}
+
+/* The one of a path of the relation's and a BatchScan that hands on batches (or NULL). */
+static Path *cheaper(Path *path, Path *scan) {
+  Path *batches = at_batch_cost(path);
+
+  if (batches != path || scan == NULL) return batches;
+  return ccopt_force || scan->total_cost < path->total_cost ? scan : path;
+}
+
+/* A child's path; NULL: there is none without parameters. */
 static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
   Path *cheapest = rel->cheapest_total_path;
-  Path *scan = NULL;
 
   if (cheapest == NULL || PATH_REQ_OUTER(cheapest) != NULL) return NULL;
-  if (IsA(cheapest, CustomPath) && ((CustomPath *)cheapest)->methods == &batch_join_path_methods) {
-    BatchJoinPath *join = palloc(sizeof(*join));
+  return cheaper(cheapest, may_be_scanned(rel) ? batch_join_scan_path(root, rel) : NULL);
+}
 
-    *join = *(BatchJoinPath *)cheapest;
-    join->custom.path.startup_cost = join->batch_startup;
-    join->custom.path.total_cost = join->batch_total;
-    return &join->custom.path;
-  }
-  if (IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && ccopt_enable_batch_scan)
-    scan = batch_join_scan_path(root, rel);
-  if (scan != NULL && (ccopt_force || scan->total_cost < cheapest->total_cost)) return scan;
-  return cheapest;
+/* The outer child's path whose rows are divided among processes; NULL: there is none. */
+static Path *partial_child_path(PlannerInfo *root, RelOptInfo *rel) {
+  Path *cheapest;
+
+  if (rel->partial_pathlist == NIL) return NULL;
+  cheapest = linitial(rel->partial_pathlist);
+  return cheaper(cheapest, may_be_scanned(rel) ? batch_join_partial_scan_path(root, rel) : NULL);
+}
+
+/* The inner child's path that each process runs for itself; NULL: there is none. */
+static Path *copied_child_path(PlannerInfo *root, RelOptInfo *rel) {
+  Path *cheapest = get_cheapest_parallel_safe_total_inner(rel->pathlist);
+
+  if (cheapest == NULL) return NULL;
+  return cheaper(cheapest, may_be_scanned(rel) ? batch_join_scan_path(root, rel) : NULL);
 }
 
 /* ---- the path ---- */
@@ -285,7 +313,9 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   double inner_bytes = inner->rows * work.entry;
   double limit = get_hash_memory_limit();
   /* A unique inner side tells how many outer rows find a partner. */
-  bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->rows;
+  bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->parent->rows;
+  /* Workers divide the outer rows among them, and with these the rows that come out. */
+  double divisor = process_divisor(outer->parallel_workers);
   double pairs = joinrel->rows;
   Cost extra = 0;
   ListCell *cell;
@@ -296,12 +326,16 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   }
   if (clauses->quals != NIL)
     pairs = Max(pairs, equal_pairs(root, outer->parent, inner->parent, clauses));
+  pairs /= divisor;
   foreach (cell, clauses->quals) work.row_quals += vector_qual_refusal(lfirst(cell)) != NULL;
 
   path->path.pathtype = T_CustomScan;
   path->path.parent = joinrel;
   path->path.pathtarget = joinrel->reltarget;
-  path->path.rows = joinrel->rows;
+  path->path.rows = divisor > 1 ? clamp_row_est(joinrel->rows / divisor) : joinrel->rows;
+  path->path.parallel_safe =
+      joinrel->consider_parallel && outer->parallel_safe && inner->parallel_safe;
+  path->path.parallel_workers = outer->parallel_workers;
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->methods = &batch_join_path_methods;
   path->custom_paths = list_make2(outer, inner);
@@ -323,7 +357,31 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
                                     makeInteger(filters), joinrel->reltarget->exprs, clauses->hash);
   path->custom_private = lappend(path->custom_private, clauses->quals);
   path->custom_private = lappend(path->custom_private, clauses->others);
-  add_path(joinrel, &path->path);
+  if (outer->parallel_workers > 0)
+    add_partial_path(joinrel, &path->path);
+  else
+    add_path(joinrel, &path->path);
+}
+
+/*
+ * With workers: each process has its share of the outer rows, and a hash table of its own of all inner
+ * rows. So no inner row may come out for having found no partner, or once for several: each process
+ * would hand it on.
+ */
+static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind,
+                                  RelOptInfo *outerrel, RelOptInfo *innerrel,
+                                  const JoinClauses *clauses, bool inner_unique) {
+  Path *outer, *inner;
+
+  if (!joinrel->consider_parallel || !bms_is_empty(joinrel->lateral_relids)) return;
+  if (kind != BATCH_JOIN_INNER && kind != BATCH_JOIN_LEFT && kind != BATCH_JOIN_SEMI &&
+      kind != BATCH_JOIN_ANTI)
+    return;
+  outer = partial_child_path(root, outerrel);
+  if (outer == NULL) return;
+  inner = copied_child_path(root, innerrel);
+  if (inner == NULL) return;
+  add_join_path(root, joinrel, kind, outer, inner, clauses, inner_unique);
 }
 
 /* What core's join types are here; false: core's variants of a semi join, which make one side
@@ -365,6 +423,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
     return;
   }
   add_join_path(root, joinrel, kind, outer, inner, &clauses, extra->inner_unique);
+  add_partial_join_path(root, joinrel, kind, outerrel, innerrel, &clauses, extra->inner_unique);
   /* The side that is asked for may be the smaller one: then it is hashed, and the other probes. */
   if (kind == BATCH_JOIN_SEMI)
     add_join_path(root, joinrel, BATCH_JOIN_RIGHT_SEMI, inner, outer, &clauses, false);

@@ -22,6 +22,8 @@ struct JoinQuery {
   /* by relation: */
   Path **scans; /* BatchScan's path for a parent that takes batches */
   bool *scan_known;
+  Path **partial_scans; /* the same, its rows divided among processes */
+  bool *partial_scan_known;
   bool *computes; /* a subquery or WITH that computes each row when it is asked for */
 };
 
@@ -127,6 +129,8 @@ JoinQuery *batch_join_query(PlannerInfo *root) {
       quals_may_fail((Node *)root->parse->jointree) || placeholders_may_fail(root);
   query->scans = palloc0(sizeof(*query->scans) * n);
   query->scan_known = palloc0(sizeof(*query->scan_known) * n);
+  query->partial_scans = palloc0(sizeof(*query->partial_scans) * n);
+  query->partial_scan_known = palloc0(sizeof(*query->partial_scan_known) * n);
   query->computes = palloc0(sizeof(*query->computes) * n);
   for (int i = 1; i < n; i++)
     if (root->simple_rel_array[i] != NULL && root->simple_rte_array[i] != NULL)
@@ -151,4 +155,16 @@ Path *batch_join_scan_path(PlannerInfo *root, RelOptInfo *rel) {
     MemoryContextSwitchTo(caller);
   }
   return query->scans[rel->relid];
+}
+
+Path *batch_join_partial_scan_path(PlannerInfo *root, RelOptInfo *rel) {
+  JoinQuery *query = batch_join_query(root);
+
+  if (!query->partial_scan_known[rel->relid]) {
+    MemoryContext caller = MemoryContextSwitchTo(root->planner_cxt);
+    query->partial_scans[rel->relid] = batch_scan_partial_path(root, rel, false);
+    query->partial_scan_known[rel->relid] = true;
+    MemoryContextSwitchTo(caller);
+  }
+  return query->partial_scans[rel->relid];
 }

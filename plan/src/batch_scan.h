@@ -12,6 +12,9 @@
  * parent takes batches: then handing on rows costs nothing. Not added to the relation's paths.
  */
 extern Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows);
+/* The same for the share of one of several processes, the table's pages divided among them; NULL also if
+ * no workers may be used for it. */
+extern Path *batch_scan_partial_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows);
 
 /*
  * A visitor sees each batch after the predicates and before the consumer: it may shorten the

@@ -67,8 +67,13 @@ typedef struct BatchScanState {
   int attributes_end[ATTRIBUTE_KINDS]; /* behind the last of a kind */
   bool with_nulls;                     /* the current batch has some */
 
-  NodeCounts counts;                 /* for ccopt_stats and EXPLAIN */
-  uint64 filtered, visitor_filtered; /* rows that predicates and visitors took out */
+  /*
+   * Of this process, for ccopt_stats and EXPLAIN. What EXPLAIN shows of all processes is in the
+   * node's Instrumentation, which core adds up over workers: in nfiltered2 the rows that predicates
+   * took out, in ntuples2 the batches.
+   */
+  NodeCounts counts;
+  uint64 visitor_filtered; /* rows that visitors took out */
 } BatchScanState;
 
 Node *batch_scan_create_state(CustomScan *plan) {
@@ -205,10 +210,11 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
 /* ---- batches ---- */
 
 /* What is left until a row is asked for: the scan counts as one only then, as core's. */
-static void open_scan(BatchScanState *state) {
+static void open_scan(BatchScanState *state, ParallelTableScanDesc parallel) {
   EState *estate = state->css.ss.ps.state;
   MemoryContext before = MemoryContextSwitchTo(estate->es_query_cxt);
-  page_reader_open(&state->reader, state->css.ss.ss_currentRelation, estate->es_snapshot);
+  Assert(!state->opened);
+  page_reader_open(&state->reader, state->css.ss.ss_currentRelation, estate->es_snapshot, parallel);
   MemoryContextSwitchTo(before);
   state->opened = true;
 }
@@ -228,11 +234,12 @@ static Batch *next_batch(BatchScanState *state) {
   Batch *batch = &state->batch;
   ExprContext *context = state->css.ss.ps.ps_ExprContext;
   TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
+  Instrumentation *instrument = state->css.ss.ps.instrument;
 
   context->ecxt_scantuple = slot;
   if (unlikely(!state->begun)) {
     state->begun = true;
-    if (!state->opened) open_scan(state);
+    if (!state->opened) open_scan(state, NULL);
     state->done = state->qual && !vector_qual_begin(state->qual, context);
   }
   while (!state->done) {
@@ -247,10 +254,11 @@ static Batch *next_batch(BatchScanState *state) {
     walk_begin(state->walk, batch, nrows);
     state->counts.batches++;
     state->counts.rows_in += nrows;
+    if (instrument) instrument->ntuples2++;
     if (state->qual) {
       walk_to(state->walk, batch, state->qual_attno);
       vector_qual_run(state->qual, batch, slot, context);
-      state->filtered += nrows - batch->nselected;
+      if (instrument) instrument->nfiltered2 += nrows - batch->nselected;
       state->counts.odd_rows += batch->nodd;
       if (batch->nselected == 0) continue;
     }
@@ -393,6 +401,35 @@ static void end_batch_scan(CustomScanState *node) {
   stats_add(STATS_BATCH_SCAN, &state->counts);
 }
 
+/* ---- in several processes ---- */
+
+/*
+ * The pages are divided among the leader and its workers as core divides them for its own scans:
+ *
+ *   leader   initialize_dsm: makes the shared scan, opens its share     reinitialize_dsm: before a rescan
+ *   worker   initialize_worker: opens its share
+ *
+ * Without workers' memory (the statement runs in one process after all) neither is called, and
+ * next_batch() opens an ordinary scan.
+ */
+static Size estimate_dsm(CustomScanState *node, ParallelContext *context) {
+  return table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot);
+}
+
+static void initialize_dsm(CustomScanState *node, ParallelContext *context, void *shared) {
+  table_parallelscan_initialize(node->ss.ss_currentRelation, shared,
+                                node->ss.ps.state->es_snapshot);
+  open_scan((BatchScanState *)node, shared);
+}
+
+static void reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *shared) {
+  table_parallelscan_reinitialize(node->ss.ss_currentRelation, shared);
+}
+
+static void initialize_worker(CustomScanState *node, shm_toc *toc, void *shared) {
+  open_scan((BatchScanState *)node, shared);
+}
+
 /* ---- interface for other operators ---- */
 
 bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, BatchVisitorExplain explain,
@@ -439,21 +476,27 @@ static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainSt
   if (!es->analyze || node->ss.ps.instrument == NULL) return;
   /* As core's filters: of a loop. */
   if (plan->custom_exprs != NIL)
-    ExplainPropertyFloat("Rows Removed by Vector Filter", NULL,
-                         state->filtered / Max(node->ss.ps.instrument->nloops, 1), 0, es);
+    ExplainPropertyFloat(
+        "Rows Removed by Vector Filter", NULL,
+        node->ss.ps.instrument->nfiltered2 / Max(node->ss.ps.instrument->nloops, 1), 0, es);
   if (state->visitors)
     ExplainPropertyUInteger("Rows Removed by Visitors", NULL, state->visitor_filtered, es);
-  ExplainPropertyUInteger("Batches", NULL, state->counts.batches, es);
+  ExplainPropertyFloat("Batches", NULL, node->ss.ps.instrument->ntuples2, 0, es);
   if (state->counts.odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
     ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
   for (const Visitor *visitor = state->visitors; visitor; visitor = visitor->next)
     if (visitor->explain) visitor->explain(visitor->state, es);
 }
 
-const BatchExecMethods batch_scan_exec_methods = {.base = {.CustomName = BATCH_SCAN_NAME,
-                                                           .BeginCustomScan = begin_batch_scan,
-                                                           .ExecCustomScan = exec_batch_scan,
-                                                           .EndCustomScan = end_batch_scan,
-                                                           .ReScanCustomScan = rescan_batch_scan,
-                                                           .ExplainCustomScan = explain_batch_scan},
-                                                  .source = batch_scan_source};
+const BatchExecMethods batch_scan_exec_methods = {
+    .base = {.CustomName = BATCH_SCAN_NAME,
+             .BeginCustomScan = begin_batch_scan,
+             .ExecCustomScan = exec_batch_scan,
+             .EndCustomScan = end_batch_scan,
+             .ReScanCustomScan = rescan_batch_scan,
+             .EstimateDSMCustomScan = estimate_dsm,
+             .InitializeDSMCustomScan = initialize_dsm,
+             .ReInitializeDSMCustomScan = reinitialize_dsm,
+             .InitializeWorkerCustomScan = initialize_worker,
+             .ExplainCustomScan = explain_batch_scan},
+    .source = batch_scan_source};

@@ -143,11 +143,12 @@ static ScanWork work_of(const Bitmapset *attributes, List *vector_quals) {
 
 /* ---- paths ---- */
 
-Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows) {
+static Path *scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows, int workers) {
   RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
   const char *reason = table_refusal(root, rel, rte);
   Bitmapset *attributes = NULL;
   List *vector_quals = NIL, *row_quals = NIL;
+  double divisor = process_divisor(workers);
   ScanWork work;
   CustomPath *path;
   ListCell *cell;
@@ -176,14 +177,30 @@ Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows) {
   path->path.pathtype = T_CustomScan;
   path->path.parent = rel;
   path->path.pathtarget = rel->reltarget;
-  path->path.rows = rel->rows;
+  path->path.rows = workers > 0 ? clamp_row_est(rel->rows / divisor) : rel->rows;
+  path->path.parallel_safe = rel->consider_parallel;
+  path->path.parallel_aware = workers > 0;
+  path->path.parallel_workers = workers;
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->methods = &path_methods;
-  cost_batch_scan(root, rel, &work, row_quals, emits_rows, &path->path.startup_cost,
+  cost_batch_scan(root, rel, &work, row_quals, emits_rows, divisor, &path->path.startup_cost,
                   &path->path.total_cost);
   set_disabled_nodes(&path->path, enable_seqscan || ccopt_force ? 0 : 1);
   if (ccopt_force) path->path.startup_cost = path->path.total_cost = 0;
   return &path->path;
+}
+
+Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows) {
+  return scan_path(root, rel, emits_rows, 0);
+}
+
+Path *batch_scan_partial_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows) {
+  int workers;
+
+  if (!rel->consider_parallel || rel->rtekind != RTE_RELATION || !bms_is_empty(rel->lateral_relids))
+    return NULL;
+  workers = compute_parallel_worker(rel, rel->pages, -1, max_parallel_workers_per_gather);
+  return workers > 0 ? scan_path(root, rel, emits_rows, workers) : NULL;
 }
 
 /*
@@ -210,6 +227,8 @@ void batch_scan_add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTb
   }
   path = batch_scan_path(root, rel, true);
   if (path) add_path(rel, path);
+  path = path ? batch_scan_partial_path(root, rel, true) : NULL;
+  if (path) add_partial_path(rel, path);
 }
 
 /* ---- plan ---- */

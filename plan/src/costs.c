@@ -100,11 +100,19 @@ static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanP
   return price;
 }
 
+/* The leader has its workers to serve: the more there are, the less it does itself. */
+double process_divisor(int workers) {
+  double leader = 1.0 - 0.3 * workers;
+  if (workers == 0) return 1;
+  return workers + (parallel_leader_participation ? Max(leader, 0) : 0);
+}
+
 void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, List *row_quals,
-                     bool emits_rows, Cost *startup, Cost *total) {
+                     bool emits_rows, double divisor, Cost *startup, Cost *total) {
   const CostConstants *c = cost_constants();
   double page_cost;
   Cost unchanged; /* what both pay alike: pages, the target list, and predicates left to rows */
+  Cost pages;     /* of `unchanged` */
   Cost emitted = 0;
   QualCost row_qual_cost;
   ScanPrice core;
@@ -133,8 +141,12 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
   if (emits_rows || row_quals != NIL)
     emitted = cpu_tuple_cost * rel->rows * c->batch_emit / stock_row_ns(c, work);
   *startup = stock.startup_cost + setup_cost(c);
-  *total = setup_cost(c) + unchanged +
-           with_margin(c, core.rows + core.quals, ours.rows + ours.quals + emitted);
+  /* As core has it: the disk is not faster for several processes. */
+  pages = Min(page_cost * rel->pages, unchanged);
+  *total = setup_cost(c) + pages +
+           (unchanged - pages +
+            with_margin(c, core.rows + core.quals, ours.rows + ours.quals + emitted)) /
+               divisor;
 }
 
 /* What core asks for the rows and for the groups of an aggregation, as cost_agg() has it for a table

@@ -33,8 +33,11 @@ typedef struct ScanWork {
   int text_quals;
   int decimals;
 } ScanWork;
+/* Among so many processes, counted as core does, rows and their work are divided: 1 without workers. */
+extern double process_divisor(int workers);
 extern void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work,
-                            List *row_quals, bool emits_rows, Cost *startup, Cost *total);
+                            List *row_quals, bool emits_rows, double divisor, Cost *startup,
+                            Cost *total);
 
 typedef struct AggWork {
   int transitions; /* of by-value types and counts */

@@ -13,9 +13,11 @@
 #include "storage/read_stream.h"
 #endif
 
-void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot) {
+void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot,
+                      ParallelTableScanDesc parallel) {
   memset(reader, 0, sizeof(*reader));
-  reader->scan = (HeapScanDesc)table_beginscan(relation, snapshot, 0, NULL);
+  reader->scan = (HeapScanDesc)(parallel ? table_beginscan_parallel(relation, parallel)
+                                         : table_beginscan(relation, snapshot, 0, NULL));
   /* Only snapshots for queries are seen here; others read row by row, each under the page's lock.
    */
   if (!(reader->scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE))
@@ -99,11 +101,27 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
 
 #else
 
+/* The next block that is given to this process; InvalidBlockNumber if all are given away. */
+static BlockNumber advance_parallel(PageReader *reader) {
+  HeapScanDesc scan = reader->scan;
+  Relation relation = scan->rs_base.rs_rd;
+  ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc)scan->rs_base.rs_parallel;
+
+  if (!reader->started)
+    table_block_parallelscan_startblock_init(relation, scan->rs_parallelworkerdata, shared);
+  reader->started = true;
+  return table_block_parallelscan_nextpage(relation, scan->rs_parallelworkerdata, shared);
+}
+
 /* The block to read; the next one is known. */
 static BlockNumber advance(PageReader *reader) {
   HeapScanDesc scan = reader->scan;
-  BlockNumber block = reader->next_block;
+  BlockNumber block;
 
+  if (scan->rs_base.rs_parallel) return advance_parallel(reader);
+  if (!reader->started) reader->next_block = scan->rs_startblock;
+  reader->started = true;
+  block = reader->next_block;
   if (++reader->next_block >= scan->rs_nblocks) reader->next_block = 0;
   /* Where scans that start now shall join in. */
   if (scan->rs_base.rs_flags & SO_ALLOW_SYNC)
@@ -117,12 +135,9 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   BlockNumber block;
   int nrows;
 
-  if (!reader->started) {
-    if (scan->rs_nblocks == 0) return -1;
-    reader->next_block = scan->rs_startblock;
-    reader->started = true;
-  }
+  if (scan->rs_nblocks == 0) return -1;
   block = advance(reader);
+  if (block == InvalidBlockNumber) return -1;
   /* heapgetpage() finds the buffer itself: to find it twice is worth it only where pages tend to be
    * all-visible. */
   if (reader->expect_all_visible || block % 16 == 0) {

@@ -31,7 +31,9 @@ typedef struct PageReader {
   uint64 pages; /* read since it was opened */
 } PageReader;
 
-extern void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot);
+/* `parallel`: the scan whose pages are divided among processes; NULL: all pages are this reader's. */
+extern void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot,
+                             ParallelTableScanDesc parallel);
 /*
  * Drops the pins of the batch before and gathers the headers of the next rows, at most `capacity`
  * (at least a page's MaxHeapTuplesPerPage). Returns how many; 0 is the end.

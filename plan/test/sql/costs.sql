@@ -70,7 +70,7 @@ reset cpu_tuple_cost;
 drop table costs_rows;
 
 -- Workers. Core drops the partial path of a join that loses to a path without workers there, though it would win further
--- up: cheap joins of ours must not hide whole plans with workers that cost less.
+-- up: cheap joins of ours must not hide whole plans with workers that cost less. Ours have workers too.
 create table costs_part (k int primary key, name text not null);
 insert into costs_part select i, 'part ' || i % 100 || repeat('x', 100) from generate_series(1, 20000) i;
 create table costs_supplies (k int not null, s int not null, price numeric(8,2) not null, filler text not null);

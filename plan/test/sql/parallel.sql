@@ -1,0 +1,166 @@
+-- BatchScan and BatchHashJoin in parallel workers: which plans, and the same answers as stock.
+set client_min_messages = warning;
+create schema parallel;
+set search_path = parallel;
+create table facts (id int primary key, k int, v numeric(10,2), d date, t text);
+insert into facts select i, i % 500, i / 4.0, date '2000-01-01' + i % 1000, 'text ' || i % 977 from generate_series(1, 60000) i;
+update facts set v = 'NaN' where id % 20000 = 7;
+update facts set t = null, v = null where id % 1000 = 8;
+delete from facts where id % 97 = 5;
+create table names (k int, name text, weight numeric(10,2));
+insert into names select i, 'name ' || i % 50, i / 8.0 from generate_series(0, 449) i;
+insert into names values (null, 'without key', 1), (7, 'second seven', 2);
+create table nothing (k int, v numeric(10,2));
+vacuum analyze facts, names, nothing;
+
+set parallel_setup_cost = 0;
+set parallel_tuple_cost = 0.001;
+set min_parallel_table_scan_size = 0;
+set max_parallel_workers_per_gather = 2;
+set enable_bitmapscan = off;
+set work_mem = '16MB';
+
+-- The nodes of a plan: with its workers, ours, and core's own where ours could be.
+create function plan_of(query text) returns setof text language plpgsql as $$
+declare
+  line text;
+begin
+  for line in execute 'explain (costs off) ' || query loop
+    if line ~ '(Gather|Custom Scan|Aggregate|Hash Join|Seq Scan|Workers Planned)' then return next line; end if;
+  end loop;
+end $$;
+-- Whether stock gives the same rows, and how many these are; and whether our plan has workers.
+create function same(query text) returns text language plpgsql as $$
+declare
+  ours text; stock text; n bigint; workers boolean := false; line text;
+  rows text := format('select md5(coalesce(string_agg(r, e''\n'' order by r), '''')), count(*) from (select s::text collate "C" as r from (%s) s) q', query);
+begin
+  for line in execute 'explain (costs off) ' || rows loop
+    workers := workers or line ~ 'Parallel Custom Scan';
+  end loop;
+  execute rows into ours, n;
+  perform set_config('ccopt.enabled', 'off', false);
+  execute rows into stock;
+  perform set_config('ccopt.enabled', 'on', false);
+  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when workers then ', by workers' else '' end);
+end $$;
+
+-- ccopt's serial aggregation and join are off where the plan is shown: what a small table is worth is not the question.
+set ccopt.enable_batch_agg = off;
+select plan_of('select k, count(*), sum(v), max(t) from facts where d > date ''2000-06-01'' group by k');
+select plan_of('select f.t, n.name from facts f join names n on n.k = f.k where f.v > 10 and n.weight < 50');
+select plan_of('select count(*) from facts f where not exists (select from names n where n.k = f.k)');
+
+-- All kinds of joins; those that may hand on inner rows are never divided.
+create function of_all() returns setof text language plpgsql as $$
+begin
+  return next 'scan: ' || same('select * from facts where v > 100 and t like ''%7%''');
+  return next 'row filter: ' || same('select id, t from facts where length(t) = 7 and k < 100');
+  return next 'expressions: ' || same('select id + k, upper(t) from facts where d between date ''2000-02-01'' and date ''2000-03-01''');
+  return next 'aggregates: ' || same('select count(*), sum(v), avg(v), min(d), max(t), sum(k), avg(id) from facts');
+  return next 'groups: ' || same('select k, count(*), sum(id), avg(k), min(t), max(d) from facts where v < 9000 group by k');
+  return next 'nothing: ' || same('select count(*), sum(v) from nothing');
+  return next 'no row: ' || same('select id from facts where v < 0');
+  return next 'inner: ' || same('select f.id, n.name from facts f join names n on n.k = f.k where n.weight < 50');
+  return next 'left: ' || same('select f.id, n.name from facts f left join names n on n.k = f.k and n.weight < 50');
+  return next 'right: ' || same('select f.id, n.name from facts f right join names n on n.k = f.id');
+  return next 'full: ' || same('select f.id, n.name from facts f full join names n on n.k = f.id');
+  return next 'semi: ' || same('select f.id from facts f where exists (select from names n where n.k = f.k and n.weight > 20)');
+  return next 'anti: ' || same('select f.id from facts f where not exists (select from names n where n.k = f.k)');
+  return next 'in: ' || same('select f.id from facts f where f.k in (select n.k from names n where n.name like ''%7'')');
+  return next 'three: ' || same('select n.name, m.name, count(*), sum(f.v) from facts f join names n on n.k = f.k join names m on m.k = f.k group by n.name, m.name');
+  return next 'with itself: ' || same('select count(*), sum(a.v) from facts a join facts b on a.k = b.k and a.d = b.d');
+  return next 'union: ' || same('select k from facts where v < 4000 union all select k from names');
+  return next 'grouped inside: ' || same('select f.id, s.n, s.w from facts f join (select k, count(*) as n, sum(weight) as w from names group by k) s on s.k = f.k where f.v < 6000');
+  return next 'subquery: ' || same('select id from facts where v > (select avg(v) from facts where t = ''text 3'' and v < 1000000) and k < 50');
+end $$;
+select of_all();
+reset ccopt.enable_batch_agg;
+set ccopt.force = on;
+select of_all();
+reset ccopt.force;
+set parallel_leader_participation = off;
+select of_all();
+reset parallel_leader_participation;
+set work_mem = '64kB';
+set ccopt.force = on;
+select of_all();
+reset ccopt.force;
+reset work_mem;
+
+-- Rows of the transaction's own, a serializable one, and a table of its own that workers cannot see.
+begin;
+update facts set v = v + 1 where k = 3;
+delete from facts where k = 4;
+select same('select id, v from facts where k < 6');
+rollback;
+begin isolation level serializable;
+select same('select id, v from facts where k < 6');
+commit;
+create temporary table mine as select * from facts;
+analyze mine;
+select same('select id from mine where k < 6');
+
+-- Started again: each loop reads all rows.
+set ccopt.enable_batch_agg = off;
+set enable_material = off;
+select plan_of('select x, n from (select count(id) as n from facts where k > 10) s right join (values (1), (2), (3)) v (x) on true');
+select x, n from (select count(id) as n from facts where k > 10) s right join (values (1), (2), (3)) v (x) on true;
+select same('select x, n from (select count(*) as n from facts f join names n on n.k = f.k) s right join (values (1), (2), (3)) v (x) on true');
+reset enable_material;
+
+-- Not all rows are wanted.
+select count(*) from (select id from facts where t like '%7%' limit 5) s;
+begin;
+declare c no scroll cursor for select f.id from facts f join names n on n.k = f.k;
+move 3 in c;
+close c;
+rollback;
+
+-- Workers were planned and none comes; or only one.
+set plan_cache_mode = force_generic_plan;
+prepare counted as select count(*), sum(k), max(t) from facts where d > date '2000-06-01';
+prepare joined as select count(*), sum(n.weight) from facts f join names n on n.k = f.k;
+execute counted;
+execute joined;
+select bool_or(line ~ 'Parallel Custom Scan') from (select plan_of('execute counted') as line) s;
+select bool_or(line ~ 'Parallel Custom Scan') from (select plan_of('execute joined') as line) s;
+set max_parallel_workers = 0;
+execute counted;
+execute joined;
+set max_parallel_workers = 1;
+execute counted;
+execute joined;
+reset max_parallel_workers;
+execute counted;
+
+-- What all processes did together is in EXPLAIN ANALYZE.
+create function analyzed(query text) returns setof text language plpgsql as $$
+declare
+  line text; loops int; of_a_loop numeric;
+begin
+  for line in execute 'explain (analyze, costs off, timing off, summary off) ' || query loop
+    if line ~ 'Parallel Custom Scan' then loops := substring(line from 'loops=(\d+)'); end if;
+    if line ~ 'Removed by Vector' then
+      of_a_loop := substring(line from ': (\d+)');
+      return next format('rows removed, about: %s', round(of_a_loop * loops, -1));
+    end if;
+  end loop;
+end $$;
+select count(*) from facts where d <= date '2000-06-01';
+select analyzed('execute counted');
+
+-- An error in a worker or in the leader, and a statement that is cancelled: the next one works.
+create function pg_temp.fails(query text) returns text language plpgsql as $$
+begin
+  execute query;
+  return 'no error';
+exception when others or query_canceled then return sqlstate;
+end $$;
+select pg_temp.fails('select count(1 / (id - 30000)) from facts where k >= 0');
+set statement_timeout = '300ms';
+select pg_temp.fails('select count(*) from facts a join facts b on a.k % 10 = b.k % 10 where a.v > 0 and b.t like ''text%''');
+reset statement_timeout;
+execute counted;
+execute joined;
+drop schema parallel cascade;
