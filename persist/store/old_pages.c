@@ -97,7 +97,7 @@ static void remove_file(const p3l_pager *pager, uint64_t position) {
   free(name);
 }
 
-/* Invariant 2. One who is arriving has no base yet. */
+/* Invariant 2. A reader that is arriving has no base yet. */
 static void remove_unneeded(p3l_pager *pager, bool any, p3l_lsn oldest, p3l_lsn newest) {
   p3l_old_pages *old = pager->old;
   size_t gone = 0;
