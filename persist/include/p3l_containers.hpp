@@ -14,7 +14,8 @@
  *  2. Elements are read as const. What changes an element reports it: edit(), operator[] of a map, and
  *     the members that add and remove. Changes are made within a transaction.
  *  3. Persistent classes have no destructors: call clear() before the owner is erased, or what they
- *     hold is garbage that p3l gc collects. Elements that are removed are cleared by their container.
+ *     hold is garbage that p3l gc collects. A container calls clear() of each element that it removes,
+ *     if that has one: a class of your own that has containers needs one that clears them.
  *  4. References and iterators to elements of a vector end when it grows; to those of a map when they
  *     are erased.
  */
@@ -74,8 +75,7 @@ const p3l_type *type_of_element() {
     static const auto *made = new description<slot>("p3l.slot", 1, nullptr);
     return &made->type;
   } else if constexpr (std::is_arithmetic<T>::value || std::is_enum<T>::value) {
-    static const auto *made =
-        new description<number<sizeof(T)>>(name_of<T>().c_str(), 1, nullptr);
+    static const auto *made = new description<number<sizeof(T)>>(name_of<T>().c_str(), 1, nullptr);
     return &made->type;
   } else {
     return class_of<T>::type();
@@ -107,14 +107,15 @@ T *room_for(p3l_store *store, std::size_t count, const void *near) {
   return static_cast<T *>(room);
 }
 
-/* What an element holds goes with it. */
+/* What an element holds goes with it, if it says how: containers do. */
+template <class T, class = void>
+struct has_clear : std::false_type {};
 template <class T>
-void clear_element(T &) {}
-inline void clear_element(string &text);
+struct has_clear<T, std::void_t<decltype(std::declval<T &>().clear())>> : std::true_type {};
 template <class T>
-void clear_element(vector<T> &elements);
-template <class K, class V>
-void clear_element(unordered_map<K, V> &elements);
+void clear_element(T &element) {
+  if constexpr (has_clear<T>::value) element.clear();
+}
 
 }  // namespace detail
 
@@ -279,18 +280,18 @@ class unordered_map {
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
 
-  /* nullptr: there is none. */
+  /* nullptr: not found. */
   const V *find(key_view key) const {
     const entry *found = search(key);
     return found ? &found->value : nullptr;
   }
   bool contains(key_view key) const { return search(key) != nullptr; }
-  /* A value that is about to change; nullptr: there is none. */
+  /* A value that is about to change; nullptr: not found. */
   V *edit(key_view key) {
     entry *found = search(key);
     return found ? &p3l::edit(found->value) : nullptr;
   }
-  /* The same, added if there is none. */
+  /* The same, added if it is not found. */
   V &operator[](key_view key) {
     entry *found = search(key);
     return found ? p3l::edit(found->value) : add(key)->value;
@@ -418,16 +419,6 @@ const p3l_type *describe(const std::string &name, std::uint32_t version) {
   return &made->type;
 }
 
-inline void clear_element(string &text) { text.clear(); }
-template <class T>
-void clear_element(vector<T> &elements) {
-  elements.clear();
-}
-template <class K, class V>
-void clear_element(unordered_map<K, V> &elements) {
-  elements.clear();
-}
-
 }  // namespace detail
 
 template <class T>
@@ -437,8 +428,8 @@ struct class_of<vector<T>> {
     return detail::describe<vector<T>>("p3l.vector<" + detail::name_of<T>() + ">",
                                        detail::version_of<T>());
   }
-  static inline const p3l_type *const registered =
-      detail::describe<vector<T>>("p3l.vector<" + detail::name_of<T>() + ">", detail::version_of<T>());
+  static inline const p3l_type *const registered = detail::describe<vector<T>>(
+      "p3l.vector<" + detail::name_of<T>() + ">", detail::version_of<T>());
 };
 
 template <>

@@ -6,6 +6,7 @@
  *      └────── roll_back, end ──┘
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "audit.h"
 #include "changes.h"
@@ -125,6 +126,13 @@ static void refresh_back(p3l_store *store) {
   pthread_mutex_unlock(&store->slow);
 }
 
+/* An address of a deleted object that a program kept: its bytes are not the object's any more, and its
+ * slots lead nowhere, for this is no canonical address. The memory of large ones goes. */
+enum { DELETED_BYTE = 0xdf };
+static void poison(const p3l_place *place) {
+  if (place->bytes <= P3L_SMALL_BYTES) memset(place->memory, DELETED_BYTE, place->bytes);
+}
+
 /* What was committed becomes what is in memory: objects are no longer new, or no longer there. */
 static void settle(p3l_store *store) {
   p3l_changes *changes = store->changes;
@@ -138,8 +146,10 @@ static void settle(p3l_store *store) {
     if (changes->moved[i].byte != place->address.byte)
       p3l_residency_moved(store, place->address, changes->moved[i]);
   }
-  for (size_t i = 0; i < changes->deleted.count; i++)
+  for (size_t i = 0; i < changes->deleted.count; i++) {
+    poison(&changes->deleted.places[i]);
     p3l_residency_remove(store, changes->deleted.places[i].address);
+  }
   pthread_mutex_unlock(&store->slow);
 }
 

@@ -6,8 +6,8 @@
  *        └──> P3L_BUSY                                                                        └──> a store, replaced next time
  *
  * Invariants:
- *  1. Who has the lock on the file that PATH-new names, and has seen that it still names it, writes
- *     there; the lock goes with the process.
+ *  1. A process writes to PATH-new only with the lock on that file, and after it saw that PATH-new
+ *     still names it; the lock goes with the process.
  *  2. Nothing is at PATH before everything of it is on stable storage and was checked.
  */
 #include <errno.h>

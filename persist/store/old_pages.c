@@ -1,5 +1,5 @@
 /*
- * Side files of checkpoints. old_pages.h has the invariants.
+ * History files of checkpoints. old_pages.h has the invariants.
  */
 #include "old_pages.h"
 
@@ -20,14 +20,14 @@
 typedef struct old_head {
   char magic[16];
   uint8_t store_id[16];
-  uint64_t position, previous; /* of this checkpoint, of the one before with a side file, or 0 */
+  uint64_t position, previous; /* of this checkpoint, of the one before with a history file, or 0 */
   uint64_t count, room;        /* numbers and pages; that there is room for */
   uint32_t checksum;           /* crc32c of the numbers, then of the head with this field zero */
   uint32_t zero;
 } old_head;
 _Static_assert(sizeof(old_head) == 72, "no padding in the file");
 
-/* A side file as a reader has it. */
+/* A history file as a reader has it. */
 typedef struct old_file {
   p3l_device *device;
   old_head head;
@@ -36,7 +36,7 @@ typedef struct old_file {
 } old_file;
 
 struct p3l_old_pages {
-  /* The writer's: positions of side files, ascending. */
+  /* The writer's: positions of history files, ascending. */
   uint64_t *positions;
   size_t count, capacity;
   struct timespec looked;
@@ -97,7 +97,7 @@ static void remove_file(const p3l_pager *pager, uint64_t position) {
   free(name);
 }
 
-/* Invariant 2. One who is arriving has no base yet. */
+/* Invariant 2. A reader that is arriving has no base yet. */
 static void remove_unneeded(p3l_pager *pager, bool any, p3l_lsn oldest, p3l_lsn newest) {
   p3l_old_pages *old = pager->old;
   size_t gone = 0;
@@ -120,7 +120,7 @@ void p3l_old_pages_trim(p3l_pager *pager, bool now) {
   remove_unneeded(pager, any, oldest, newest);
 }
 
-/* Side files in the store's folder; one that was not finished is removed. */
+/* History files in the store's folder; one that was not finished is removed. */
 static p3l_code find_files(p3l_pager *pager, p3l_error *error) {
   char *copy = strdup(pager->path), *copy2 = strdup(pager->path), *prefix = NULL;
   p3l_code code = P3L_OK;
@@ -157,7 +157,7 @@ p3l_code p3l_old_pages_open(p3l_pager *pager, p3l_error *error) {
 /* Pages that are copied with one write. */
 enum { KEPT_PAGES = 64 };
 
-/* A side file being made. */
+/* A history file being made. */
 typedef struct keeping {
   p3l_pager *pager;
   p3l_device *device;
@@ -317,7 +317,7 @@ static p3l_code open_file(p3l_pager *pager, uint64_t position, old_file **opened
   return code;
 }
 
-/* Opens side files from the newest that the log names to the newest that is known. */
+/* Opens history files from the newest that the log names to the newest that is known. */
 static p3l_code find_newer(p3l_pager *pager, p3l_error *error) {
   p3l_old_pages *old = pager->old;
   uint64_t known = old->files == NULL ? pager->base.byte : old->files->head.position;

@@ -1,24 +1,24 @@
 /*
  * Pages as they were before a checkpoint wrote over them, for readers of other processes that still
- * need them: one side file a checkpoint, STORE-old-<position of the checkpoint>.
+ * need them: one history file a checkpoint, STORE-old-<position of the checkpoint>.
  *
  *   0                  4096                                          multiple of 4096
  *   +-----------------+---------------------------------+ ... 0 ... +--------+--------+-- ... --+
  *   | head            | page numbers, ascending         |           | page   | page   |         |
  *   +-----------------+---------------------------------+           +--------+--------+-- ... --+
  *
- *   the log, behind its headers: position of the last checkpoint with a side file
+ *   the log, behind its headers: position of the last checkpoint with a history file
  *      └──> STORE-old-<that> ── head.previous ──> STORE-old-<earlier> ──> ... ──> needed by no reader
  *
  * Invariants:
- *  1. Before a checkpoint changes the first page of the file, the side file is there, whole, and the
+ *  1. Before a checkpoint changes the first page of the file, the history file is there, whole, and the
  *     log names it. It has every page that the checkpoint changes and that a registered reader may
  *     need: one whose own checkpoint is not newer than the newest base that is read.
- *  2. A side file of position p is removed only when no reader has a base below p.
+ *  2. A history file of position p is removed only when no reader has a base below p.
  *  3. A reader with base b takes from the file only pages of checkpoints up to b (page.h, invariant 3).
- *     Another page it takes from the side files of positions above b: the newest that is not newer
+ *     Another page it takes from the history files of positions above b: the newest that is not newer
  *     than b. By 1 and 2 it is there.
- *  4. Side files mean something only while the kernel that has the locks runs: nothing of them is
+ *  4. History files mean something only while the kernel that has the locks runs: nothing of them is
  *     synced, and a writer that finds some and no reader removes them.
  *
  * Inside of the pager only.
@@ -33,7 +33,7 @@ typedef struct p3l_old_pages p3l_old_pages;
 
 /* ---- the writer ---- */
 
-/* Finds the side files of the writer before; removes those that no reader needs. Of a reader: makes
+/* Finds the history files of the writer before; removes those that no reader needs. Of a reader: makes
  * what the functions below work with. */
 p3l_code p3l_old_pages_open(p3l_pager *pager, p3l_error *error);
 /* Invariant 1, for a checkpoint of these images (by ascending number) at `position`. */
@@ -47,7 +47,7 @@ void p3l_old_pages_trim(p3l_pager *pager, bool now);
 /* Invariant 3: *found says whether there is such a page. */
 p3l_code p3l_old_pages_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *found,
                             p3l_error *error);
-/* Side files that the reader's base does not need any more are closed. */
+/* History files that the reader's base does not need any more are closed. */
 void p3l_old_pages_forget(p3l_pager *pager, p3l_lsn base);
 
 /* Of both. */

@@ -106,11 +106,15 @@ p3l_code p3l_snapshot_open(p3l_pager *pager, const uint8_t store_id[16], p3l_rec
 static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
   p3l_code code = header_again(taking, done, error);
   if (code != P3L_OK || !*done) return code;
-  code = p3l_recover_frames(taking->pager, P3L_LOG_NEWS, &taking->redone, &taking->tail, error);
-  /* What was read of the round is a version, with the lock that there is; but not the last one. */
-  p3l_code again = header_again(taking, done, code == P3L_OK ? error : NULL);
-  if (code == P3L_OK) code = again;
-  return code != P3L_OK || !*done ? code : p3l_recover_check(taking->pager, &taking->redone, error);
+  p3l_error why;
+  code = p3l_recover_frames(taking->pager, P3L_LOG_NEWS, &taking->redone, &taking->tail, &why);
+  p3l_code again = header_again(taking, done, error);
+  if (again != P3L_OK || !*done) return again; /* what was read says nothing, errors included */
+  if (code != P3L_OK) {
+    if (error != NULL) *error = why;
+    return code;
+  }
+  return p3l_recover_check(taking->pager, &taking->redone, error);
 }
 
 /* Another round: all anew, and back if that fails. */

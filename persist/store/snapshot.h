@@ -2,7 +2,7 @@
  * The version that a reader beside a writer sees: docs/design/readers.md.
  *
  *   base      the log's start: the file's pages of checkpoints up to there are what the reader reads,
- *             what was written over since lies in side files (old_pages.h)
+ *             what was written over since lies in history files (old_pages.h)
  *   images    pages that commits changed from base up to the version, out of the log, in memory
  *
  *   header read ──> lock on base ──> header again ──> frames read ──> header again ──> the version

@@ -49,7 +49,7 @@ namespace {
 
 enum { NODES = 1000 };
 
-void make_list(p3l::store &store) {
+[[maybe_unused]] void make_list(p3l::store &store) {
   store.transact([&] {
     node *first = nullptr;
     for (std::uint32_t i = NODES; i-- > 0;) first = store.make<node>(node{i, first});
@@ -58,7 +58,7 @@ void make_list(p3l::store &store) {
 }
 
 /* The ids in order, by plain pointers taken out of the slots. */
-std::uint64_t walk(p3l::store &store) {
+[[maybe_unused]] std::uint64_t walk(p3l::store &store) {
   std::uint64_t count = 0;
   for (node *n = store.root<node>("list"); n; n = n->next) {
     if (n->id != count) throw std::logic_error("the list is out of order");

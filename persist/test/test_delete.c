@@ -61,6 +61,41 @@ static void following_a_dangling_pointer_is_told(void **state) {
   fixture_drop(&f);
 }
 
+/* Before and after another object takes its place, an address that a program kept has nothing of either. */
+static void what_was_deleted_is_not_read(void **state) {
+  (void)state;
+  fixture f = fixture_new();
+  begin(&f);
+  node *first = p3l_new(f.store, node), *second = p3l_new(f.store, node);
+  *first = (node){.value = 1, .next = second};
+  *second = (node){.value = 2, .next = first};
+  p3l_set_root(f.store, "first", first);
+  commit(&f);
+  fixture_reopen(&f);
+  first = p3l_root(f.store, "first");
+  node *kept = P3L_LD(first->next);
+  assert_ptr_equal(P3L_LD(kept->next), first);
+  void *place = p3l_surrogate(kept);
+  begin(&f);
+  p3l_delete(f.store, kept);
+  assert_int_equal(kept->value, 2); /* not before it is committed */
+  p3l_abort(f.store);
+  assert_int_equal(kept->value, 2);
+  begin(&f);
+  p3l_delete(f.store, kept);
+  commit(&f);
+  assert_int_equal(kept->value, UINT64_C(0xdfdfdfdfdfdfdfdf));
+  begin(&f);
+  node *other = p3l_new_near(f.store, node, first);
+  other->value = 3;
+  assert_ptr_equal(p3l_surrogate(other), place);
+  commit(&f);
+  assert_int_equal(kept->value, UINT64_C(0xdfdfdfdfdfdfdfdf));
+  assert_int_equal((uintptr_t)P3L_LD(kept->next), UINT64_C(0xdfdfdfdfdfdfdfdf)); /* traps */
+  assert_int_equal(other->value, 3);
+  fixture_drop(&f);
+}
+
 static void misuse_is_told(void **state) {
   (void)state;
   fixture f = fixture_new(), other = fixture_new();
@@ -164,6 +199,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_deleted_is_gone_and_others_stay),
       cmocka_unit_test(following_a_dangling_pointer_is_told),
+      cmocka_unit_test(what_was_deleted_is_not_read),
       cmocka_unit_test(misuse_is_told),
       cmocka_unit_test(deletion_and_change_in_one_transaction),
       cmocka_unit_test(room_comes_back),

@@ -153,8 +153,8 @@ static int check(torture *torture, uint64_t at_least, unsigned long kill_number)
   return status;
 }
 
-/* Without a reader, a writer leaves no side files. */
-static int check_side_files(const torture *torture) {
+/* Without a reader, a writer leaves no history files. */
+static int check_history_files(const torture *torture) {
   p3l_store *store;
   p3l_error error;
   char pattern[4200];
@@ -292,7 +292,7 @@ int p3l_run_torture(int argc, char **argv) {
   if (torture.readers != NULL && p3l_torture_readers_end(torture.readers, torture.model) != 0 &&
       status == 0)
     status = complain(&torture, torture.kills, "a reader or a backup failed");
-  if (status == 0) status = check_side_files(&torture);
+  if (status == 0) status = check_history_files(&torture);
   if (status != 0) return status;
   printf(
       "%lu kills, %llu transactions committed, %llu carried out again by recovery, %llu "

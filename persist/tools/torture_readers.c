@@ -121,7 +121,7 @@ static void remove_copy(const p3l_torture_readers *readers) {
   }
 }
 
-/* A copy that is at its name is whole, whatever happened to who made it. */
+/* A copy that is at its name is whole, even if the process that made it was killed. */
 static int check_copy(const p3l_torture_readers *readers) {
   p3l_pager *pager;
   p3l_error error;
