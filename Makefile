@@ -137,6 +137,14 @@ test-place-sanitized: #: SPLiT under sanitizers
 test-platform: ## as a new user on PLATFORM=bookworm or trixie: setup, build, packages, demo, test, in a root of its own
 	@scripts/test-platform $(SHORT) $(PLATFORM)
 
+# REPORT: a page that `hardmeter report --html` wrote. npm fetches the checks; building needs neither npm nor a browser.
+REPORT ?= hardmeter.data.html
+.PHONY: check-report screenshots
+check-report: ## check a report in a browser: REPORT=FILE.html; what a machine lacks is skipped, and said
+	@scripts/check-report '$(REPORT)'
+screenshots: ## draw the pictures of docs/report.md: REPORT=FILE.html
+	@scripts/check-report --screenshots docs/pictures '$(REPORT)'
+
 .PHONY: lint
 lint: ## check formatting, clippy, C and shell style; what a machine lacks is skipped, and said
 	@scripts/lint

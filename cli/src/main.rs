@@ -28,6 +28,7 @@ enum Command {
     Events(commands::events::Arguments),
     Doctor(commands::doctor::Arguments),
     Report(commands::report::Arguments),
+    Open(commands::open::Arguments),
     Annotate(commands::annotate::Arguments),
     Sharing(commands::sharing::Arguments),
     Objects(commands::objects::Arguments),
@@ -48,14 +49,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let matches = parts::grouped(Cli::command()).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let globals = &cli.globals;
-    let result = match &cli.command {
+    let result = match &mut cli.command {
         Command::Record(arguments) => commands::record::run(arguments, globals),
         Command::Stat(arguments) => commands::stat::run(arguments, globals),
         Command::Events(arguments) => commands::events::run(arguments, globals),
         Command::Doctor(arguments) => commands::doctor::run(arguments, globals),
         Command::Report(arguments) => commands::report::run(arguments, globals),
+        Command::Open(arguments) => commands::open::run(arguments, globals),
         Command::Annotate(arguments) => commands::annotate::run(arguments, globals),
         Command::Sharing(arguments) => commands::sharing::run(arguments, globals),
         Command::Objects(arguments) => commands::objects::run(arguments, globals),

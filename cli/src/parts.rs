@@ -21,8 +21,8 @@ const PARTS: [Part; 6] = [
         question: "where does the server stall on memory, why, and for which statement?",
         page: Some("docs/measure.md"),
         commands: &[
-            "doctor", "record", "report", "why", "objects", "queries", "sharing", "pages", "annotate",
-            "stat", "events", "export",
+            "doctor", "record", "report", "open", "why", "objects", "queries", "sharing", "pages",
+            "annotate", "stat", "events", "export",
         ],
         elsewhere: &[],
     },

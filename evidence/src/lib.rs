@@ -9,6 +9,7 @@
 //! | [`Sequence`] | a difference that is looked at after every pair (always-valid) |
 //! | [`Trial`] | which contestant is better: random order, several metrics, one verdict |
 //! | [`number`] | counts and durations as people read them |
+//! | [`page`] | the frame, style sheet and tables of every HTML page |
 //! | [`boundaries`] | the verdicts of signs as a table, for programs that only count |
 //!
 //! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` says why these methods were
@@ -34,6 +35,7 @@ mod figure;
 mod interval;
 mod median;
 pub mod number;
+pub mod page;
 mod sequence;
 mod share;
 mod student;

@@ -18,7 +18,7 @@ FLOORS = (
 # What sees everything, and what nothing but itself sees.
 ABOVE = ("tests", "bench", "papers", "fuzz", "docs", "scripts")
 # Inside measure/, from top to bottom; `simulate` sees none of them and none of them sees it.
-MEASURE = (("views",), ("answers",), ("record", "symbols", "objects"))
+MEASURE = (("html",), ("views",), ("answers",), ("record", "symbols", "objects"))
 ALONE_IN_MEASURE = "simulate"
 
 
@@ -74,7 +74,7 @@ def _inside_measure(here: tuple[str, ...], there: tuple[str, ...]) -> str | None
         return None
     if row == other:
         return "sideways: record, symbols and objects do not see each other"
-    return "upward: views > answers > record, symbols, objects" if row > other else None
+    return "upward: html > views > answers > record, symbols, objects" if row > other else None
 
 
 def violations(arrows: Arrows) -> list[Violation]:

@@ -10,6 +10,7 @@ mod interruption;
 pub mod objects;
 mod observe;
 pub mod oo1;
+pub mod open;
 mod output;
 pub mod pages;
 mod place;

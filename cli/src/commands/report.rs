@@ -2,9 +2,11 @@
 
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, ViewArguments};
+use crate::view::{outcome, require_samples_of, write_page, ViewArguments};
 use hardmeter_answers::{Answers, Dimension, Measure, Shown, SortBy, TopQuestion};
-use hardmeter_views::{QualityReport, TopReport};
+use hardmeter_html::HtmlReport;
+use hardmeter_views::{counted, grouped, QualityReport, TopReport};
+use std::path::{Path, PathBuf};
 
 /// Show where the misses are: count, share, address, routine, source line.
 #[derive(clap::Args, Debug)]
@@ -16,6 +18,7 @@ Examples:
   hardmeter report --by level,latency --sort key --all
   hardmeter report --columns count,interval,median-latency,routine --by routine
   hardmeter report --quality                      how far the samples can be trusted
+  hardmeter report --html report.html             everything, with pictures, as one file to look at and to mail
   hardmeter report -i perf.data --format json | jq '.tables[0].rows[0]'
 
 Columns to group by (--by, --columns):
@@ -52,6 +55,9 @@ pub struct Arguments {
     /// Grade the samples instead: addresses computed again from registers, skid, shadowing, losses.
     #[arg(long, conflicts_with_all = ["by", "columns", "top", "all", "sort"])]
     quality: bool,
+    /// Write everything, with pictures and filters, as one HTML file that needs no network; print no table.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "columns", "top", "all", "sort", "quality", "format"])]
+    html: Option<PathBuf>,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -74,6 +80,10 @@ fn parse_shown(name: &str) -> Result<Shown, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    if let Some(path) = &arguments.html {
+        let unread = write_html(&arguments.view, globals, path)?;
+        return Ok(outcome(&unread, globals));
+    }
     if arguments.quality {
         return run_quality(arguments, globals);
     }
@@ -91,6 +101,28 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&report.unread, globals))
+}
+
+/// Writes the report as a page and says where; returns what could not be read of the capture.
+pub(super) fn write_html(
+    view: &ViewArguments,
+    globals: &Globals,
+    path: &Path,
+) -> Result<Vec<String>, CommandError> {
+    let report = view.ask(globals, HtmlReport::of)?;
+    require_samples_of(report.heading(), report.samples(), report.unread(), globals)?;
+    let page = report.html();
+    let kilobytes = page.len().div_ceil(1000) as u64;
+    write_page(Some(path), || page)?;
+    if !globals.quiet {
+        eprintln!(
+            "hardmeter: report of {}, {} kB -> {}",
+            counted(report.samples(), "sample"),
+            grouped(kilobytes),
+            path.display()
+        );
+    }
+    Ok(report.unread().to_vec())
 }
 
 fn run_quality(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {

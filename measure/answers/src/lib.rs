@@ -30,6 +30,7 @@ mod ask;
 mod capture;
 mod code;
 mod column;
+mod cube;
 mod data_names;
 mod error;
 mod estimate;
@@ -68,14 +69,15 @@ pub use annotate::{
     RoutineBody,
 };
 pub use ask::{
-    AccessReport, AnnotateAnswer, AnnotateQuestion, Answer, Answers, CodeName, FightReport, GroupReport,
-    LineReport, ObjectsAnswer, ObjectsQuestion, PagesAnswer, PagesQuestion, QualityAnswer, QueriesAnswer,
-    QueriesQuestion, Question, SharingAnswer, SharingQuestion, TopAnswer, TopQuestion, WhyAnswer,
-    WhyQuestion,
+    AccessReport, AnnotateAnswer, AnnotateQuestion, Answer, Answers, CodeName, CubeAnswer, CubeQuestion,
+    FightReport, GroupReport, LineReport, ObjectsAnswer, ObjectsQuestion, PagesAnswer, PagesQuestion,
+    QualityAnswer, QueriesAnswer, QueriesQuestion, Question, SharingAnswer, SharingQuestion, TopAnswer,
+    TopQuestion, WhyAnswer, WhyQuestion,
 };
 pub use capture::{Capture, Visitor, Walk, WalkOptions};
 pub use code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 pub use column::{Dimension, Measure, Shown, SortBy, UnknownColumn};
+pub use cube::{Coarsening, Cube, CubeFrame, CubeKey, CubeObject, CubeRows, CubeSum, CubeTime};
 pub use error::AnswersError;
 pub use estimate::{count_interval, Interval, Share};
 pub use filter::{Filter, ModeFilter};

@@ -13,6 +13,16 @@ pub struct StackId(u32);
 impl StackId {
     /// The empty path.
     pub const ROOT: StackId = StackId(u32::MAX);
+
+    /// The path of a number that [`Self::number`] gave.
+    pub(crate) fn of_number(number: u32) -> StackId {
+        StackId(number)
+    }
+
+    /// Its number.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// The samples of one event, process name and call path.
@@ -66,7 +76,8 @@ impl Stacks {
         stack
     }
 
-    fn path<M: CodeMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) -> StackId {
+    /// The call path of a sample, without counting it.
+    pub fn path<M: CodeMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) -> StackId {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
         frames.extend(callers(sample));

@@ -9,11 +9,12 @@
 
 use crate::drawn::view_of;
 use crate::heading::HeadingText;
-use crate::html::{page, Section};
+use crate::html::page;
 use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::top_view::{closing_text, remark_json};
 use hardmeter_answers::{FoldedPage, PageLine, PagesAnswer};
+use hardmeter_evidence::page::Section;
 use maud::{html, Markup};
 use serde_json::{json, Value as Json};
 use std::fmt::Write;
@@ -148,7 +149,7 @@ impl PageReport {
                 html! { ul { @for remark in &self.remarks { li { (printable(&remark.to_string())) } } } };
             sections.push(Section { id: "remarks".into(), title: "Warnings".into(), body });
         }
-        page(&title, &self.heading, &sections)
+        page(&title, &self.heading, sections)
     }
 
     fn page_html(&self, page: &FoldedPage) -> Markup {

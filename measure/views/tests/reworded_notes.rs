@@ -71,7 +71,7 @@ fn views(path: &Path) -> Vec<Value> {
         Answer::Sharing(answer) => SharingReport(answer).json(),
         Answer::Pages(answer) => PageReport(answer).json(),
         Answer::Quality(answer) => QualityReport(answer).json(),
-        Answer::Annotate(_) => panic!("not asked"),
+        Answer::Annotate(_) | Answer::Cube(_) => panic!("not asked"),
     };
     answers.walk(&questions).expect("answered").into_iter().map(json).collect()
 }

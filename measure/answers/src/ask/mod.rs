@@ -7,6 +7,7 @@
 //! ```
 
 mod annotate;
+mod cube;
 mod inquiry;
 mod lines;
 mod objects;
@@ -19,6 +20,7 @@ mod top;
 mod why;
 
 pub use annotate::{AnnotateAnswer, AnnotateQuestion};
+pub use cube::{CubeAnswer, CubeQuestion};
 pub use lines::{AccessReport, CodeName, FightReport, GroupReport, LineReport};
 pub use objects::{ObjectsAnswer, ObjectsQuestion};
 pub use pages::{PagesAnswer, PagesQuestion};
@@ -35,6 +37,7 @@ use crate::filter::Filter;
 use crate::pass::{Located, Pass};
 use crate::symbols::SymbolNames;
 use annotate::AnnotateInquiry;
+use cube::CubeInquiry;
 use hardmeter_samples::model::Sample;
 use hardmeter_symbols::SymbolizerOptions;
 use inquiry::{Inquiry, Scope};
@@ -288,6 +291,27 @@ impl Answers {
         self.ask(QualityInquiry::default())
     }
 
+    /// All samples, by event, statement, object, cause, call path and time at once: for views that filter by themselves.
+    ///
+    /// ```
+    /// use hardmeter_answers::{Answers, CubeQuestion};
+    /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/capture.rs")); }
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("hardmeter.data");
+    /// # example::capture(&file);
+    /// let answer = Answers::open(&file)?.cube(&CubeQuestion::default())?;
+    /// let cold = answer.cube.rows.iter().filter(|(key, _)| key.cause.is_some_and(|cause| cause.name() == "cold"));
+    /// println!("{} cold misses", cold.map(|(_, sum)| sum.samples).sum::<u64>());
+    /// # assert_eq!(answer.cube.samples(), 104);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the capture cannot be read.
+    pub fn cube(&self, question: &CubeQuestion) -> Result<CubeAnswer, AnswersError> {
+        self.ask(CubeInquiry::new(question))
+    }
+
     /// Answers several questions by one walk over the capture, in their order.
     ///
     /// ```
@@ -307,6 +331,18 @@ impl Answers {
     /// # Errors
     /// If the capture cannot be read, or any of the questions has no answer.
     pub fn walk(&self, questions: &[Question]) -> Result<Vec<Answer>, AnswersError> {
+        self.each_answer(questions)?.into_iter().collect()
+    }
+
+    /// As [`walk`](Answers::walk), but a question without an answer does not keep the others from theirs: a routine
+    /// whose code is not at hand, a relation that was not recorded.
+    ///
+    /// # Errors
+    /// If the capture cannot be read.
+    pub fn each_answer(
+        &self,
+        questions: &[Question],
+    ) -> Result<Vec<Result<Answer, AnswersError>>, AnswersError> {
         self.ask(several::Several::new(questions, &self.scope())?)
     }
 

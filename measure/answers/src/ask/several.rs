@@ -1,6 +1,7 @@
 //! Several questions by one walk.
 
 use super::annotate::{AnnotateAnswer, AnnotateInquiry, AnnotateQuestion};
+use super::cube::{CubeAnswer, CubeInquiry, CubeQuestion};
 use super::inquiry::{Inquiry, Needs, Scope};
 use super::objects::{ObjectsAnswer, ObjectsInquiry, ObjectsQuestion};
 use super::pages::{PagesAnswer, PagesInquiry, PagesQuestion};
@@ -33,6 +34,8 @@ pub enum Question {
     Pages(PagesQuestion),
     /// Where in a routine they are.
     Annotate(AnnotateQuestion),
+    /// All samples, by everything that a reader may filter by.
+    Cube(CubeQuestion),
     /// How far the samples can be trusted.
     Quality,
 }
@@ -55,6 +58,8 @@ pub enum Answer {
     Pages(PagesAnswer),
     /// Where in a routine they are.
     Annotate(AnnotateAnswer),
+    /// All samples, by everything that a reader may filter by.
+    Cube(CubeAnswer),
     /// How far the samples can be trusted.
     Quality(QualityAnswer),
 }
@@ -98,6 +103,7 @@ inquiries!(
     Sharing(SharingInquiry),
     Pages(PagesInquiry),
     Annotate(AnnotateInquiry),
+    Cube(CubeInquiry),
     Quality(QualityInquiry)
 );
 
@@ -116,6 +122,7 @@ impl Several {
                 Question::Sharing(question) => Any::Sharing(Box::new(SharingInquiry::new(question, scope)?)),
                 Question::Pages(question) => Any::Pages(Box::new(PagesInquiry::new(question, capture)?)),
                 Question::Annotate(question) => Any::Annotate(Box::new(AnnotateInquiry::new(question))),
+                Question::Cube(question) => Any::Cube(Box::new(CubeInquiry::new(question))),
                 Question::Quality => Any::Quality(Box::default()),
             })
         };
@@ -124,7 +131,7 @@ impl Several {
 }
 
 impl Inquiry for Several {
-    type Answer = Vec<Answer>;
+    type Answer = Vec<Result<Answer, AnswersError>>;
 
     fn needs(&self) -> Needs {
         self.0.iter().map(Inquiry::needs).fold(Needs::default(), Needs::and)
@@ -136,7 +143,7 @@ impl Inquiry for Several {
         }
     }
 
-    fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<Vec<Answer>, AnswersError> {
-        self.0.into_iter().map(|inquiry| inquiry.finish(scope, walk)).collect()
+    fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<Self::Answer, AnswersError> {
+        Ok(self.0.into_iter().map(|inquiry| inquiry.finish(scope, walk)).collect())
     }
 }

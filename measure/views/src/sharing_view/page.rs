@@ -2,9 +2,10 @@
 
 use super::text::{accesses, effect_text, fights, group_text, objects_text, verdict_text};
 use super::{SharingDetail, SharingReport};
-use crate::html::{page, table, Section};
+use crate::html::page;
 use crate::layout::{printable, TextTable};
 use hardmeter_answers::LineReport;
+use hardmeter_evidence::page::{table, Section};
 use maud::{html, Markup};
 
 impl SharingReport {
@@ -30,7 +31,7 @@ impl SharingReport {
             let body = self.line_markup(line, detail.rows);
             sections.push(Section { id: format!("line-{}", rank + 1), title, body });
         }
-        page("Sharing of cache lines", &self.heading, &sections)
+        page("Sharing of cache lines", &self.heading, sections)
     }
 
     fn line_markup(&self, line: &LineReport, rows: usize) -> Markup {

@@ -1,11 +1,12 @@
 //! The answer as one HTML file.
 
 use super::{explain, heat, remedy, sentences, WhyReport};
-use crate::html::{self, HeatCell, Section};
+use crate::html::page;
 use crate::layout::printable;
 use crate::number::{counted, grouped, percent, percent_interval};
 use hardmeter_answers::why::{EventAnswer, EventKind, MissRatioCurve, Score, SetMap, SetsUnknown};
 use hardmeter_answers::Share;
+use hardmeter_evidence::page::{heat_map, table, HeatCell, Section};
 use maud::{html, Markup};
 
 impl WhyReport {
@@ -23,7 +24,7 @@ impl WhyReport {
                 body: reuse_html(curve),
             });
         }
-        html::page("Why it misses", &self.heading, &sections)
+        page("Why it misses", &self.heading, sections)
     }
 
     fn summary(&self) -> Section {
@@ -70,7 +71,7 @@ impl WhyReport {
             })
             .collect();
         html! {
-            (html::table(&titles.map(str::to_string), &rows, 3))
+            (table(&titles.map(str::to_string), &rows, 3))
             @for cause in &answer.causes {
                 h3 { (cause.cause.name()) ", " (percent(cause.share)) " (n = " (grouped(cause.share.count)) ")" }
                 (counts("Where", cause.places.iter().map(|p| (sentences::place_text(p), p.count)), cause.share.count))
@@ -90,7 +91,7 @@ fn counts(title: &str, parts: impl Iterator<Item = (String, u64)>, of: u64) -> M
     let row = |(name, count)| vec![grouped(count), percent(Share { count, total: of }), name];
     let rows: Vec<Vec<String>> = parts.map(row).collect();
     let titles = ["count".to_string(), format!("of {}", grouped(of)), title.to_string()];
-    html! { @if !rows.is_empty() { (html::table(&titles, &rows, 2)) } }
+    html! { @if !rows.is_empty() { (table(&titles, &rows, 2)) } }
 }
 
 fn sets_html(map: &SetMap) -> Markup {
@@ -111,14 +112,14 @@ fn sets_html(map: &SetMap) -> Markup {
     html! {
         h3 { "Sets" }
         p { (explain::geometry(map.level, map.geometry)) "." }
-        (html::heat_map(&rows))
+        (heat_map(&rows))
         @if map.standing_out.is_empty() {
             p { "No set stands out (n = " (grouped(map.tested)) ", cold misses left out of the test)." }
         }
         @for set in &map.standing_out {
             details {
                 summary { (explain::standing(set, map.geometry.ways)) }
-                (html::table(
+                (table(
                     &["count", "address", "object"].map(str::to_string),
                     &set.lines.iter().map(|line| vec![
                         grouped(line.samples),
@@ -143,7 +144,7 @@ fn score_html(score: &Score) -> Markup {
     html! {
         h3 { "Inferred against exact" }
         p { (explain::score(score)) "." }
-        (html::table(&titles, &Score::inferred().map(row), 0))
+        (table(&titles, &Score::inferred().map(row), 0))
     }
 }
 
@@ -169,7 +170,7 @@ fn reuse_html(curve: &MissRatioCurve) -> Markup {
             (counted(curve.uses, "use")) " of the second level by " (counted(curve.lines_followed, "line"))
             ", one line in " (curve.one_line_in) " followed. A fully associative LRU cache of each size:"
         }
-        (html::table(&["L2 of", "miss ratio", "+-", "misses, to now"].map(str::to_string), &rows, 4))
+        (table(&["L2 of", "miss ratio", "+-", "misses, to now"].map(str::to_string), &rows, 4))
         (counts("Used again", curve.distances.iter().map(used), curve.uses))
     }
 }

@@ -1,15 +1,13 @@
-//! One HTML file that stands alone: no script, no network, no font; its own policy forbids it to fetch anything. Text is escaped by
-//! `maud`'s macro.
+//! The state of the analyzer as one HTML file without a script.
 
 use super::words::{guard, number, one_line, rules, share, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::model::{Actuation, Estimate, KindRef};
 use crate::state::State;
-use maud::{html, Markup, PreEscaped, DOCTYPE};
+use hardmeter_evidence::page::{Page, Section};
+use maud::{html, Markup};
 use std::collections::BTreeMap;
 
-const STYLE: &str = include_str!("page.css");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const LABEL: usize = 160;
 /// The number of kinds on each side of the matrix: those that cost others most, or suffer most.
 const MATRIX: usize = 14;
@@ -17,29 +15,18 @@ const MATRIX: usize = 14;
 /// The whole page. `now_ns`: on CLOCK_MONOTONIC.
 pub fn page(state: &State, now_ns: u64) -> String {
     let rows = rows(state, Order::Cpu);
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content={ "hardmeter " (env!("CARGO_PKG_VERSION")) };
-                title { "Who makes whom slower" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "Which requests pollute the caches, and which suffer" }
-                (summary(state, now_ns))
-                section { h2 { "Kinds of requests" } (kinds(&rows)) }
-                section { h2 { "Who makes whom slower" } (matrix(state, &rows)) }
-                section { h2 { "Does placement help?" } (judgement(state)) }
-                section { h2 { "Servers" } (applications(state)) }
-                section { h2 { "Log" } (log(state)) }
-            }
-        }
+    let sections = vec![
+        Section::new("kinds", "Kinds of requests", kinds(&rows)),
+        Section::new("matrix", "Who makes whom slower", matrix(state, &rows)),
+        Section::new("judgement", "Does placement help?", judgement(state)),
+        Section::new("servers", "Servers", applications(state)),
+        Section::new("log", "Log", log(state)),
+    ];
+    let lead = html! {
+        h1 { "Which requests pollute the caches, and which suffer" }
+        (summary(state, now_ns))
     };
-    markup.into_string()
+    Page::new("Who makes whom slower", sections).with_lead(lead).html()
 }
 
 fn summary(state: &State, now_ns: u64) -> Markup {

@@ -1,6 +1,4 @@
-//! A result as one HTML file that stands alone: no script, no network, no font. It survives mail, archives and machines
-//! without a net, and its own policy forbids it to fetch anything. Text is escaped by `maud`'s macro; control characters of
-//! foreign text are replaced.
+//! A result as one HTML file without a script. Control characters of foreign text are replaced.
 
 mod chart;
 mod graphs;
@@ -14,10 +12,8 @@ use super::verdicts::{self, Outcome};
 use super::DISCLAIMER;
 use crate::measure::{Ending, RunResult};
 use crate::work::Kind;
-use maud::{html, Markup, PreEscaped, DOCTYPE};
-
-const STYLE: &str = include_str!("page.css");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+use hardmeter_evidence::page::{Page, Section};
+use maud::{html, Markup};
 
 /// What else stands on the page.
 #[derive(Clone, Debug, Default)]
@@ -35,26 +31,9 @@ pub fn page(result: &RunResult, extras: &Extras) -> String {
     let summary = Summary::of(result);
     let verdicts = verdicts::verdicts(result);
     let title = format!("{} New-Orders a minute", with_decimals(summary.new_orders_a_minute.floor(), 0));
+    let lead = headline(result, extras, &summary, &verdicts);
     let sections = sections(result, extras, &summary, &verdicts);
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content={ "hardmeter " (env!("CARGO_PKG_VERSION")) };
-                title { (title) ", " (DISCLAIMER) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                (headline(result, extras, &summary, &verdicts))
-                nav { ul { @for (id, title, _) in &sections { li { a href={ "#" (id) } { (title) } } } } }
-                @for (id, title, body) in &sections { section id=(id) { h2 { (title) } (body) } }
-            }
-        }
-    };
-    markup.into_string()
+    Page::new(&format!("{title}, {DISCLAIMER}"), sections).with_lead(lead).html()
 }
 
 fn headline(
@@ -107,8 +86,6 @@ fn figure(class: &str, value: &str, what: &str) -> Markup {
     html! { div class=(class) { b { (value) } span { (what) } } }
 }
 
-type Section = (&'static str, &'static str, Markup);
-
 fn sections(
     result: &RunResult,
     extras: &Extras,
@@ -116,20 +93,28 @@ fn sections(
     verdicts: &[verdicts::Verdict],
 ) -> Vec<Section> {
     let mut sections = vec![
-        ("verdicts", "Verdicts", tables::verdicts(verdicts)),
-        ("transactions", "Transactions", tables::transactions(summary)),
-        ("course", "Throughput over time", html! { (graphs::throughput(result)) (graphs::series(result)) }),
-        ("responses", "Response times", responses(result, extras)),
-        ("thinking", "Think times", thinking(result)),
-        ("errors", "Failures", tables::errors(result)),
-        ("conditions", "Consistency after the run", tables::conditions(result)),
-        ("parameters", "Parameters and environment", tables::parameters(result, summary)),
+        Section::new("verdicts", "Verdicts", tables::verdicts(verdicts)),
+        Section::new("transactions", "Transactions", tables::transactions(summary)),
+        Section::new(
+            "course",
+            "Throughput over time",
+            html! { (graphs::throughput(result)) (graphs::series(result)) },
+        ),
+        Section::new("responses", "Response times", responses(result, extras)),
+        Section::new("thinking", "Think times", thinking(result)),
+        Section::new("errors", "Failures", tables::errors(result)),
+        Section::new("conditions", "Consistency after the run", tables::conditions(result)),
+        Section::new("parameters", "Parameters and environment", tables::parameters(result, summary)),
     ];
     if let Some(prices) = &extras.prices {
-        sections.push(("prices", "Prices", tables::prices(prices, summary.new_orders_a_minute)));
+        sections.push(Section::new("prices", "Prices", tables::prices(prices, summary.new_orders_a_minute)));
     }
     if extras.context {
-        sections.push(("context", "Published records", tables::context(summary.new_orders_a_minute)));
+        sections.push(Section::new(
+            "context",
+            "Published records",
+            tables::context(summary.new_orders_a_minute),
+        ));
     }
     sections
 }

@@ -1,58 +1,6 @@
-//! The frame of an HTML view: one file that stands alone. No script, no network, no font: it survives mail, archives and
-//! machines without a net, and its own policy forbids it to fetch anything.
-//!
-//! Text is escaped by `maud`'s macro, which takes nothing into the page that was not either written here or escaped.
-//! Control characters, which a foreign file may have in its names, are replaced by the caller ([`crate::printable`]).
+//! What the sections of a page are made of: tables, heat maps, bars.
 
-use crate::heading::HeadingText;
-use crate::layout::Style;
-use hardmeter_answers::Heading;
-use maud::{html, Markup, PreEscaped, DOCTYPE};
-
-const STYLE: &str = include_str!("page.css");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-
-/// A section of a page.
-#[derive(Clone, Debug)]
-pub struct Section {
-    /// Its name in the page's own links: letters, digits, hyphens.
-    pub id: String,
-    /// Its title.
-    pub title: String,
-    /// What is in it.
-    pub body: Markup,
-}
-
-/// A whole page: how the capture came to be, then the sections, with links to them above.
-pub fn page(title: &str, heading: &Heading, sections: &[Section]) -> String {
-    let conditions = heading.render(Style::default(), &[]) + &heading.render_limits(Style::default());
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content={ "hardmeter " (env!("CARGO_PKG_VERSION")) };
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { (title) }
-                details { summary { "How this was recorded" } pre { (conditions) } }
-                nav { ul {
-                    @for section in sections {
-                        li { a href={ "#" (section.id) } { (section.title) } }
-                    }
-                } }
-                @for section in sections {
-                    section id=(section.id) { h2 { (section.title) } (section.body) }
-                }
-            }
-        }
-    };
-    markup.into_string()
-}
+use maud::{html, Markup};
 
 /// A table: the titles, then rows; the first `numeric` columns are aligned to the right.
 pub fn table(titles: &[String], rows: &[Vec<String>], numeric: usize) -> Markup {
@@ -78,13 +26,13 @@ pub struct HeatCell {
     pub heat: f64,
     /// Whether it is marked.
     pub marked: bool,
-    /// What is told when the pointer rests on it.
+    /// The text shown when the pointer rests on it.
     pub text: String,
 }
 
 /// Rows of coloured cells, each row with its label.
 pub fn heat_map(rows: &[(String, Vec<HeatCell>)]) -> Markup {
-    // Seven steps, as classes: colours stand in one place, and the eye tells no more apart.
+    // Seven steps, as classes: the colours are in the style sheet, and the eye distinguishes no more.
     let class = |cell: &HeatCell| {
         let step = if cell.heat <= 0.0 { 0 } else { 1 + (cell.heat.min(1.0) * 5.99) as u32 };
         format!("heat-{step}{}", if cell.marked { " marked" } else { "" })
@@ -99,12 +47,41 @@ pub fn heat_map(rows: &[(String, Vec<HeatCell>)]) -> Markup {
     }
 }
 
+/// A piece of a [`bar`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Its part of the whole, 0 to 1.
+    pub share: f64,
+    /// What it is.
+    pub label: String,
+}
+
+/// A narrower piece of a bar has its label as a title only.
+const LEGIBLE: f64 = 0.05;
+
+/// One bar of pieces side by side, each with its label; what is left of the whole is drawn faint.
+pub fn bar(title: &str, pieces: &[Bar]) -> Markup {
+    let text = |piece: &Bar| format!("{} {:.0} %", piece.label, piece.share * 100.0);
+    let all = pieces.iter().map(text).collect::<Vec<_>>().join(", ");
+    html! {
+        div.stack role="img" aria-label={ (title) ": " (all) } {
+            span.stack-title { (title) }
+            span.stack-bar {
+                @for (number, piece) in pieces.iter().enumerate() {
+                    span class={ "piece piece-" (number.min(4)) } title=(text(piece))
+                        style=(format!("width:{:.2}%", piece.share * 100.0)) { @if piece.share >= LEGIBLE { (text(piece)) } }
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_out_of_their_cell() {
+    fn names_cannot_leave_their_cell() {
         let hostile = "</td><script>alert(1)</script>".to_string();
         let markup = table(&["n".into(), "name".into()], &[vec!["1".into(), hostile]], 1).into_string();
         assert!(!markup.contains("<script") && markup.contains("&lt;script&gt;"), "{markup}");
@@ -126,7 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn the_style_fetches_nothing() {
-        assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    fn a_bar_can_be_read_without_seeing_it() {
+        let pieces = [Bar { share: 0.5, label: "cold".into() }, Bar { share: 0.25, label: "<i>".into() }];
+        let markup = bar("Causes", &pieces).into_string();
+        assert!(markup.contains("aria-label=\"Causes: cold 50 %, &lt;i&gt; 25 %\""), "{markup}");
+        assert!(markup.contains("style=\"width:25.00%\""), "{markup}");
     }
 }

@@ -1,0 +1,135 @@
+//! What the report asks of a capture, in two walks: the second asks about what the first found.
+
+use crate::findings::{findings, Finding};
+use crate::measures::{measures, Measure};
+use crate::names::Named;
+use hardmeter_answers::{
+    AnnotateAnswer, AnnotateQuestion, Answer, Answers, AnswersError, CubeAnswer, CubeQuestion, Heading,
+    PagesAnswer, PagesQuestion, QualityAnswer, Question, RoutineWanted, SharingAnswer, SharingQuestion,
+    WhyAnswer, WhyQuestion,
+};
+
+/// Relations whose pages are drawn.
+const PAGES: usize = 4;
+/// Routines that are listed.
+const LISTINGS: usize = 5;
+/// Contended lines that are shown.
+const LINES: usize = 12;
+
+/// The report of a capture.
+///
+/// ```
+/// use hardmeter_answers::Answers;
+/// use hardmeter_html::HtmlReport;
+/// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../answers/tests/common/capture.rs")); }
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("hardmeter.data");
+/// # example::capture(&file);
+/// let report = HtmlReport::of(&Answers::open(&file)?)?;
+/// let page = report.html();
+/// # assert!(page.starts_with("<!DOCTYPE html>") && page.contains("id=\"findings\""));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct HtmlReport {
+    /// The server, where its objects were recorded.
+    pub(crate) server: Option<String>,
+    pub(crate) cube: CubeAnswer,
+    pub(crate) measures: Vec<Measure>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) why: WhyAnswer,
+    pub(crate) sharing: Option<SharingAnswer>,
+    pub(crate) quality: Option<QualityAnswer>,
+    pub(crate) pages: Vec<PagesAnswer>,
+    pub(crate) listings: Vec<AnnotateAnswer>,
+}
+
+impl HtmlReport {
+    /// Asks a capture for everything that the report shows.
+    ///
+    /// # Errors
+    /// If the capture cannot be read.
+    pub fn of(answers: &Answers) -> Result<HtmlReport, AnswersError> {
+        let mut first = answers
+            .each_answer(&[
+                Question::Cube(CubeQuestion::default()),
+                Question::Why(WhyQuestion::default()),
+                Question::Sharing(SharingQuestion { lines: Some(LINES), ..SharingQuestion::default() }),
+                Question::Quality,
+            ])?
+            .into_iter();
+        let (Some(Answer::Cube(cube)), Some(Answer::Why(why))) =
+            (first.next().transpose()?, first.next().transpose()?)
+        else {
+            unreachable!("answers come in the order of their questions");
+        };
+        let sharing = match first.next() {
+            Some(Ok(Answer::Sharing(sharing))) => Some(sharing),
+            _ => None,
+        };
+        let quality = match first.next() {
+            Some(Ok(Answer::Quality(quality))) => Some(quality),
+            _ => None,
+        };
+        let measures = measures(&cube);
+        let findings = findings(&cube, &measures);
+        let mut report = HtmlReport {
+            server: answers.capture().object_notes().map(|notes| notes.server.clone()),
+            cube,
+            measures,
+            findings,
+            why,
+            sharing,
+            quality,
+            pages: Vec::new(),
+            listings: Vec::new(),
+        };
+        report.ask_deeper(answers)?;
+        Ok(report)
+    }
+
+    /// The pages of the relations and the instructions of the routines that cost most.
+    fn ask_deeper(&mut self, answers: &Answers) -> Result<(), AnswersError> {
+        let named = Named::new(&self.cube);
+        let main = self.measures.first();
+        let relations = main.map_or(Vec::new(), |main| named.relations(main, PAGES));
+        let routines = main.map_or(Vec::new(), |main| named.routines(main, LISTINGS));
+        let mut questions: Vec<Question> =
+            relations.into_iter().map(|relation| Question::Pages(PagesQuestion { relation })).collect();
+        let routine = |name: String| name.parse::<RoutineWanted>().ok().map(AnnotateQuestion::new);
+        questions.extend(routines.into_iter().filter_map(routine).map(Question::Annotate));
+        if questions.is_empty() {
+            return Ok(());
+        }
+        // A relation without notes cannot even be asked for; the others are then asked for alone.
+        let found = match answers.each_answer(&questions) {
+            Ok(found) => found,
+            Err(_) => {
+                questions.retain(|question| matches!(question, Question::Annotate(_)));
+                answers.each_answer(&questions)?
+            }
+        };
+        for answer in found.into_iter().flatten() {
+            match answer {
+                Answer::Pages(pages) if !pages.pages.is_empty() => self.pages.push(pages),
+                Answer::Annotate(listing) => self.listings.push(listing),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How the capture came to be.
+    pub fn heading(&self) -> &Heading {
+        &self.cube.heading
+    }
+
+    /// Samples that the report is about.
+    pub fn samples(&self) -> u64 {
+        self.cube.cube.samples()
+    }
+
+    /// What could not be read of the capture.
+    pub fn unread(&self) -> &[String] {
+        &self.cube.unread
+    }
+}

@@ -1,0 +1,192 @@
+//! The strongest findings: which object, or routine, costs most; why, for whom, where.
+
+use crate::measures::{Measure, Unit};
+use crate::names::{is_specific, Named};
+use hardmeter_answers::{CubeAnswer, CubeKey, Share};
+use hardmeter_evidence::number::{duration, grouped, rounded};
+use hardmeter_evidence::page::{bar, Bar};
+use hardmeter_views::{percent_interval, printable};
+use maud::{html, Markup};
+use serde_json::{json, Value as Json};
+
+/// Findings shown.
+const SHOWN: usize = 3;
+/// Pieces of a bar.
+const PIECES: usize = 4;
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    /// Class and name.
+    Object(String, String),
+    /// A routine, where the capture names no objects.
+    Routine(String),
+}
+
+/// Something that costs much.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) subject: Subject,
+    /// Which of the measures it is ranked by.
+    pub(crate) measure: usize,
+    /// Its part of that measure.
+    pub(crate) value: u64,
+    /// Its samples, of those of the measure's events.
+    pub(crate) share: Share,
+    /// Titles of bars, each with its largest pieces.
+    pub(crate) bars: Bars,
+}
+
+/// The findings by cost: objects, each by the measure where it costs most; then routines, if there are too few objects.
+pub(crate) fn findings(answer: &CubeAnswer, measures: &[Measure]) -> Vec<Finding> {
+    let Some(main) = measures.first() else { return Vec::new() };
+    let named = Named::new(answer);
+    // Costs in one unit can be compared; counts of different events cannot, so those are ranked by the first alone.
+    let comparable: Vec<usize> = match main.unit {
+        Unit::Count => vec![0],
+        _ => (0..measures.len())
+            .filter(|index| measures[*index].unit == main.unit && measures[*index].id != "cpu")
+            .collect(),
+    };
+    let object = |key: &CubeKey| {
+        let (class, name) = named.object(key).filter(|(class, _)| is_specific(class))?;
+        Some(Subject::Object(class.into(), name.into()))
+    };
+    let routine = |key: &CubeKey| Some(Subject::Routine(named.routine(key)?.into()));
+    let mut findings = strongest(&named, measures, &comparable, &object, SHOWN);
+    let missing = SHOWN - findings.len();
+    findings.extend(strongest(&named, measures, &comparable, &routine, missing));
+    findings
+}
+
+/// The subjects that cost most.
+fn strongest(
+    named: &Named<'_>,
+    measures: &[Measure],
+    comparable: &[usize],
+    subject: &dyn Fn(&CubeKey) -> Option<Subject>,
+    limit: usize,
+) -> Vec<Finding> {
+    let mut costs: Vec<(u64, usize, Subject)> = Vec::new();
+    for index in comparable {
+        let ranked = named.ranked(&measures[*index], |_| true, subject);
+        costs.extend(ranked.into_iter().map(|(subject, value)| (value, *index, subject)));
+    }
+    costs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
+    let mut findings: Vec<Finding> = Vec::new();
+    for (value, measure, found) in costs {
+        if findings.len() < limit && findings.iter().all(|finding| finding.subject != found) {
+            let here = |key: &CubeKey| subject(key).as_ref() == Some(&found);
+            let (share, bars) = details(named, &measures[measure], value, &here, &found);
+            findings.push(Finding { subject: found, measure, value, share, bars });
+        }
+    }
+    findings
+}
+
+/// Titles of bars, each with its largest pieces.
+type Bars = Vec<(&'static str, Vec<(String, f64)>)>;
+
+/// The samples of a subject, and why, for whom and where they are.
+fn details(
+    named: &Named<'_>,
+    measure: &Measure,
+    value: u64,
+    here: &dyn Fn(&CubeKey) -> bool,
+    subject: &Subject,
+) -> (Share, Bars) {
+    let mut share = Share { count: 0, total: 0 };
+    for (key, sum) in named.rows().iter().filter(|(key, _)| measure.events.contains(&key.event)) {
+        share.total += sum.samples;
+        share.count += if here(key) { sum.samples } else { 0 };
+    }
+    let pieces = |name: &dyn Fn(&CubeKey) -> Option<String>| {
+        let ranked = named.ranked(measure, here, name).into_iter().take(PIECES);
+        ranked.map(|(name, part)| (name, part as f64 / value.max(1) as f64)).collect::<Vec<_>>()
+    };
+    let text = |name: Option<&str>| name.map(str::to_string);
+    let mut bars = vec![
+        ("why", pieces(&|key| key.cause.map(|cause| cause.name().to_string()))),
+        ("for", pieces(&|key| text(named.statement(key)))),
+    ];
+    match subject {
+        Subject::Object(..) => {
+            bars.push(("which part", pieces(&|key| text(named.part(key)))));
+            bars.push(("in", pieces(&|key| text(named.routine(key)))));
+        }
+        Subject::Routine(_) => {
+            let object = |key: &CubeKey| Some(object_text(named.object(key)?));
+            bars.push(("on", pieces(&object)));
+        }
+    }
+    bars.retain(|(_, pieces)| !pieces.is_empty());
+    (share, bars)
+}
+
+/// A value with its unit: `41.3 M cycles`, `671 ms`.
+pub(crate) fn quantity(value: u64, measure: &Measure) -> String {
+    match measure.unit {
+        Unit::Nanoseconds => duration(value),
+        Unit::Cycles => format!("{} cycles", rounded(value)),
+        Unit::Count => rounded(value),
+    }
+}
+
+/// `index public.orders_pkey`; the name alone where the class adds nothing.
+fn object_text((class, name): (&str, &str)) -> String {
+    printable(format!("{class} {name}").trim())
+}
+
+impl Finding {
+    /// The filter that shows this finding, and the chapter to look at.
+    fn way_down(&self, measures: &[Measure]) -> (Json, &'static str) {
+        let measure = &measures[self.measure].id;
+        match &self.subject {
+            Subject::Object(class, name) => {
+                (json!({ "measure": measure, "class": class, "name": name }), "#treemap")
+            }
+            Subject::Routine(_) => (json!({ "measure": measure }), "#flame"),
+        }
+    }
+
+    pub(crate) fn markup(&self, rank: usize, measures: &[Measure]) -> Markup {
+        let measure = &measures[self.measure];
+        let whole = measure.whole.as_ref().map(|(what, all)| {
+            let part = self.value as f64 / (*all).max(1) as f64;
+            format!("{:.1} % of all {what}", part * 100.0)
+        });
+        let of = format!("{:.1} % of the {}", self.share.fraction() * 100.0, measure.what);
+        let name = match &self.subject {
+            Subject::Object(class, name) => object_text((class, name)),
+            Subject::Routine(name) => printable(name),
+        };
+        let (filter, chapter) = self.way_down(measures);
+        html! {
+            article.finding aria-labelledby={ "finding-" (rank) } {
+                p.finding-head {
+                    span.rank aria-hidden="true" { (rank) }
+                    b #{ "finding-" (rank) } { (name) }
+                    span.cost { (quantity(self.value, measure)) }
+                }
+                p {
+                    "It takes " b { (of) }
+                    " (95 %: " (percent_interval(self.share)) ", n = " (grouped(self.share.count)) " of "
+                    (grouped(self.share.total)) " samples)"
+                    @if let Some(whole) = &whole { ", " (whole) }
+                    @if let Some((_, pieces)) = self.bars.iter().find(|(title, _)| *title == "why") {
+                        "; mostly " b { (pieces[0].0) } " misses"
+                    }
+                    "."
+                }
+                @for (title, pieces) in &self.bars {
+                    @let pieces: Vec<Bar> = pieces.iter()
+                        .map(|(name, share)| Bar { share: *share, label: printable(name) }).collect();
+                    (bar(title, &pieces))
+                }
+                p.down {
+                    a href=(chapter) data-filter=(filter) { "Look closer: show the page for this alone" }
+                }
+            }
+        }
+    }
+}

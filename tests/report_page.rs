@@ -1,0 +1,121 @@
+//! `hardmeter report --html` and `hardmeter open`: one file, with the figures of a capture whose figures are known.
+
+#[path = "report/bench.rs"]
+mod bench;
+
+use bench::{hardmeter, made_capture, Bench};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// The JSON that the page's script reads.
+fn data_of(page: &str) -> Value {
+    let begin = page.find("id=\"data\">").expect("data") + "id=\"data\">".len();
+    let end = begin + page[begin..].find("</script>").expect("its end");
+    serde_json::from_str(&page[begin..end]).expect("JSON")
+}
+
+/// 30 + 10 misses of L1d with latencies of 50 and 20 cycles, each for 1,000: 1,700,000 cycles. 6 + 4 of L2: 380,000.
+#[test]
+fn the_page_has_the_figures_of_the_capture() {
+    let bench = Bench::new();
+    let Some(capture) = made_capture(&bench) else { return };
+    let path = bench.path("report.html");
+    let output = succeeded(hardmeter(&["report", "-i", &capture, "--html", &path]));
+    assert!(output.stdout.is_empty(), "the page is the result");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("report of 50 samples, ") && said.trim_end().ends_with(&path), "{said}");
+    let page = std::fs::read_to_string(&path).expect("written");
+    let data = data_of(&page);
+    let measures: Vec<(&str, u64)> = data["measures"]
+        .as_array()
+        .expect("measures")
+        .iter()
+        .map(|measure| (measure["label"].as_str().unwrap(), measure["total"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("cycles of L1d misses", 1_700_000),
+        ("cycles of L2 misses", 380_000),
+        ("L1d misses", 40_000),
+        ("L2 misses", 10_000),
+    ];
+    assert_eq!(measures, expected);
+    let routines: Vec<&str> =
+        data["routines"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    for routine in ["main", "hot_routine", "cold_routine"] {
+        assert!(routines.contains(&routine), "{routines:?}");
+    }
+    assert!(page.contains("75.00 % of l1d-miss"), "the listing of hot_routine: 30 of 40");
+}
+
+#[test]
+fn the_filter_of_the_command_line_holds_for_the_page() {
+    let bench = Bench::new();
+    let Some(capture) = made_capture(&bench) else { return };
+    let path = bench.path("l2.html");
+    succeeded(hardmeter(&["report", "-i", &capture, "--event", "l2-miss", "--html", &path, "--quiet"]));
+    let data = data_of(&std::fs::read_to_string(&path).expect("written"));
+    let labels: Vec<&Value> =
+        data["measures"].as_array().unwrap().iter().map(|measure| &measure["label"]).collect();
+    assert_eq!(labels, ["cycles of L2 misses", "L2 misses"]);
+    let wrong = hardmeter(&["report", "-i", &capture, "--html", &path, "--format", "json"]);
+    assert_eq!(wrong.status.code(), Some(2), "a page has no other form");
+}
+
+#[test]
+fn open_writes_beside_the_capture_and_starts_the_browser() {
+    let bench = Bench::new();
+    let Some(capture) = made_capture(&bench) else { return };
+    let page = format!("{capture}.html");
+    let printed = succeeded(hardmeter(&["open", &capture, "--no-browser"]));
+    let canonical = std::fs::canonicalize(&page).expect("written");
+    assert_eq!(String::from_utf8_lossy(&printed.stdout).trim_end(), canonical.to_str().unwrap());
+    // A browser that notes what it was asked to show.
+    let (browser, noted) = (bench.path("browser"), bench.path("noted"));
+    std::fs::write(&browser, format!("#!/bin/sh\nprintf '%s' \"$1\" > '{noted}'\n")).unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hardmeter"));
+    let output = succeeded(command.args(["open", &capture]).env("BROWSER", &browser).output().unwrap());
+    assert!(output.stdout.is_empty(), "nothing to print where a browser shows it");
+    assert_eq!(std::fs::read_to_string(&noted).expect("asked"), canonical.to_str().unwrap());
+}
+
+/// A headless Chromium draws the page and has nothing to say on its console.
+#[test]
+fn a_browser_draws_the_page_without_complaint() {
+    let known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    let Some(browser) = known.into_iter().find(|path| Path::new(path).is_file()) else {
+        eprintln!("skipped: no Chromium (apt-get install chromium)");
+        return;
+    };
+    let bench = Bench::new();
+    let Some(capture) = made_capture(&bench) else { return };
+    let path = bench.path("report.html");
+    succeeded(hardmeter(&["report", "-i", &capture, "--html", &path]));
+    let output = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=5000",
+        ])
+        .arg(format!("--user-data-dir={}", bench.path("profile")))
+        .args(["--dump-dom", &format!("file://{path}")])
+        .output()
+        .unwrap();
+    let (drawn, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if drawn.is_empty() {
+        eprintln!("skipped: {browser} does not start here: {log}");
+        return;
+    }
+    assert!(drawn.contains("<body class=\"drawn\">"), "the script did not run: {log}");
+    assert!(drawn.contains("hot_routine (in program): 1.50 M cycles, 88.2 %, 30 samples"), "the flame graph");
+    assert!(!log.contains("CONSOLE"), "{log}");
+}
