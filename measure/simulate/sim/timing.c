@@ -28,6 +28,7 @@ struct load {
   uint64_t instructions; /* counted when it came: those of its stretch of a block are alike */
   uint32_t size;
   enum { UNREAD, READ, UNREADABLE } state;
+  uint64_t pages; /* a bit for each page that a word lies in, were it a pointer */
   uint64_t word[WORDS];
 };
 
@@ -111,12 +112,16 @@ static void defer_stall(uint64_t instruction, uint64_t cycles) {
 
 /* --- Dependences --------------------------------------------------------------- */
 
+static uint64_t bit_of_page(uint64_t page) { return 1ull << (page * 0x9e3779b97f4a7c15ull >> 58); }
+
 static void read_latest(void) {
   if (timing.loads == 0) return;
   struct load *load = load_before(0);
   if (load->state != UNREAD) return;
   hm_host_read_line(load->address & ~(uint64_t)(HM_LINE_SIZE - 1), load->word);
   load->state = READ;
+  load->pages = 0;
+  for (uint32_t i = 0; i < WORDS; i++) load->pages |= bit_of_page(load->word[i] >> POINTER_BITS);
 }
 
 static int points_to(const struct load *load, uint64_t address) {
@@ -183,9 +188,13 @@ static int is_predictable(struct follower *follower, uint64_t ip, uint64_t addre
 /* The latest load under way whose line holds a pointer to just before the address. */
 static uint64_t pointer_known(uint64_t address, uint64_t now) {
   if (address < LEAST_POINTER) return now;
+  /* Pointers to it lie in one of two pages: most lines have none. */
+  uint64_t last_page = (address + BEFORE_POINTER) >> POINTER_BITS;
+  uint64_t pages = bit_of_page(last_page) | bit_of_page(last_page - 1);
   for (uint32_t back = 0; back < loads_known(); back++) {
     const struct load *load = load_before(back);
-    if (load->arrival > now && load->state == READ && points_to(load, address))
+    if (load->arrival > now && load->state == READ && (load->pages & pages) != 0 &&
+        points_to(load, address))
       return load->arrival;
   }
   return now;
