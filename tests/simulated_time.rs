@@ -99,6 +99,13 @@ fn what_takes_the_time_comes_first_though_all_miss_alike() {
     let head = text.lines().find(|line| line.contains("routine")).expect("a head");
     assert!(head.trim_start().starts_with("stall  count"), "{text}");
     assert!(text.contains("a latency is what the modelled core could not hide"), "{text}");
+    // Figures that leave time out are in their own order.
+    let by_count = ["report", "-q", "--by", "routine", "--columns", "count,share", "--all", "-i"];
+    let text = stdout(&succeeded(run(hardmeter().args(by_count).arg(&capture))));
+    let counts =
+        text.lines().filter_map(|line| line.split_whitespace().next()?.replace(',', "").parse::<u64>().ok());
+    let counts: Vec<u64> = counts.collect();
+    assert!(counts.len() > 3 && counts.is_sorted_by(|a, b| a >= b), "{text}");
     let first = stdout(&succeeded(run(hardmeter().args(["objects", "-i"]).arg(&capture))));
     assert!(first.contains("% of the stall time; "), "{first}");
 }

@@ -89,18 +89,20 @@ static uint64_t chase(uint64_t operations) {
 
 /* --- gather: table[index[i]], the indices in order ------------------------------------- */
 
-static uint32_t *gathered;
+/* A sixteenth of the table's size: they lie no further away than it. */
+static uint32_t *gathered, gathered_mask;
 static void set_gather(void) {
   uint64_t state = 7, lines = bytes / LINE;
-  gathered = take((1u << 20) * sizeof *gathered);
-  for (uint32_t i = 0; i < 1u << 20; i++) gathered[i] = (uint32_t)(next(&state) % lines);
+  gathered = take(lines * sizeof *gathered);
+  gathered_mask = (uint32_t)lines - 1;
+  for (uint64_t i = 0; i < lines; i++) gathered[i] = (uint32_t)(next(&state) % lines);
 }
 
 static uint64_t gather(uint64_t operations) {
   static uint64_t at;
   uint64_t sum = 0;
   for (uint64_t end = at + operations; at < end; at++)
-    sum += *(const uint64_t *)(memory + (uint64_t)gathered[at & 0xfffff] * LINE);
+    sum += *(const uint64_t *)(memory + (uint64_t)gathered[at & gathered_mask] * LINE);
   return sum;
 }
 

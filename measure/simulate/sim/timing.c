@@ -14,9 +14,9 @@
 #define PENDING 64u
 #define FOLLOWERS 64u
 /* A pointer to an object is followed to one of its fields: from 256 bytes before (container_of) to
- * 7,936 behind (the items of a page). */
+ * 3,840 behind. */
 #define BEFORE_POINTER 256u
-#define POINTER_BITS 13u
+#define POINTER_BITS 12u
 #define LEAST_POINTER 65536u
 #define LARGEST_SCALE 4096
 #define CONFIRMED 3 /* by two pairs after the two that say base and scale */
@@ -28,6 +28,7 @@ struct load {
   uint64_t instructions; /* counted when it came: those of its stretch of a block are alike */
   uint32_t size;
   enum { UNREAD, READ, UNREADABLE } state;
+  uint64_t pages; /* a bit for each page that a word lies in, were it a pointer */
   uint64_t word[WORDS];
 };
 
@@ -59,7 +60,7 @@ static struct {
   uint32_t first, stalls; /* a ring */
   uint64_t pending;
   uint64_t fill[HM_MOST_FILL_BUFFERS]; /* when each is free again */
-  uint64_t memory_free;                /* when the next line can come */
+  uint64_t next_line;                  /* when one can come from beyond L2 */
   struct follower follower[FOLLOWERS];
 } timing;
 
@@ -73,7 +74,7 @@ void hm_timing_begin(void) {
   hm_timing_resume();
   for (uint32_t i = 0; i < HM_MOST_FILL_BUFFERS; i++) timing.fill[i] = 0;
   for (uint32_t i = 0; i < FOLLOWERS; i++) timing.follower[i].ip = 0;
-  timing.memory_free = 0;
+  timing.next_line = 0;
   hm_prefetch_begin();
 }
 
@@ -111,12 +112,16 @@ static void defer_stall(uint64_t instruction, uint64_t cycles) {
 
 /* --- Dependences --------------------------------------------------------------- */
 
+static uint64_t bit_of_page(uint64_t page) { return 1ull << (page * 0x9e3779b97f4a7c15ull >> 58); }
+
 static void read_latest(void) {
   if (timing.loads == 0) return;
   struct load *load = load_before(0);
   if (load->state != UNREAD) return;
   hm_host_read_line(load->address & ~(uint64_t)(HM_LINE_SIZE - 1), load->word);
   load->state = READ;
+  load->pages = 0;
+  for (uint32_t i = 0; i < WORDS; i++) load->pages |= bit_of_page(load->word[i] >> POINTER_BITS);
 }
 
 static int points_to(const struct load *load, uint64_t address) {
@@ -183,9 +188,13 @@ static int is_predictable(struct follower *follower, uint64_t ip, uint64_t addre
 /* The latest load under way whose line holds a pointer to just before the address. */
 static uint64_t pointer_known(uint64_t address, uint64_t now) {
   if (address < LEAST_POINTER) return now;
+  /* Pointers to it lie in one of two pages: most lines have none. */
+  uint64_t last_page = (address + BEFORE_POINTER) >> POINTER_BITS;
+  uint64_t pages = bit_of_page(last_page) | bit_of_page(last_page - 1);
   for (uint32_t back = 0; back < loads_known(); back++) {
     const struct load *load = load_before(back);
-    if (load->arrival > now && load->state == READ && points_to(load, address))
+    if (load->arrival > now && load->state == READ && (load->pages & pages) != 0 &&
+        points_to(load, address))
       return load->arrival;
   }
   return now;
@@ -251,12 +260,16 @@ static uint64_t window_of(enum hm_kind kind, uint64_t instructions) {
   return max64(core->reorder_window, core->store_buffer * apart);
 }
 
-/* The fill buffer that is free first. */
-static uint64_t *next_fill_buffer(void) {
-  uint64_t *first = &timing.fill[0];
-  for (uint32_t i = 1; i < hm_sim.config.core.fill_buffers; i++)
-    if (timing.fill[i] < *first) first = &timing.fill[i];
-  return first;
+/* The fill buffer for a line that is wanted at a time: of those free by then the one that was so
+ * last, for an independent miss that comes later may begin earlier; else the one free first. */
+static uint64_t *fill_buffer(uint64_t wanted) {
+  uint64_t *best = &timing.fill[0];
+  for (uint32_t i = 1; i < hm_sim.config.core.fill_buffers; i++) {
+    uint64_t *other = &timing.fill[i];
+    int in_time = *other <= wanted, best_in_time = *best <= wanted;
+    if (in_time != best_in_time ? in_time : in_time ? *other > *best : *other < *best) best = other;
+  }
+  return best;
 }
 
 static uint32_t cycles_of_translation(const struct hm_access *access) {
@@ -267,10 +280,16 @@ static uint32_t cycles_of_translation(const struct hm_access *access) {
   }
 }
 
+/* Lines of the last level come to one core twice as fast as those of memory. */
+static uint32_t cycles_of_line(const struct hm_access *access) {
+  uint32_t cycles = hm_sim.config.core.line_cycles;
+  return access->level == HM_LEVEL_MEMORY ? cycles : cycles / 2;
+}
+
 /* When the line of a first-level miss is there, asked for at `issue` unless a prefetcher did. */
 static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_t issue,
                            uint32_t beyond) {
-  uint64_t since = 0, *fill = next_fill_buffer();
+  uint64_t since = 0, *fill = fill_buffer(issue);
   enum hm_prefetched prefetched = hm_prefetch_take(access->physical_line, &since);
   issue = max64(issue, *fill);
   hm_prefetch_observe(access, issue);
@@ -286,9 +305,9 @@ static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_
     else
       hm_sim.counts->prefetched_late++;
   }
-  if (access->level == HM_LEVEL_MEMORY) {
-    timing.memory_free = max64(timing.memory_free, now) + hm_sim.config.core.line_cycles;
-    arrival = max64(arrival, timing.memory_free);
+  if (access->level > HM_LEVEL_L2) {
+    timing.next_line = max64(timing.next_line, now) + cycles_of_line(access);
+    arrival = max64(arrival, timing.next_line);
   }
   *fill = arrival;
   return arrival;

@@ -24,7 +24,7 @@
  *   fetch        nothing is begun meanwhile: no window
  *
  * A prefetcher that asked for the line earlier (prefetch.h) began the latency then.  Lines from
- * memory arrive `line_cycles` apart at least.
+ * memory arrive `line_cycles` apart at least, those of L3 half of it (an assumption).
  *
  * Which load an address came from.  Within a block of the program that is known when code is
  * generated (HM_SITE_DEPENDS).  From block to block nothing is followed through registers: that

@@ -85,6 +85,25 @@ static void independent_misses_share_the_latency(void **state) {
   stop(header);
 }
 
+/* Pairs: a bucket and the entry that it points to, as of a hash table.  The entry waits for its
+ * bucket, and uses a fill buffer no sooner. */
+static void a_load_that_waits_takes_no_fill_buffer(void **state) {
+  (void)state;
+  enum { PAIRS = 400 };
+  struct hm_header *header = start_timed(0);
+  for (uint64_t i = 0; i < PAIRS; i++) host_put_word(NODE(i), NODE(1000 + i));
+  for (uint64_t i = 0; i < PAIRS; i++) {
+    run(1);
+    load_by(0x1000, NODE(i), 8);
+    load_by(0x1004, NODE(1000 + i), 8);
+  }
+  /* A bucket now and then: their places are linear in what was read. */
+  assert_in_range(hm_sim.counts->dependent, PAIRS, PAIRS + PAIRS / 20);
+  uint64_t rounds = 2 * PAIRS / FILL_BUFFERS;
+  assert_in_range(exposed(), rounds * MEMORY_MORE - PAIRS - WINDOW, rounds * MEMORY_MORE * 5 / 4);
+  stop(header);
+}
+
 /* Ten instructions a load: two are in the window at a time, whatever the fill buffers. */
 static void the_window_limits_how_many_overlap(void **state) {
   (void)state;
@@ -335,6 +354,7 @@ int main(void) {
       cmocka_unit_test(a_lone_miss_is_hidden_by_the_window),
       cmocka_unit_test(a_chase_is_exposed_link_by_link),
       cmocka_unit_test(independent_misses_share_the_latency),
+      cmocka_unit_test(a_load_that_waits_takes_no_fill_buffer),
       cmocka_unit_test(the_window_limits_how_many_overlap),
       cmocka_unit_test(an_index_is_a_dependence_once_it_is_learnt),
       cmocka_unit_test(a_block_knows_its_own_dependences),

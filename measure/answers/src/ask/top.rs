@@ -22,7 +22,8 @@ pub struct TopQuestion {
     pub columns: Vec<Shown>,
     /// Rows per table; `None` for all.
     pub limit: Option<usize>,
-    /// Order of the rows; `None`: by exposed latency where the capture has it, else by count.
+    /// Order of the rows; `None`: by exposed latency where the capture has it and `columns` does not leave latencies
+    /// out, else by count.
     pub sort: Option<SortBy>,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct TopInquiry {
 impl TopInquiry {
     pub(crate) fn new(question: &TopQuestion, capture: &Capture) -> TopInquiry {
         let by = grouping(question);
-        let sort = question.sort.unwrap_or_else(|| capture.ranks_by());
+        let sort = question.sort.unwrap_or_else(|| default_order(question, capture));
         let medians = sort == SortBy::MedianLatency
             || question.columns.contains(&Shown::Measure(Measure::MedianLatency));
         let top = Top::new(TopOptions {
@@ -136,6 +137,19 @@ fn grouping(question: &TopQuestion) -> Vec<Dimension> {
     }
     by.dedup();
     by
+}
+
+/// By time where it is known, unless the figures chosen would not show it.
+fn default_order(question: &TopQuestion, capture: &Capture) -> SortBy {
+    let measures = || question.columns.iter().filter(|shown| matches!(shown, Shown::Measure(_)));
+    let shows_time = |shown: &Shown| {
+        matches!(shown, Shown::Measure(Measure::Stall | Measure::TotalLatency | Measure::MeanLatency))
+    };
+    if measures().next().is_none() || measures().any(shows_time) {
+        capture.ranks_by()
+    } else {
+        SortBy::Count
+    }
 }
 
 /// Whether `columns` says which grouping columns to show; figures alone leave them as usual.
