@@ -51,6 +51,10 @@ fn the_page_has_the_figures_of_the_capture() {
     for routine in ["main", "hot_routine", "cold_routine"] {
         assert!(routines.contains(&routine), "{routines:?}");
     }
+    // No object has a name here, so that the findings are routines.
+    for text in ["<b id=\"finding-1\">hot_routine</b>", "1.50 M cycles", "75.0 % of the L1d misses"] {
+        assert!(page.contains(text), "{text}");
+    }
     assert!(page.contains("75.00 % of l1d-miss"), "the listing of hot_routine: 30 of 40");
 }
 

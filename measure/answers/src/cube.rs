@@ -364,11 +364,13 @@ impl CubeRows {
         if self.rows.len() > limit {
             self.merge_parts();
         }
+        self.tidy();
         self
     }
 
     fn halve_time(&mut self) {
         self.time.step_ns = self.time.step_ns.saturating_mul(2);
+        self.time.steps = self.time.steps.div_ceil(2);
         self.note(Coarsening::Time { step_ns: self.time.step_ns });
         self.merge(|key| key.time /= 2);
     }
@@ -422,7 +424,6 @@ impl CubeRows {
             merged.entry(key).or_default().add(sum);
         }
         self.rows = merged.into_iter().collect();
-        self.tidy();
     }
 
     fn tidy(&mut self) {
