@@ -11,7 +11,7 @@ use common::wait_until;
 use hardmeter_split::model::{Actuation, AppId, CodeId, KindRef};
 use hardmeter_split::segment::Application;
 use postgres::Client;
-use split::{narrowed, processors, Analyzer, Kind};
+use split::{narrowed, processors, time_slice, Analyzer, Kind};
 use split_postgres::{Server, APP};
 
 /// Executions of the kind whose note begins so. A section has ended before its client has the answer.
@@ -277,4 +277,54 @@ fn backends_go_where_the_analyzer_says_and_come_back() {
     // An analyzer that is killed: no backend runs to notice it, the worker does.
     analyzer.die();
     wait_until("affinity after the analyzer's death", || narrowed_now().is_empty());
+}
+
+/// Backends have the slice of the kind they work on, parallel workers that of their leader's kind; all have their own when the analyzer
+/// is killed, though no statement begins any more.
+#[test]
+fn backends_and_parallel_workers_have_the_slice_of_their_kind() {
+    let own = time_slice(std::process::id() as i32);
+    if own == 0 {
+        return eprintln!("skipped: this kernel has no time slices");
+    }
+    let parallel = ["parallel_setup_cost=0", "parallel_tuple_cost=0", "min_parallel_table_scan_size=0"];
+    let Some(server) = Server::new(&parallel) else { return };
+    let mut segment = server.segment();
+    let (mut client, mut heavy, mut other) = (server.connect(), server.connect(), server.connect());
+    let ask = |client: &mut Client| _ = client.simple_query("SELECT name FROM items WHERE id=1").unwrap();
+    const LONG: &str = "SELECT count(*) FROM items a, items b, items c WHERE a.seller + b.seller > c.seller";
+    ask(&mut client);
+    heavy.batch_execute("SET statement_timeout = 50").unwrap();
+    heavy.simple_query(LONG).unwrap_err();
+    heavy.batch_execute("SET statement_timeout = 0").unwrap();
+    let short = of(&mut segment, BY_ID).unwrap().code;
+    let long = of(&mut segment, "select items,items,items: select count(*)").unwrap().code;
+    let pid =
+        |client: &mut Client| -> i32 { client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0) };
+    let (backend, leader) = (pid(&mut client), pid(&mut heavy));
+
+    let analyzer = Analyzer::with_slices(&server.segments, APP, &[(short, 100), (long, 100_000)]);
+    wait_until("a backend with its slice", || {
+        ask(&mut client);
+        time_slice(backend) == 100_000
+    });
+    let cancel = heavy.cancel_token();
+    let working = std::thread::spawn(move || heavy.simple_query(LONG).unwrap_err());
+    wait_until("the leader's slice", || time_slice(leader) == 100_000_000);
+    let workers = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker'";
+    wait_until("parallel workers with their leader's slice", || {
+        let rows = other.query(workers, &[]).unwrap();
+        !rows.is_empty() && rows.iter().all(|row| time_slice(row.get(0)) == 100_000_000)
+    });
+    client.simple_query("SELECT count(*) FROM users").unwrap();
+    assert_eq!(time_slice(backend), own, "a kind without a slice");
+    ask(&mut client);
+    assert_eq!(time_slice(backend), 100_000);
+
+    analyzer.die();
+    wait_until("slices after the analyzer's death", || {
+        time_slice(backend) == own && time_slice(leader) == own
+    });
+    cancel.cancel_query(postgres::NoTls).unwrap();
+    working.join().unwrap();
 }

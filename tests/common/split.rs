@@ -89,11 +89,26 @@ pub struct Analyzer {
 impl Analyzer {
     /// These kinds run on these processors, in this way, in class queues numbered by the processor.
     pub fn new(folder: &Path, app: AppId, actuation: Actuation, kinds: &[(CodeId, u32)]) -> Analyzer {
+        let decision = |&(code, cpu): &(CodeId, u32)| {
+            let cpus = CpuSet([CpuId(cpu)].into());
+            (code, Decision { actuation, cpus, queue: cpu, ..Decision::default() })
+        };
+        Analyzer::deciding(folder, app, &kinds.iter().map(decision).collect::<Vec<_>>())
+    }
+
+    /// Threads that work on these kinds have these time slices, in microseconds.
+    pub fn with_slices(folder: &Path, app: AppId, kinds: &[(CodeId, u32)]) -> Analyzer {
+        let decision = |&(code, slice_us): &(CodeId, u32)| {
+            (code, Decision { actuation: Actuation::Time, slice_us, ..Decision::default() })
+        };
+        Analyzer::deciding(folder, app, &kinds.iter().map(decision).collect::<Vec<_>>())
+    }
+
+    fn deciding(folder: &Path, app: AppId, decisions: &[(CodeId, Decision)]) -> Analyzer {
         let mut application = application(folder, app);
         application.take_over(0, 0);
-        for &(code, cpu) in kinds {
-            let cpus = CpuSet([CpuId(cpu)].into());
-            application.decide(code, &Decision { actuation, cpus, queue: cpu, ..Decision::default() });
+        for (code, decision) in decisions {
+            application.decide(*code, decision);
         }
         application.beat(monotonic_ns());
         application.place(true, 1);
@@ -124,6 +139,19 @@ impl Analyzer {
 impl Drop for Analyzer {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A thread's time slice in nanoseconds, as the kernel has it; 0: it has none (before Linux 6.12), or there is no such thread.
+pub fn time_slice(thread: i32) -> u64 {
+    let mut attributes = [0_u64; 6]; // struct sched_attr in its first size; the fourth word is sched_runtime
+    let address = attributes.as_mut_ptr();
+    // SAFETY: the kernel writes at most the 48 bytes that are named, and they live.
+    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, address, 48, 0) };
+    if done == 0 {
+        attributes[3]
+    } else {
+        0
     }
 }
 

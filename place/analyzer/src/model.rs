@@ -121,6 +121,8 @@ pub enum Actuation {
     Lazy = 2,
     /// Whoever routes requests obeys; threads are not moved.
     Soft = 3,
+    /// Threads are not moved; only the time slice holds.
+    Time = 4,
 }
 
 /// A mean with its 95 % interval.
@@ -331,6 +333,9 @@ pub struct Placement {
     pub actuation: Actuation,
     /// Which of the class queues, for servers that route.
     pub queue: u32,
+    /// Time slice of threads that work on it, in microseconds; 0: as they have it.
+    #[serde(default)]
+    pub slice_us: u32,
     /// Why, in words.
     pub reason: String,
 }

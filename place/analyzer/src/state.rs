@@ -74,6 +74,12 @@ pub struct Application {
     pub moves: u64,
     /// Threads whose affinity is narrowed now.
     pub narrowed: u32,
+    /// How often a time slice was changed.
+    #[serde(default)]
+    pub slices: u64,
+    /// Threads whose time slice is changed now.
+    #[serde(default)]
+    pub sliced: u32,
     pub probes: u64,
     pub probe_cycles: u64,
     pub cycles_per_second: u64,

@@ -121,6 +121,13 @@ SPLIT_API void split_cancel(split_section *section);
  * continues. */
 SPLIT_API void split_pause(split_section *section);
 
+/** This thread helps with a section of that kind which another thread or process has open (a parallel worker): it gets the
+ * kind's time slice and is not measured. No section is open on it.
+ * @return false if the kind has no slice, nothing is placed now, or the library is off. */
+SPLIT_API bool split_help(const void *code_key, size_t length);
+/** It does no longer: its time slice is its own again. */
+SPLIT_API void split_help_ends(void);
+
 /** Facts about the innermost section that become known while it runs. */
 enum split_note_type {
   SPLIT_NOTE_KEY =
@@ -140,8 +147,8 @@ SPLIT_API void split_note_section(split_section *section, enum split_note_type t
 #define SPLIT_ORIGIN_LENGTH 24
 SPLIT_API size_t split_origin(char *buffer);
 
-/** Restores the affinity of threads that a dead or silent analyzer left narrowed: of the whole application, as far as rights
- * allow. A thread of the library calls it four times a second in each process that moves threads, unless the host calls it itself
+/** Restores affinity and time slice of threads that a dead or silent analyzer left changed: of the whole application, as far as rights
+ * allow. A thread of the library calls it four times a second in each process that changes threads, unless the host calls it itself
  * (split_without_service_thread). Async-signal-safe. */
 SPLIT_API void split_release_stale(void);
 SPLIT_API void split_without_service_thread(void); /* before split_init */

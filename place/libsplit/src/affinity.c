@@ -15,6 +15,7 @@
 #include "decided.h"
 #include "fresh.h"
 #include "release.h"
+#include "slice.h"
 #include "thread.h"
 
 #include <errno.h>
@@ -85,12 +86,8 @@ static bool look_how_wide(struct split_affinity *affinity) {
 /* Records the CPUs that the thread may use, in the shared table, before it is narrowed. */
 static bool announce(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
-  struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
-  if (!entry) {
-    entry = split_entry_claim(self->mapping, self->tid);
-    if (!entry) return false;
-    atomic_store(&affinity->entry, entry);
-  }
+  struct split_thread *entry = split_thread_entry(self);
+  if (!entry) return false;
   split_affinity_widen(self);
   if (!split_service_start(self->mapping) || !look_how_wide(affinity)) return false;
   for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
@@ -254,12 +251,14 @@ void split_affinity_forget(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
   struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
   split_affinity_widen(self);
+  split_slice_forget(self);
   atomic_store(&affinity->entry, NULL);
   affinity->bound = false;
   if (entry) atomic_store(&entry->tid, 0);
 }
 
 void split_affinity_child(struct split_self *self) {
+  split_slice_child(self);
   struct split_affinity *affinity = &self->affinity;
   struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
   if (entry && affinity->serial) { /* the entry is our parent's; the narrow affinity is ours too */

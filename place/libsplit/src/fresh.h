@@ -5,5 +5,7 @@
 #include "mapping.h"
 
 bool split_fresh(struct split_mapping *mapping, uint64_t now_ns);
+/* The same for time slices, whose limit for a silent analyzer is shorter. */
+bool split_fresh_for_slices(struct split_mapping *mapping);
 
 #endif

@@ -12,6 +12,7 @@
 #include "release.h"
 #include "sample.h"
 #include "settings.h"
+#include "slice.h"
 #include "thread.h"
 
 #include <dlfcn.h>
@@ -95,6 +96,7 @@ static void choose_backend(struct split_mapping *mapping) {
   split_process.pmu_works = pmu != NULL;
   split_pmu_close(pmu);
   if (!split_process.pmu_works) without |= SPLIT_WITHOUT_PMU;
+  if (!split_slice_note_first()) without |= SPLIT_WITHOUT_SLICES;
   without |= SPLIT_WITHOUT_PROBE_SETS; /* until some are found */
   atomic_store(&mapping->header->without, without);
   atomic_store(&mapping->header->backend,
@@ -155,7 +157,9 @@ split_app_id split_init(split_app_id app, split_app_id related, enum split_key_t
 
 static void give_back(struct split_self *self) {
   struct split_thread *entry = atomic_load(&self->affinity.entry);
-  if (entry) split_entry_release(entry);
+  if (!entry) return;
+  split_entry_release(entry);
+  split_entry_release_slice(entry);
 }
 
 void split_close(void) {

@@ -1,6 +1,7 @@
 /* What becomes known of a section while it runs, and how it tells others who it is. */
 #include "affinity.h"
 #include "process.h"
+#include "slice.h"
 
 #include <errno.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static void note_key(struct split_self *self, struct split_open *open, const voi
   if (code == SPLIT_CODE_OTHER && open->code != SPLIT_CODE_OTHER)
     atomic_fetch_add_explicit(&self->mapping->header->without_room, 1, memory_order_relaxed);
   split_open_of_kind(self->mapping, open, code);
+  split_slice_section(self, open);
   split_place_section(self, open);
 }
 

@@ -77,6 +77,21 @@ struct split_affinity {
   uint64_t refused_until;          /* time stamp: no placement is tried before */
 };
 
+/* A thread's time slice, as far as the library changed it; slice.c. */
+struct split_slice {
+  uint32_t us;     /* in force; 0: its own */
+  uint32_t serial; /* of the change in force, as in the entry's `sliced`; 0: none */
+  uint32_t last_serial;
+  uint32_t code;   /* as in the entry */
+  bool learnt;     /* what follows holds */
+  uint32_t policy; /* of the kernel's, and ... */
+  int32_t nice;    /* ... what else sched_setattr would change */
+  uint64_t flags;
+  uint64_t original_ns;
+  uint64_t fresh_until;   /* time stamp until which the analyzer need not be looked after */
+  uint64_t refused_until; /* time stamp: no change is tried before */
+};
+
 struct split_pmu; /* pmu.h */
 
 /* A CPU as each section of a thread needs it, looked up when the thread comes there. */
@@ -97,7 +112,7 @@ struct split_self {
   uint32_t depth;
   struct split_here here;
   struct split_preempt preempt;
-  bool special;     /* each section needs more than its time: `lazy`, `pmu`, or there is no rseq */
+  bool special;     /* each section needs more than its time: `lazy`, a slice, `pmu`, or no rseq */
   bool lazy;        /* affinity stays narrowed between sections */
   uint32_t placed;  /* open sections for which the thread is placed */
   uint32_t probed;  /* open sections for which lines were loaded: one at most */
@@ -109,6 +124,7 @@ struct split_self {
   struct split_open open[SPLIT_OPEN];
   struct split_text texts[SPLIT_TEXTS];
   struct split_affinity affinity;
+  struct split_slice slice;
   struct split_self *next; /* in a list of the process */
   _Atomic bool living;
 };
@@ -118,7 +134,7 @@ struct split_self {
 /* Says anew what every section of the thread needs. */
 static inline void split_self_specialise(struct split_self *self, bool lazy) {
   self->lazy = lazy;
-  self->special = lazy || self->pmu || !self->preempt.area;
+  self->special = lazy || self->slice.serial || self->pmu || !self->preempt.area;
 }
 
 struct split_process {

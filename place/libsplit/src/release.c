@@ -1,17 +1,20 @@
 /*
- * Affinity is given back: the table of threads that are narrowed, and the service thread that looks after it.
+ * Affinity and time slice are given back: the table of threads, and the service thread that looks after it.
  *
  *   entry   free ── split_entry_claim ──> a thread's ── affinity.c: narrowed = serial ──> narrowed
  *             ^                              ^  │ the thread ends, or is gone: reclaim      │ split_entry_release: 0, then the wide mask
  *             │                              └──┼───────────────────────────────────────────┘
  *             └─────────────────────────────────┘
  *
+ * The same states hold for a thread's slice: slice.c sets `sliced`, split_entry_release_slice takes it away.
+ *
  * Invariants:
- *   1. `narrowed` goes from a serial to 0 by who will set the wide affinity, by one exchange.
+ *   1. `narrowed` (and `sliced`) goes from a serial to 0 by who will set the wide affinity (the old slice), by one exchange.
  *   2. An entry is of the thread whose start time it has; another thread of that number is not touched.
  */
 #include "release.h"
 
+#include "attributes.h"
 #include "fresh.h"
 #include "process.h"
 
@@ -54,7 +57,7 @@ static uint64_t started_ticks(uint32_t tid) {
   return ticks ? ticks : 1;
 }
 
-static bool lives(const struct split_thread *entry, uint32_t tid) {
+bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
   uint64_t started = started_ticks(tid);
   return started != 0 &&
          started == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
@@ -63,8 +66,10 @@ static bool lives(const struct split_thread *entry, uint32_t tid) {
 /* The entry of a thread that is gone becomes free. One that was just taken has no start time yet: its thread is there, and it is not
  * narrowed. */
 static void reclaim(struct split_thread *entry, uint32_t tid) {
-  if (atomic_load(&entry->narrowed) ? lives(entry, tid) : started_ticks(tid) != 0) return;
+  const bool changed = atomic_load(&entry->narrowed) || atomic_load(&entry->sliced);
+  if (changed ? split_entry_lives(entry, tid) : started_ticks(tid) != 0) return;
   atomic_store(&entry->narrowed, 0);
+  atomic_store(&entry->sliced, 0);
   atomic_compare_exchange_strong(&entry->tid, &tid, 0);
 }
 
@@ -77,6 +82,8 @@ struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t t
       if (there == tid ||
           (there == 0 && atomic_compare_exchange_strong(&entry->tid, &there, tid))) {
         atomic_store(&entry->narrowed, 0);
+        atomic_store(&entry->sliced, 0);
+        atomic_store(&entry->code, 0);
         atomic_store(&entry->started_ticks, started_ticks(tid));
         return entry;
       }
@@ -89,6 +96,14 @@ struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t t
   return NULL;
 }
 
+struct split_thread *split_thread_entry(struct split_self *self) {
+  struct split_thread *entry = atomic_load_explicit(&self->affinity.entry, memory_order_relaxed);
+  if (entry) return entry;
+  entry = split_entry_claim(self->mapping, self->tid);
+  if (entry) atomic_store(&self->affinity.entry, entry);
+  return entry;
+}
+
 bool split_entry_release(struct split_thread *entry) {
   uint32_t tid = atomic_load(&entry->tid);
   uint32_t narrowed = atomic_load_explicit(&entry->narrowed, memory_order_acquire);
@@ -97,7 +112,7 @@ bool split_entry_release(struct split_thread *entry) {
   for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
     mask[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
   bool ours = split_self_here && split_self_here->tid == tid;
-  if (!ours && !lives(entry, tid)) {
+  if (!ours && !split_entry_lives(entry, tid)) {
     reclaim(entry, tid);
     return false;
   }
@@ -109,7 +124,29 @@ bool split_entry_release(struct split_thread *entry) {
   return syscall(SYS_sched_setaffinity, tid, sizeof mask, mask) == 0;
 }
 
-void split_release_all(struct split_mapping *mapping) {
+bool split_entry_release_slice(struct split_thread *entry) {
+  uint32_t tid = atomic_load(&entry->tid);
+  uint32_t sliced = atomic_load_explicit(&entry->sliced, memory_order_acquire);
+  if (tid == 0 || tid > INT_MAX || sliced == 0) return false;
+  uint64_t original = atomic_load_explicit(&entry->original_slice_ns, memory_order_relaxed);
+  bool ours = split_self_here && split_self_here->tid == tid;
+  if (!ours && !split_entry_lives(entry, tid)) {
+    reclaim(entry, tid);
+    return false;
+  }
+  if (!atomic_compare_exchange_strong(&entry->sliced, &sliced, 0)) return false;
+  return split_slice_restore(tid, original);
+}
+
+static void release_slices(struct split_mapping *mapping) {
+  int before = errno;
+  for (uint32_t i = 0; i < mapping->thread_count; i++)
+    if (atomic_load_explicit(&mapping->threads[i].sliced, memory_order_relaxed))
+      split_entry_release_slice(&mapping->threads[i]);
+  errno = before;
+}
+
+static void release_affinities(struct split_mapping *mapping) {
   int before = errno;
   for (uint32_t i = 0; i < mapping->thread_count; i++)
     if (atomic_load_explicit(&mapping->threads[i].narrowed, memory_order_relaxed))
@@ -117,16 +154,27 @@ void split_release_all(struct split_mapping *mapping) {
   errno = before;
 }
 
-void split_release_stale(void) {
-  struct split_mapping *mapping = split_mapping_in_use();
-  if (mapping && !split_fresh(mapping, 0)) split_release_all(mapping);
+void split_release_all(struct split_mapping *mapping) {
+  release_slices(mapping);
+  release_affinities(mapping);
 }
 
-/* Four times a second, and at the moment when the last sign of life becomes too old. */
+void split_release_stale(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  if (!mapping) return;
+  if (!split_fresh_for_slices(mapping)) release_slices(mapping);
+  if (!split_fresh(mapping, 0)) release_affinities(mapping);
+}
+
+/* Four times a second, and at the moments when the last sign of life becomes too old. */
 static uint64_t until_next_look(struct split_mapping *mapping) {
-  uint64_t now = split_clock_ns(CLOCK_MONOTONIC);
-  uint64_t stale = atomic_load(&mapping->header->heartbeat_ns) + SPLIT_STALE_NS;
-  return stale > now && stale - now < SERVICE_NS ? stale - now + 1000000 : SERVICE_NS;
+  uint64_t now = split_clock_ns(CLOCK_MONOTONIC), next = SERVICE_NS;
+  const uint64_t limits[] = {SPLIT_SLICE_STALE_NS, SPLIT_STALE_NS};
+  for (int i = 0; i < 2; i++) {
+    uint64_t stale = atomic_load(&mapping->header->heartbeat_ns) + limits[i];
+    if (stale > now && stale - now < next) next = stale - now + 1000000;
+  }
+  return next < SERVICE_NS ? next : SERVICE_NS;
 }
 
 static void *serve(void *argument) {

@@ -5,6 +5,7 @@
 #include "record.h"
 #include "release.h"
 #include "sample.h"
+#include "slice.h"
 #include "thread.h"
 #include "trace.h"
 
@@ -139,6 +140,7 @@ static inline uint32_t begin_on(struct split_self *self, struct split_open *open
 __attribute__((noinline)) static uint32_t begin_special(struct split_self *self,
                                                         struct split_open *open) {
   int before = errno;
+  split_slice_section(self, open);
   split_place_section(self, open);
   split_sample_begin(self, open);
   errno = before;

@@ -16,7 +16,7 @@
  *   +--------------------------------+ decisions_at
  *   | split_decision [kinds]         |   class, cores; written by the analyzer only
  *   +--------------------------------+ threads_at
- *   | split_thread   [threads]       |   threads whose affinity is narrowed now, and what it was
+ *   | split_thread   [threads]       |   threads whose affinity or slice is changed now, and what it was
  *   +--------------------------------+ cpus_at
  *   | split_cpu      [cpus]          |   budget of probes, place in the ring
  *   +--------------------------------+ records_at
@@ -45,7 +45,7 @@
 
 #define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
 #define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
-#define SPLIT_SEGMENT_VERSION 3                          /* 3: split_kind.statement */
+#define SPLIT_SEGMENT_VERSION 4                          /* 4: time slices */
 #define SPLIT_LINE 64
 #define SPLIT_CPUS_MAX 1024
 #define SPLIT_KINDS_MAX 65536
@@ -70,7 +70,10 @@ enum split_actuation {
   SPLIT_ACT_PAPER = 1, /* affinity at start, restored at end */
   SPLIT_ACT_LAZY =
       2, /* affinity at start if the thread is not within already; restored when told so, or on another kind */
-  SPLIT_ACT_SOFT = 3 /* only whoever routes requests obeys (split_queue.h); threads are not moved */
+  SPLIT_ACT_SOFT =
+      3, /* only whoever routes requests obeys (split_queue.h); threads are not moved */
+  SPLIT_ACT_TIME =
+      4 /* threads are not moved; only slice_us holds, which the others may have, too */
 };
 
 /* What came before a section on its CPU; index of split_record.after. The first SPLIT_CLASSES are the classes of the section before. */
@@ -119,6 +122,7 @@ struct split_header {
   _Atomic uint64_t bad_origins; /* notes of an origin that were none */
   _Atomic uint64_t
       refused; /* placements without a CPU that the thread may use, or refused by the kernel */
+  _Atomic uint64_t slices; /* how often a thread's time slice was changed */
 
   /* Written by the analyzer. Stale (heartbeat older than SPLIT_STALE_NS): nobody is placed. */
   alignas(SPLIT_LINE) _Atomic uint64_t heartbeat_ns;
@@ -137,9 +141,16 @@ enum split_without {
   SPLIT_WITHOUT_RSEQ = 1,       /* preemption is seen in one section of 16 only */
   SPLIT_WITHOUT_PMU = 2,        /* no misses */
   SPLIT_WITHOUT_PROBE_SETS = 4, /* no displacement */
-  SPLIT_WITHOUT_MACHINE = 8 /* no machine.segment: sections of other applications are not seen */
+  SPLIT_WITHOUT_MACHINE = 8, /* no machine.segment: sections of other applications are not seen */
+  SPLIT_WITHOUT_SLICES = 16, /* the kernel has no time slices of threads: older than 6.12 */
+  SPLIT_WITHOUT_SLICE_RIGHTS = 32 /* it refuses to change them, as a filter of system calls does */
 };
 #define SPLIT_STALE_NS UINT64_C(1500000000)
+/* Slices end earlier than affinities: they are given back within a second of the analyzer's death. */
+#define SPLIT_SLICE_STALE_NS UINT64_C(700000000)
+/* What the kernel lets a thread have (sched_setattr(2)). Whoever reads a slice brings it into this range. */
+#define SPLIT_SLICE_MIN_US 100
+#define SPLIT_SLICE_MAX_US 100000
 
 enum { SPLIT_KIND_FREE = 0, SPLIT_KIND_CLAIMED = 1, SPLIT_KIND_READY = 2 };
 
@@ -176,21 +187,25 @@ struct split_decision {
         wishes; /* the four of them, for whoever only asks whether there is anything special */
   };
   _Atomic uint64_t expected_cycles;
-  _Atomic uint32_t queue; /* of split_queue.h */
-  uint32_t reserved;
+  _Atomic uint32_t queue;    /* of split_queue.h */
+  _Atomic uint32_t slice_us; /* time slice of threads that work on it; 0: as they had it */
   _Atomic uint64_t cpu_mask[SPLIT_CPUS_MAX / 64];
 };
 
 #define SPLIT_WISHES_SPECIAL UINT32_C(0xffffff00) /* all but the class */
 
-/* A thread with narrowed affinity. `tid` 0: free, taken by compare and swap; original_mask is written before `narrowed` is. Who
- * gives the affinity back turns `narrowed` to 0 first (compare and swap, from the number it read before it read the mask). */
+/* A thread with narrowed affinity, or a time slice of the library's. `tid` 0: free, taken by compare and swap; original_mask is
+ * written before `narrowed` is, original_slice_ns before `sliced` is. Who gives one of them back turns that word to 0 first (compare
+ * and swap, from the number it read before it read what was). */
 struct split_thread {
   alignas(SPLIT_LINE) _Atomic uint32_t tid;
   _Atomic uint32_t narrowed; /* 0: not; else another number each time */
   _Atomic uint64_t
       started_ticks; /* field 22 of /proc/PID/task/TID/stat: that tid is not another thread by now */
   _Atomic uint64_t original_mask[SPLIT_CPUS_MAX / 64];
+  _Atomic uint32_t sliced;            /* 0: its slice is its own; else another number each time */
+  _Atomic uint32_t code;              /* the latest kind with a slice that it worked on */
+  _Atomic uint64_t original_slice_ns; /* 0: the kernel's default */
 };
 
 struct split_cpu {

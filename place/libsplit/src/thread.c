@@ -3,6 +3,7 @@
 
 #include "affinity.h"
 #include "pmu.h"
+#include "slice.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,6 +73,7 @@ struct split_self *split_self_for(struct split_mapping *mapping) {
     self->random = split_cycles() ^ (uint64_t)self->tid << 32 ^ (uintptr_t)self;
     split_self_here = self;
     split_affinity_born();
+    split_slice_born();
     pthread_setspecific(threads.key, self);
   }
   if (self->mapping != mapping) {
@@ -88,6 +90,7 @@ struct split_self *split_self_for(struct split_mapping *mapping) {
       self->preempt.area = NULL;
     forget_sections(self);
     memset(&self->affinity, 0, sizeof self->affinity);
+    memset(&self->slice, 0, sizeof self->slice);
     if (split_process.pmu_works && !self->pmu) self->pmu = split_pmu_open();
     split_self_specialise(self, false);
   }
@@ -118,6 +121,7 @@ void split_threads_child(void) {
       self->preempt.area = NULL; /* another thread's, which is not here */
       forget_sections(self);
       memset(&self->affinity, 0, sizeof self->affinity);
+      memset(&self->slice, 0, sizeof self->slice);
       self->mapping = NULL;
       atomic_store(&self->living, false);
     }

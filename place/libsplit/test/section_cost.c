@@ -1,8 +1,11 @@
 /*
- * What a section costs: CPU time of split_start and split_end around nothing, in batches. For bench/place/section.py.
+ * What a section costs: CPU time of split_start and split_end around nothing, in batches; with a key of text also under policy
+ * `time`, where the slice stays (slice_same) and where each section changes it (slice_changed). For bench/place/section.py.
  *
- *   section_cost FOLDER BATCHES     prints one line a way of calling: its name, then the nanoseconds of each batch
+ *   section_cost FOLDER BATCHES text|number     prints one line a way of calling: its name, then the nanoseconds of each batch
  */
+#include "decided.h"
+#include "process.h"
 #include "split.h"
 
 #include <stdio.h>
@@ -33,6 +36,36 @@ static void handles(const void *key, size_t length) {
   }
 }
 
+/* The analyzer's part, played by hand: it lives, and these kinds have slices. */
+static void decide_slices(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  static const struct {
+    const char *key;
+    uint32_t us;
+  } slices[] = {{"short", 100}, {"long", 100000}};
+  for (int i = 0; i < 2; i++) {
+    struct split_decision *decision =
+        &mapping->decisions[split_kind_of(slices[i].key, strlen(slices[i].key))];
+    atomic_store(&decision->actuation, (uint8_t)SPLIT_ACT_TIME);
+    atomic_store(&decision->slice_us, slices[i].us);
+  }
+  atomic_store(&mapping->header->placement_on, 1);
+}
+
+static void beat(void) {
+  atomic_store(&split_mapping_in_use()->header->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC));
+}
+
+/* Each section as the one before it, or of the other kind. */
+static void sliced_pairs(bool changing) {
+  static const char *const keys[] = {"short", "long"};
+  for (int i = 0; i < PAIRS; i++) {
+    if (i % 1000 == 0) beat();
+    split_start(0, keys[changing ? i % 2 : 0]);
+    split_end();
+  }
+}
+
 /* The floor: what two looks at the time cost here. */
 static uint64_t looks(void) {
   uint64_t sum = 0;
@@ -57,7 +90,7 @@ int main(int count, char **words) {
   const void *key = numbers ? (const void *)&number : text;
   size_t length = numbers ? sizeof number : strlen(text);
   volatile uint64_t keep = 0;
-  double spent[3][1000];
+  double spent[5][1000];
   if (batches < 1 || batches > 1000) return 2;
   pairs(key);
   for (int i = 0; i < batches; i++) {
@@ -71,8 +104,23 @@ int main(int count, char **words) {
     at[3] = cpu_ns();
     for (int j = 0; j < 3; j++) spent[j][i] = (at[j + 1] - at[j]) / PAIRS;
   }
-  static const char *const names[] = {"start_end", "handle", "two_time_stamps"};
-  for (int j = 0; j < 3; j++) {
+  if (!numbers) {
+    /* After all others: the table of kinds is another one from now on. */
+    decide_slices();
+    for (int i = 0; i < batches; i++) {
+      double at[3];
+      sliced_pairs(false);
+      at[0] = cpu_ns();
+      sliced_pairs(false);
+      at[1] = cpu_ns();
+      sliced_pairs(true);
+      at[2] = cpu_ns();
+      for (int j = 0; j < 2; j++) spent[3 + j][i] = (at[j + 1] - at[j]) / PAIRS;
+    }
+  }
+  static const char *const names[] = {"start_end", "handle", "two_time_stamps", "slice_same",
+                                      "slice_changed"};
+  for (int j = 0; j < (numbers ? 3 : 5); j++) {
     printf("%s", names[j]);
     for (int i = 0; i < batches; i++) printf(" %.2f", spent[j][i]);
     printf("\n");

@@ -32,7 +32,7 @@ pub(super) struct Simulate {
     /// On which machine.
     #[arg(long, value_name = "MACHINE", default_value = "this")]
     machine: String,
-    /// Policies, with commas between: observe, paper, lazy, soft, or all. The default scheduler is always there, to compare with.
+    /// Policies, with commas between: observe, paper, lazy, soft, or all (time slices are not simulated). The default scheduler is always there, to compare with.
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = policies)]
     policy: Names,
     /// Put each policy's plans on trial, as `split analyze` does, and switch off what does not help: the trial comes before what counts,
@@ -70,12 +70,14 @@ struct Names(Vec<String>);
 
 fn policies(text: &str) -> Result<Names, String> {
     let names: Vec<String> = match text {
-        "all" => policy::NAMES.iter().map(ToString::to_string).collect(),
+        "all" => policy::SIMULATED.iter().map(ToString::to_string).collect(),
         "none" => Vec::new(),
         _ => text.split(',').map(String::from).collect(),
     };
     match names.iter().find(|name| policy::by_name(name).is_none()) {
-        Some(name) => Err(format!("there is no policy '{name}': {}, all or none", policy::NAMES.join(", "))),
+        Some(name) => {
+            Err(format!("there is no policy '{name}': {}, all or none", policy::SIMULATED.join(", ")))
+        }
         None => Ok(Names(names)),
     }
 }

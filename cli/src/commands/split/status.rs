@@ -6,7 +6,8 @@ use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_split::machine;
 use hardmeter_split::segment::{monotonic_ns, Change, Folder as Segments};
-use hardmeter_split::state::{without_in_words, State, StateError};
+use hardmeter_split::state::{self, without_in_words, State, StateError};
+use hardmeter_split::view;
 use std::fmt::Write;
 
 /// Say what the analyzer and the servers do now.
@@ -61,6 +62,18 @@ impl Status {
     }
 }
 
+/// Kinds with a time slice that are shown; the rest is in `split top`.
+const SLICES: usize = 12;
+
+fn slices_of(app: &state::Application) -> String {
+    match (app.sliced, app.slices) {
+        (0, 0) => String::new(),
+        (threads, changes) => {
+            format!(", {threads} threads with a slice of SPLiT's, {changes} changes so far")
+        }
+    }
+}
+
 fn in_words(state: &State, alive: bool) -> String {
     let mut text = String::new();
     let placement = if state.placement_on { "on" } else { "off" };
@@ -87,9 +100,21 @@ fn in_words(state: &State, alive: bool) -> String {
         let collecting = if app.collecting { "" } else { ", switched off" };
         let _ = writeln!(
             text,
-            "{} ({}): {} kinds, {} sections, measures by {}{without}{collecting}",
-            app.name, app.app, app.kinds, app.sections, app.backend
+            "{} ({}): {} kinds, {} sections, measures by {}{without}{collecting}{}",
+            app.name,
+            app.app,
+            app.kinds,
+            app.sections,
+            app.backend,
+            slices_of(app)
         );
+    }
+    let slices = view::slices(state);
+    for line in slices.iter().take(SLICES) {
+        let _ = writeln!(text, "{line}");
+    }
+    if slices.len() > SLICES {
+        let _ = writeln!(text, "[{} kinds more with a slice: hardmeter split top]", slices.len() - SLICES);
     }
     for remark in &state.plan.remarks {
         let _ = writeln!(text, "{remark}");

@@ -3,7 +3,7 @@
 use super::deciding::{unnamed, Deciding};
 use super::journal::Journal;
 use super::tracing::{self, Rings, Tracing};
-use super::{probing, Options};
+use super::{probing, waits, Options};
 use crate::guard::{Counts, Guard};
 use crate::machine;
 use crate::model::{AppId, Class, CodeId, KindRef, Machine, Plan, Snapshot, Workload};
@@ -112,7 +112,8 @@ impl Analysis {
         self.ask_who_is_willing(now_ns);
         let snapshots = self.snapshots(now_ns);
         let before = self.guard.plan().clone();
-        self.guard.step(now_ns, &Counts::of(&snapshots, &self.willing, now_ns));
+        let counts = Counts::of(&snapshots, &self.willing, now_ns).with_waits(waits::read(&mut self.folder));
+        self.guard.step(now_ns, &counts);
         // A rule on or off is a plan of its own: its epoch begins now, not at the next look.
         if *self.guard.plan() != before {
             self.write_decisions(&snapshots);
@@ -336,6 +337,10 @@ impl Analysis {
     fn describe(&mut self, snapshot: &Snapshot) -> state::Application {
         let application = self.folder.application(snapshot.app);
         let narrowed = application.as_ref().map_or(0, |application| application.narrowed());
+        let sliced = application.as_ref().map_or(0, |application| {
+            application.threads().iter().filter(|thread| thread.sliced).count() as u32
+        });
+        let slices = application.as_ref().map_or(0, |application| application.slices());
         let facts = application.as_ref().map(|application| application.facts());
         let sections = application.map_or(0, |application| application.sections());
         state::Application {
@@ -354,6 +359,8 @@ impl Analysis {
             dropped: snapshot.dropped,
             moves: snapshot.moves,
             narrowed,
+            slices,
+            sliced,
             probes: snapshot.probes,
             probe_cycles: snapshot.probe_cycles.0,
             cycles_per_second: snapshot.cycles_per_second,

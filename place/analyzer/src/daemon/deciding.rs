@@ -67,6 +67,7 @@ impl Deciding {
             actuation: placement.map(|placement| placement.actuation).unwrap_or_default(),
             wants_probes: 1,
             queue: placement.map_or(0, |placement| placement.queue),
+            slice_us: placement.map_or(0, |placement| placement.slice_us),
             cpus: placement.map(|placement| placement.cpus.clone()).unwrap_or_default(),
             ..Decision::default()
         };

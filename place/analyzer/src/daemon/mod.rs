@@ -17,6 +17,7 @@ mod neighbours;
 mod probing;
 mod rights;
 mod tracing;
+mod waits;
 
 pub use rights::drop_rights;
 

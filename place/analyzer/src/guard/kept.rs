@@ -1,6 +1,6 @@
 //! A plan that is kept: it is watched, checked by an epoch off now and then, and its rules are looked at one after the other.
 
-use super::measure::{compare, has_changed, Comparison, Counts, Epoch};
+use super::measure::{compare, has_changed, Counts, Epoch};
 use super::plans::placed;
 use super::rules::{Found, Look};
 use super::running::{Running, ENOUGH};
@@ -105,7 +105,7 @@ impl Guard {
     /// A check's two epochs are there.
     fn checked(&mut self, mut kept: Box<Kept>, now: u64, on: &Epoch, off: &Epoch) {
         let comparison = compare(on, off);
-        let bad = comparison.as_ref().is_some_and(Comparison::looks_worse);
+        let bad = comparison.as_ref().is_some_and(|one| one.looks_worse(self.series.worth()));
         if comparison.is_some() {
             self.series.push(comparison);
             self.series.keep_latest(CHECKS);
@@ -130,7 +130,11 @@ impl Guard {
     /// The next pair of the rule that is looked at, or of the next one.
     fn begin_pair(&mut self, kept: &mut Kept, now: u64) {
         if kept.look.is_none() {
-            let kinds: Vec<KindRef> = self.series.kinds().collect();
+            // Slices stand in relation to each other: a slice alone is no rule.
+            let alone = |kind: &KindRef| {
+                self.whole.placements.iter().any(|one| one.kind == *kind && one.slice_us == 0)
+            };
+            let kinds: Vec<KindRef> = self.series.kinds().filter(alone).collect();
             let suspects: BTreeSet<KindRef> =
                 placed(&self.in_force).filter(|&kind| self.series.kind_looks_worse(kind).is_some()).collect();
             let seed = self.coin.bits();

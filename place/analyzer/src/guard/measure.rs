@@ -10,6 +10,27 @@ pub struct Counts {
     /// Since when each application lets itself be placed; those that do not are not here.
     willing: BTreeMap<AppId, u64>,
     kinds: BTreeMap<KindRef, Record>,
+    waits: BTreeMap<Waiter, Waited>,
+}
+
+/// A thread of an application: its number, and when it started, since numbers are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiter {
+    /// Whose.
+    pub app: AppId,
+    /// Its number.
+    pub tid: u32,
+    /// In clock ticks since boot.
+    pub started_ticks: u64,
+}
+
+/// How long a thread has waited for a processor since it began, in cycles, and the kind that it works on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waited {
+    /// Which kind.
+    pub kind: KindRef,
+    /// For how long.
+    pub cycles: f64,
 }
 
 /// What they did in an epoch.
@@ -17,6 +38,8 @@ pub struct Counts {
 pub(super) struct Epoch {
     pub seconds: f64,
     pub kinds: BTreeMap<KindRef, Record>,
+    /// Cycles that threads of a kind waited for a processor, where that is known.
+    pub waits: BTreeMap<KindRef, f64>,
 }
 
 /// One arm against the other: natural logarithms of on over off, so that twice and half weigh the same.
@@ -30,6 +53,8 @@ pub(super) struct Comparison {
     pub p50: Option<Value>,
     /// The same.
     pub p99: Option<Value>,
+    /// Time on a processor and waiting for one, of a request; over all kinds by their number. Where threads are known by kind.
+    pub response: Option<Value>,
     /// The kinds that take most time, those first.
     pub kinds: Vec<OfKind>,
 }
@@ -77,7 +102,13 @@ impl Counts {
                 }
             }
         }
-        Counts { taken_ns, willing: willing.clone(), kinds }
+        Counts { taken_ns, willing: willing.clone(), kinds, waits: BTreeMap::new() }
+    }
+
+    /// With what threads waited.
+    #[must_use]
+    pub fn with_waits(self, waits: BTreeMap<Waiter, Waited>) -> Counts {
+        Counts { waits, ..self }
     }
 
     /// Whether any application was willing from then until now.
@@ -96,7 +127,15 @@ impl Counts {
             (record.count > 0).then_some((kind, record))
         });
         let seconds = self.taken_ns.saturating_sub(earlier.taken_ns) as f64 / 1e9;
-        Epoch { seconds, kinds: kinds.collect() }
+        let mut waits = BTreeMap::new();
+        for (thread, now) in &self.waits {
+            // A thread that turned to another kind meanwhile waited for both.
+            let then = earlier.waits.get(thread).filter(|then| then.kind == now.kind);
+            if let Some(then) = then.filter(|_| willing(thread.app)) {
+                *waits.entry(now.kind).or_insert(0.0) += (now.cycles - then.cycles).max(0.0);
+            }
+        }
+        Epoch { seconds, kinds: kinds.collect(), waits }
     }
 }
 
@@ -144,14 +183,15 @@ pub(super) fn compare(on: &Epoch, off: &Epoch) -> Option<Comparison> {
         work: work(on, off, &common)?,
         p50: latency(&common, 0.5, FOR_P50),
         p99: latency(&common, 0.99, FOR_P99),
+        response: response(on, off, &common),
         kinds: told.collect(),
     })
 }
 
 impl Comparison {
-    /// Whether it alone says that placement costs more than nothing, beyond what counting explains.
-    pub fn looks_worse(&self) -> bool {
-        let beyond = |ln: f64, error: f64| ln > 0.01 && ln > 2.0 * error;
+    /// Whether it alone says that placement costs more than this, beyond what counting explains.
+    pub fn looks_worse(&self, worth: f64) -> bool {
+        let beyond = |ln: f64, error: f64| ln > worth && ln > 2.0 * error;
         beyond(self.cost.ln, self.cost.error) || beyond(-self.work.ln, self.work.error)
     }
 }
@@ -208,6 +248,24 @@ fn latency(common: &[Common], share: f64, fewest: u64) -> Option<Value> {
         squares += weight * weight * ranks;
     }
     (weights > 0.0).then(|| Value { ln: sum / weights, error: squares.sqrt() / weights })
+}
+
+/// What a request takes with its waits for a processor, on over off, over the kinds for which that is known, by their number. A request
+/// waits before its section begins: no duration of sections has that in it.
+fn response(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (kind, one, other) in common {
+        let (Some(waited_on), Some(waited_off)) = (on.waits.get(kind), off.waits.get(kind)) else { continue };
+        if one.count < FOR_P50 || other.count < FOR_P50 {
+            continue;
+        }
+        let takes = |record: &Record, waited: f64| record.own.mean + waited / record.count as f64;
+        let weight = (one.count + other.count) as f64;
+        sum += weight * (takes(one, *waited_on) / takes(other, *waited_off)).ln();
+        weights += weight;
+    }
+    // What a sum of waits errs by is not known: what pairs differ by has to do.
+    (weights > 0.0 && sum.is_finite()).then(|| Value { ln: sum / weights, error: 0.0 })
 }
 
 fn against(on: &Record, off: &Record, share: f64, fewest: u64) -> Option<f64> {
@@ -286,11 +344,46 @@ mod tests {
         assert!(compare(&epoch(1.0, &[(1, 1000, 10_000.0), (2, 5, 10_000.0)]), &off).is_some());
     }
 
+    /// 100 requests of 1000 cycles whose threads waited for 900 each, against 4000 each: 1900 to 5000.
+    #[test]
+    fn waits_before_sections_count_as_response() {
+        let waiting = |cycles: f64| {
+            let mut epoch = epoch(1.0, &[(1, 100, 1_000.0), (2, 100, 50_000.0)]);
+            epoch.waits.insert(kind(1), cycles);
+            epoch
+        };
+        let comparison = compare(&waiting(90_000.0), &waiting(400_000.0)).expect("enough");
+        let response = comparison.response.expect("known");
+        assert!((response.ln.exp() - 1900.0 / 5000.0).abs() < 1e-9, "{response:?}");
+        assert_eq!(comparison.cost.ln, 0.0);
+        let nothing = epoch(1.0, &[(1, 100, 1_000.0), (2, 100, 50_000.0)]);
+        assert_eq!(compare(&waiting(1.0), &nothing).expect("enough").response, None);
+    }
+
+    #[test]
+    fn a_thread_waits_for_the_kind_that_it_works_on_all_the_time() {
+        let counts = |seconds: u64, waits: &[(u32, u64, u32, f64)]| {
+            let of = |&(tid, started_ticks, code, cycles): &(u32, u64, u32, f64)| {
+                (Waiter { app: AppId(7), tid, started_ticks }, Waited { kind: kind(code), cycles })
+            };
+            let counts = Counts {
+                taken_ns: seconds * 1_000_000_000,
+                willing: [(AppId(7), 0)].into(),
+                ..Counts::default()
+            };
+            counts.with_waits(waits.iter().map(of).collect())
+        };
+        let early = counts(1, &[(10, 1, 2, 100.0), (11, 1, 2, 100.0), (12, 1, 2, 100.0), (13, 1, 3, 50.0)]);
+        // 12 is another thread by now, 13 turned to another kind.
+        let late = counts(2, &[(10, 1, 2, 130.0), (11, 1, 2, 107.0), (12, 9, 2, 900.0), (13, 1, 2, 90.0)]);
+        assert_eq!(late.since(&early).waits, [(kind(2), 37.0)].into());
+    }
+
     #[test]
     fn an_epoch_is_what_came_since() {
         let willing = [(AppId(7), 500_000_000)].into();
         let kinds = epoch(1.0, &[(1, 100, 50.0)]).kinds;
-        let early = Counts { taken_ns: 1_000_000_000, willing, kinds };
+        let early = Counts { taken_ns: 1_000_000_000, willing, kinds, waits: BTreeMap::new() };
         let kinds = epoch(1.0, &[(1, 300, 50.0), (2, 7, 10.0)]).kinds;
         let late = Counts { taken_ns: 3_000_000_000, kinds, ..early.clone() };
         let since = late.since(&early);

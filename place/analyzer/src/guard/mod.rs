@@ -31,14 +31,14 @@ mod synthetic;
 #[cfg(test)]
 mod tests;
 
-pub use measure::Counts;
+pub use measure::{Counts, Waited, Waiter};
 
 use crate::model::{KindRef, Plan};
 use crate::state;
 use hardmeter_evidence::Coin;
 use kept::Kept;
 use measure::{compare, Epoch};
-use plans::{has_effect, placed, same, stands_without, without};
+use plans::{has_effect, has_slices, placed, same, stands_without, without};
 use rules::Rules;
 use running::Running;
 use series::{Series, Verdict};
@@ -138,7 +138,7 @@ impl Guard {
             phase: Phase::Idle,
             whole: Plan::default(),
             offered: Offered::default(),
-            series: Series::new(seed),
+            series: Series::new(seed, false),
             epochs: [0, 0],
             refusals: 0,
             reason: "no plan yet".into(),
@@ -283,7 +283,7 @@ impl Guard {
     }
 
     fn new_series(&mut self) -> Series {
-        Series::new(self.coin.bits())
+        Series::new(self.coin.bits(), has_slices(&self.whole))
     }
 
     fn brisk(&self, time: u64) -> u64 {

@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether a kind is placed at all.
 fn is_placed(placement: &Placement) -> bool {
-    placement.actuation != Actuation::None && !placement.cpus.0.is_empty()
+    placement.actuation != Actuation::None && (!placement.cpus.0.is_empty() || placement.slice_us != 0)
+}
+
+/// Whether it changes time slices.
+pub(super) fn has_slices(plan: &Plan) -> bool {
+    plan.placements.iter().any(|placement| is_placed(placement) && placement.slice_us != 0)
 }
 
 /// Whether anything would be placed.
@@ -20,7 +25,8 @@ pub(super) fn placed(plan: &Plan) -> impl Iterator<Item = KindRef> + '_ {
 
 /// Whether it keeps any kinds from each other: what is left of class queues if all kinds of one are gone keeps nobody from anybody.
 fn separates(plan: &Plan) -> bool {
-    let mut sets = plan.placements.iter().filter(|placement| is_placed(placement)).map(|one| &one.cpus);
+    let placed = plan.placements.iter().filter(|placement| is_placed(placement));
+    let mut sets = placed.map(|one| (&one.cpus, one.slice_us));
     let first = sets.next();
     sets.any(|set| Some(set) != first)
 }
@@ -37,6 +43,7 @@ pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
             placement.cpus = CpuSet::default();
             placement.actuation = Actuation::None;
             placement.queue = 0;
+            placement.slice_us = 0;
             placement.reason = format!("anywhere, by the guard: {why}");
         }
     }
@@ -58,14 +65,15 @@ pub(super) fn stands_without(plan: &Plan, kinds: &BTreeSet<KindRef>) -> bool {
 pub(super) fn same(a: &Plan, b: &Plan) -> bool {
     let shape = |plan: &Plan| -> Vec<_> {
         let mut sets: Vec<CpuSet> = Vec::new();
-        let placed = plan.placements.iter().filter(|placement| !placement.cpus.0.is_empty());
+        let placed = plan.placements.iter().filter(|placement| is_placed(placement));
         placed
             .map(|placement| {
                 let set = sets.iter().position(|set| *set == placement.cpus).unwrap_or_else(|| {
                     sets.push(placement.cpus.clone());
                     sets.len() - 1
                 });
-                (placement.kind, set, placement.cpus.0.len(), placement.actuation as u8, placement.queue)
+                let way = (placement.actuation as u8, placement.queue, placement.slice_us);
+                (placement.kind, set, placement.cpus.0.len(), way)
             })
             .collect()
     };

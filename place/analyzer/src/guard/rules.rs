@@ -120,7 +120,7 @@ pub(super) struct Found {
 impl Look {
     /// Of this kind; the seed decides the order of the epochs.
     pub fn at(kind: KindRef, seed: u64) -> Look {
-        Look { kind, running: None, first: None, series: Series::new(seed), unusable: 0 }
+        Look { kind, running: None, first: None, series: Series::new(seed, false), unusable: 0 }
     }
 
     /// Whether the next pair begins with the rule.

@@ -13,6 +13,7 @@ use hardmeter_evidence::{Design, Direction, Metric, Plan, Sample, Sequence, Tria
 pub(super) struct Series {
     comparisons: Vec<Comparison>,
     trial: Trial,
+    slices: bool,
 }
 
 /// A measure over all comparisons: logarithms of on over off.
@@ -39,6 +40,8 @@ pub(super) enum Verdict {
 
 /// Nothing is better with less than this to show for it: it would not pay for the checks.
 const WORTH: f64 = 0.01;
+/// With time slices: short requests win what nothing loses. What others may lose for that, in processor time and in work done.
+const FLOOR: f64 = 0.03;
 /// Latencies follow the load of a core as it happens to be: only this much of them counts.
 const ALARMING: f64 = 0.05;
 /// Evidence of one kind's own gain or loss: 5 %, one-sided.
@@ -53,6 +56,7 @@ const KINDS_REPORTED: usize = 8;
 const COST: &str = "CPU time per request";
 const WORK: &str = "work done per second";
 const P99: &str = "p99";
+const RESPONSE: &str = "time on and waiting for a processor per request";
 
 impl Judged {
     fn of(values: &[Value]) -> Option<Judged> {
@@ -92,17 +96,31 @@ impl Judged {
     }
 }
 
+fn worth(slices: bool) -> f64 {
+    if slices {
+        FLOOR
+    } else {
+        WORTH
+    }
+}
+
 impl Series {
-    /// None yet; the seed decides which epoch of a pair comes first.
-    pub fn new(seed: u64) -> Series {
+    /// None yet; the seed decides which epoch of a pair comes first. With time slices what requests wait counts too, which sections do
+    /// not show.
+    pub fn new(seed: u64, slices: bool) -> Series {
+        let worth = worth(slices);
         let metric = |name, direction, minimum_effect| Metric::new(name, direction, minimum_effect);
-        let metrics = vec![
-            metric(COST, Direction::Less, WORTH),
-            metric(WORK, Direction::More, WORTH),
+        let mut metrics = vec![
+            metric(COST, Direction::Less, worth),
+            metric(WORK, Direction::More, worth),
             metric(P99, Direction::Less, ALARMING),
         ];
+        if slices {
+            metrics.push(metric(RESPONSE, Direction::Less, ALARMING));
+        }
         let plan = Plan { design: Design::Pairs, most_rounds: u32::MAX, ..Plan::of_two(metrics, seed) };
-        Series { comparisons: Vec::new(), trial: Trial::new(plan).expect("two contestants, three metrics") }
+        let trial = Trial::new(plan).expect("two contestants, metrics that decide");
+        Series { comparisons: Vec::new(), trial, slices }
     }
 
     /// Whether the next pair begins with its epoch on: a coin decides, which is what the verdict rests on.
@@ -112,8 +130,12 @@ impl Series {
 
     /// A pair was compared, or could not be.
     pub fn push(&mut self, comparison: Option<Comparison>) {
-        let of = |one: &Comparison| vec![Some(one.cost.ln), Some(one.work.ln), one.p99.map(|p99| p99.ln)];
-        let ratios = comparison.as_ref().map_or_else(|| vec![None; 3], of);
+        let of = |one: &Comparison| {
+            let ln = |value: Option<Value>| value.map(|value| value.ln);
+            vec![Some(one.cost.ln), Some(one.work.ln), ln(one.p99), ln(one.response)]
+        };
+        let mut ratios = comparison.as_ref().map_or_else(|| vec![None; 4], of);
+        ratios.truncate(self.trial.plan().metrics.len());
         // A trial that has its verdict takes in no more; what comes later is a check of it.
         let _ended = self.trial.observe_round(&[ratios]);
         self.comparisons.extend(comparison);
@@ -127,7 +149,7 @@ impl Series {
     pub fn keep_latest(&mut self, latest: usize) {
         let before = self.comparisons.len().saturating_sub(latest);
         let kept = self.comparisons.split_off(before);
-        *self = Series::new(self.trial.plan().seed);
+        *self = Series::new(self.trial.plan().seed, self.slices);
         kept.into_iter().for_each(|comparison| self.push(Some(comparison)));
     }
 
@@ -145,6 +167,15 @@ impl Series {
 
     fn p99(&self) -> Option<Judged> {
         self.judged(|comparison| comparison.p99)
+    }
+
+    fn response(&self) -> Option<Judged> {
+        self.judged(|comparison| comparison.response)
+    }
+
+    /// What a check may say and no more.
+    pub fn worth(&self) -> f64 {
+        worth(self.slices)
     }
 
     /// How much is lost while it is on, as far as is known: the worse of cost and work, never negative.
@@ -168,7 +199,7 @@ impl Series {
 
     /// Whether what is known says that it costs more than nothing.
     pub fn looks_bad(&self) -> bool {
-        let bad = |ln: f64| ln > WORTH;
+        let bad = |ln: f64| ln > self.worth();
         self.cost().is_some_and(|cost| bad(cost.ln)) || self.work().is_some_and(|work| bad(-work.ln))
     }
 
@@ -204,6 +235,7 @@ impl Series {
         let judged = match what {
             WORK => self.work(),
             P99 => self.p99(),
+            RESPONSE => self.response(),
             _ => self.cost(),
         };
         judged.map_or_else(|| what.into(), |judged| judged.said(what))
@@ -286,6 +318,7 @@ impl Series {
             (WORK, self.work()),
             ("p50", self.judged(|comparison| comparison.p50)),
             (P99, self.p99()),
+            (RESPONSE, self.response()),
         ];
         let effect = |measure: String, judged: Option<Judged>| Some(effect(measure, &judged?, level));
         let mut effects: Vec<Effect> =
@@ -309,4 +342,44 @@ fn effect(measure: String, judged: &Judged, level: f64) -> Effect {
     let change = |ln: f64| ln.exp_m1().clamp(-1.0, 1e3);
     let n = judged.pairs.len() as u32;
     Effect { measure, change: change(judged.ln), low: change(interval.low), high: change(interval.high), n }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many equal comparisons: work done and response, on over off.
+    fn verdict(work: f64, response: f64, slices: bool) -> Verdict {
+        let value = |ratio: f64| Value { ln: ratio.ln(), error: 0.001 };
+        let one = Comparison {
+            cost: value(1.0),
+            work: value(work),
+            p50: None,
+            p99: Some(value(1.0)),
+            response: Some(value(response)),
+            kinds: Vec::new(),
+        };
+        let mut series = Series::new(1, slices);
+        for _ in 0..20 {
+            series.push(Some(one.clone()));
+        }
+        series.verdict()
+    }
+
+    /// Half the response at the same work: of slices that is what counts; without them it is not looked at.
+    #[test]
+    fn slices_are_better_if_requests_wait_less() {
+        let Verdict::Better(why) = verdict(1.0, 0.5, true) else { panic!("not better") };
+        assert!(why.contains("waiting for a processor") && why.contains("-50.0 %"), "{why}");
+        assert!(matches!(verdict(1.0, 0.5, false), Verdict::Same(_)));
+    }
+
+    /// A tenth less work, whatever it is good for; two per cent less may be.
+    #[test]
+    fn slices_that_take_work_away_are_worse() {
+        let Verdict::Worse(why) = verdict(0.9, 0.5, true) else { panic!("not worse") };
+        assert!(why.contains("work done per second") && why.contains("-10.0 %"), "{why}");
+        assert!(matches!(verdict(0.98, 0.5, true), Verdict::Better(_)));
+        assert!(matches!(verdict(0.98, 1.0, false), Verdict::Worse(_)));
+    }
 }

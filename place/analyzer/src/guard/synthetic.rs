@@ -7,6 +7,7 @@ use crate::model::{
 };
 use crate::model::{Plan, Record, Snapshot, BUCKETS};
 use hardmeter_samples::model::Cycles;
+use std::collections::BTreeMap;
 
 pub(super) fn kind(code: u32) -> KindRef {
     KindRef { app: AppId(7), code: CodeId(code) }
@@ -33,6 +34,7 @@ pub(super) fn epoch(seconds: f64, kinds: &[(u32, u64, f64)]) -> Epoch {
     Epoch {
         seconds,
         kinds: kinds.iter().map(|&(code, count, mean)| (kind(code), record(count, mean))).collect(),
+        waits: BTreeMap::new(),
     }
 }
 
@@ -49,6 +51,7 @@ pub(super) fn placed(cpus: &[u32]) -> Plan {
         cpus: CpuSet([CpuId(cpu)].into()),
         actuation: Actuation::Lazy,
         queue: 0,
+        slice_us: 0,
         reason: String::new(),
     };
     let placements = (1..).zip(cpus).map(|(code, &cpu)| placement(code, cpu)).collect();

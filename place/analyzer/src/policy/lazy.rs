@@ -96,6 +96,7 @@ impl Policy for Lazy {
                 cpus: problem.cpus(&solution.groups[q]),
                 actuation: Actuation::Lazy,
                 queue: q as u32,
+                slice_us: 0,
                 reason: kind.reason.clone(),
             });
         }

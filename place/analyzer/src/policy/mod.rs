@@ -6,7 +6,10 @@
 //! | paper | sections 2.4.1 to 2.4.3: dirty and clean cores, one core for each clean kind | affinity at each start, restored at each end |
 //! | lazy | kinds that hurt each other apart, if that pays for the moves and the imbalance | affinity when the thread is elsewhere |
 //! | soft | kinds that hurt each other in different queues | servers that route requests; no thread moves, no core idles |
+//! | time | short kinds before long ones on each core | time slices by predicted processor time; no thread moves |
+//! | auto | soft and time together | both |
 
+mod auto;
 mod cores;
 mod grouping;
 mod harm;
@@ -16,16 +19,21 @@ mod paper;
 mod soft;
 #[cfg(test)]
 mod testing;
+mod time;
 mod way;
 
+pub use auto::Auto;
 pub use lazy::Lazy;
 pub use observe::Observe;
 pub use paper::Paper;
 pub use soft::Soft;
+pub use time::{Time, SLICE_MAX_US, SLICE_MIN_US};
 pub use way::Policy;
 
-/// What there is.
-pub const NAMES: [&str; 4] = ["observe", "paper", "lazy", "soft"];
+/// What there is. The order is that of the segments' headers: new ones come last.
+pub const NAMES: [&str; 6] = ["observe", "paper", "lazy", "soft", "time", "auto"];
+/// Those that the simulator can carry out: it has processors and queues, and no time slices.
+pub const SIMULATED: [&str; 4] = ["observe", "paper", "lazy", "soft"];
 
 /// A policy by its name.
 pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
@@ -34,6 +42,8 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "paper" => Some(Box::new(Paper::default())),
         "lazy" => Some(Box::new(Lazy::default())),
         "soft" => Some(Box::new(Soft::default())),
+        "time" => Some(Box::new(Time::default())),
+        "auto" => Some(Box::new(Auto::default())),
         _ => None,
     }
 }
@@ -55,7 +65,7 @@ mod tests {
     #[test]
     fn one_core_is_a_remark_and_no_placement() {
         let workload = workload(&[(1, 2, Class::Polluter, 500.0, 1000.0)]);
-        for name in NAMES {
+        for name in SIMULATED {
             let plan = by_name(name).unwrap().decide(&one_core(), &workload, &Plan::default());
             assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()), "{name}");
             assert_eq!(plan.placements[0].class, Class::Polluter);

@@ -87,6 +87,7 @@ impl Policy for Paper {
                 cpus: dirty_cpus.clone(),
                 actuation: Actuation::Paper,
                 queue: 1,
+                slice_us: 0,
                 reason: format!("dirty: any of the {} dirty cores", dirty_cpus.0.len()),
             });
         }
@@ -209,6 +210,7 @@ fn assign(
             cpus: CpuSet([cpu].into()),
             actuation: Actuation::Paper,
             queue: 0,
+            slice_us: 0,
             reason: reason.into(),
         });
     }

@@ -80,6 +80,7 @@ impl Soft {
                 cpus: problem.cpus(&solution.groups[q]),
                 actuation: Actuation::Soft,
                 queue: q as u32,
+                slice_us: 0,
                 reason,
             });
         }

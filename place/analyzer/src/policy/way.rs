@@ -20,6 +20,7 @@ pub(super) fn anywhere(kind: &KindProfile, reason: String) -> Placement {
         cpus: CpuSet::default(),
         actuation: Actuation::None,
         queue: 0,
+        slice_us: 0,
         reason,
     }
 }

@@ -62,6 +62,21 @@ pub struct Decision {
     pub queue: u32,
     /// Where; empty: anywhere.
     pub cpus: CpuSet,
+    /// Time slice of threads that work on it, in microseconds; 0: as they have it.
+    pub slice_us: u32,
+}
+
+/// A thread in a segment's table, as it stands there: nothing of it is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadSeen {
+    /// Its number.
+    pub tid: u32,
+    /// When it started, in clock ticks since boot: tells it from a later thread of that number.
+    pub started_ticks: u64,
+    /// The latest kind with a time slice that it worked on.
+    pub code: CodeId,
+    /// Whether its time slice is the library's now.
+    pub sliced: bool,
 }
 
 /// What an application says of itself, without its statistics.
@@ -236,7 +251,14 @@ impl Application {
     pub fn facts(&self) -> Facts {
         let settings = self.settings();
         let without = settings.without.load(Ordering::Relaxed);
-        let names = [(1, "rseq"), (2, "PMU"), (4, "probe"), (8, "machine.segment")];
+        let names = [
+            (1, "rseq"),
+            (2, "PMU"),
+            (4, "probe"),
+            (8, "machine.segment"),
+            (16, "time slices (Linux before 6.12)"),
+            (32, "the right to change time slices"),
+        ];
         Facts {
             app: self.app(),
             name: self.name.clone(),
@@ -269,6 +291,28 @@ impl Application {
         narrowed.count() as u32
     }
 
+    /// Threads that worked on a kind with a time slice.
+    pub fn threads(&self) -> Vec<ThreadSeen> {
+        let thread = size_of::<Thread>() as u64;
+        (0..u64::from(self.layout.threads))
+            .filter_map(|index| {
+                let thread = self.mapping.at::<Thread>(self.layout.threads_at + index * thread);
+                let seen = ThreadSeen {
+                    tid: thread.tid.load(Ordering::Relaxed),
+                    started_ticks: thread.started_ticks.load(Ordering::Relaxed),
+                    code: CodeId(thread.code.load(Ordering::Relaxed)),
+                    sliced: thread.sliced.load(Ordering::Relaxed) != 0,
+                };
+                (seen.tid != 0 && (1..self.layout.kinds).contains(&seen.code.0)).then_some(seen)
+            })
+            .collect()
+    }
+
+    /// How often a time slice was changed.
+    pub fn slices(&self) -> u64 {
+        self.counters().slices.load(Ordering::Relaxed)
+    }
+
     /// Writes what was decided of a kind, if it is another thing than last time. Says whether it was.
     pub fn decide(&mut self, code: CodeId, decision: &Decision) -> bool {
         if code.0 >= self.layout.kinds || self.written.get(&code) == Some(decision) {
@@ -285,6 +329,7 @@ impl Application {
         place.uses_cpu_clock.store(decision.uses_cpu_clock.into(), Ordering::Relaxed);
         place.expected_cycles.store(decision.expected.0, Ordering::Relaxed);
         place.queue.store(decision.queue, Ordering::Relaxed);
+        place.slice_us.store(decision.slice_us, Ordering::Relaxed);
         let mut mask = [0_u64; layout::MASK_WORDS];
         for cpu in decision.cpus.0.iter().filter(|cpu| cpu.0 < layout::CPUS_MAX) {
             mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
 pub(crate) const SEGMENT_MAGIC: u64 = 0x3174_696c_7073_6d68;
-pub(crate) const SEGMENT_VERSION: u32 = 3;
+pub(crate) const SEGMENT_VERSION: u32 = 4;
 pub(crate) const HEADER_SIZE: u64 = 4096;
 pub(crate) const CPUS_MAX: u32 = 1024;
 pub(crate) const KINDS_MAX: u32 = 65536;
@@ -75,6 +75,7 @@ pub(crate) struct Counters {
     pub moves: AtomicU64,
     pub bad_origins: AtomicU64,
     pub refused: AtomicU64,
+    pub slices: AtomicU64,
 }
 
 /// What the analyzer writes.
@@ -126,17 +127,20 @@ pub(crate) struct Decision {
     pub uses_cpu_clock: AtomicU8,
     pub expected_cycles: AtomicU64,
     pub queue: AtomicU32,
-    pub reserved: AtomicU32,
+    pub slice_us: AtomicU32,
     pub cpu_mask: [AtomicU64; MASK_WORDS],
 }
 
-/// A thread whose affinity is narrowed.
+/// A thread whose affinity is narrowed, or its time slice changed.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     pub tid: AtomicU32,
     pub narrowed: AtomicU32,
     pub started_ticks: AtomicU64,
     pub original_mask: [AtomicU64; MASK_WORDS],
+    pub sliced: AtomicU32,
+    pub code: AtomicU32,
+    pub original_slice_ns: AtomicU64,
 }
 
 /// A processor's line.
@@ -340,7 +344,7 @@ mod tests {
             "backend" = settings.backend, "kinds_used" = settings.kinds_used, "without" = settings.without,
             "without_room" = counters.without_room, "contended" = counters.contended,
             "dropped" = counters.dropped, "moves" = counters.moves, "bad_origins" = counters.bad_origins,
-            "refused" = counters.refused,
+            "refused" = counters.refused, "slices" = counters.slices,
             "heartbeat_ns" = commands.heartbeat_ns, "analyzer_pid" = commands.analyzer_pid,
             "analyzer_version" = commands.analyzer_version, "placement_on" = commands.placement_on,
             "policy" = commands.policy, "epoch" = commands.epoch,
@@ -354,10 +358,11 @@ mod tests {
         compare!(asked, "split_decision", Decision, {
             "sequence" = sequence, "class_" = class, "actuation" = actuation, "wants_probes" = wants_probes,
             "uses_cpu_clock" = uses_cpu_clock, "expected_cycles" = expected_cycles, "queue" = queue,
-            "reserved" = reserved, "cpu_mask" = cpu_mask,
+            "slice_us" = slice_us, "cpu_mask" = cpu_mask,
         });
         compare!(asked, "split_thread", Thread, {
             "tid" = tid, "narrowed" = narrowed, "started_ticks" = started_ticks, "original_mask" = original_mask,
+            "sliced" = sliced, "code" = code, "original_slice_ns" = original_slice_ns,
         });
         compare!(asked, "split_cpu", CpuLine, {
             "traced" = traced, "probe_tokens" = probe_tokens, "probe_refilled" = probe_refilled,
@@ -387,6 +392,8 @@ mod tests {
             ("SPLIT_AFTERS", AFTERS),
             ("SPLIT_BUCKETS", BUCKETS),
             ("SPLIT_KIND_READY", KIND_READY as usize),
+            ("SPLIT_SLICE_MIN_US", crate::policy::SLICE_MIN_US as usize),
+            ("SPLIT_SLICE_MAX_US", crate::policy::SLICE_MAX_US as usize),
         ] {
             asked.push((name.into(), value));
         }

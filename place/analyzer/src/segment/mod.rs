@@ -25,7 +25,7 @@ pub(crate) mod made;
 #[cfg(test)]
 mod tests;
 
-pub use application::{Application, Decision, Facts, Refusal};
+pub use application::{Application, Decision, Facts, Refusal, ThreadSeen};
 pub use folder::{directory, Change, Folder};
 pub use reading::{Reading, TraceCursor, TraceEntry};
 

@@ -36,6 +36,7 @@ fn a_decision_lies_where_libsplit_looks() {
     let decision = Decision {
         class: Class::Polluter,
         actuation: Actuation::Lazy,
+        slice_us: 1600,
         wants_probes: 8,
         uses_cpu_clock: true,
         expected: Cycles(12345),
@@ -48,6 +49,7 @@ fn a_decision_lies_where_libsplit_looks() {
     let written = made.get::<40>(made.layout.decision(2));
     assert_eq!(written[..8], [2, 0, 0, 0, 2, 2, 8, 1]);
     assert_eq!(written[8..20], [0x39, 0x30, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+    assert_eq!(written[20..24], 1600_u32.to_le_bytes());
     assert_eq!((written[24], written[32]), (2, 2), "bit 1 of the first word and of the second");
 }
 

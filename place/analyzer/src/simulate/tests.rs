@@ -119,7 +119,7 @@ fn arrivals_are_answered_at_their_rate() {
 
 #[test]
 fn one_core_is_simulated_and_nothing_is_placed() {
-    for name in policy::NAMES {
+    for name in policy::SIMULATED {
         let outcome = under("A", "1x1", Some(name));
         assert!(outcome.places.is_empty() && outcome.busy > 0.99, "{name}");
     }
@@ -140,6 +140,7 @@ fn siblings_of_one_tier_are_better_than_of_two() {
             ),
             actuation: crate::model::Actuation::Paper,
             queue: kind.app as u32,
+            slice_us: 0,
             reason: String::new(),
         });
         let plan = Plan { policy: "pinned".into(), placements: placements.collect(), remarks: Vec::new() };

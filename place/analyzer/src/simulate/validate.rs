@@ -91,6 +91,7 @@ pub fn outcomes(mix: &str, machine: &Machine, damage: &Damage, length: &Length) 
             cpus: CpuSet([CpuId(i as u32)].into()),
             actuation,
             queue: i as u32,
+            slice_us: 0,
             reason: String::new(),
         };
         // The second kind streams, but where both are clean.

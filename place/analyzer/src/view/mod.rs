@@ -84,6 +84,25 @@ pub fn rows(state: &State, order: Order) -> Vec<Row<'_>> {
     rows
 }
 
+/// The time slice of each kind that has one, the shortest first: "slice 0.1 ms: postgres select ... (takes 60 us)".
+pub fn slices(state: &State) -> Vec<String> {
+    let mut placements: Vec<&Placement> =
+        state.plan.placements.iter().filter(|placement| placement.slice_us != 0).collect();
+    placements.sort_by_key(|placement| (placement.slice_us, placement.kind));
+    let line = |placement: &&Placement| {
+        let label = state.workload.kinds.iter().find(|profile| profile.kind == placement.kind);
+        let label = label.map_or_else(|| placement.kind.to_string(), |profile| profile.label.clone());
+        format!(
+            "slice {}: {} {} ({})",
+            words::slice(placement.slice_us),
+            words::one_line(app_name(state, placement.kind), 32),
+            words::one_line(&label, 60),
+            words::one_line(&placement.reason, 60)
+        )
+    };
+    placements.iter().map(line).collect()
+}
+
 fn app_name(state: &State, kind: KindRef) -> &str {
     let app = state.workload.apps.iter().find(|(app, ..)| *app == kind.app);
     app.map_or("?", |(_, name, _)| name.as_str())

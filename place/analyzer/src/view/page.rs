@@ -1,6 +1,6 @@
 //! The state of the analyzer as one HTML file without a script.
 
-use super::words::{guard, number, one_line, rules, share, time, time_estimate};
+use super::words::{guard, number, one_line, rules, share, slice, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::model::{Actuation, Estimate, KindRef};
 use crate::state::State;
@@ -75,7 +75,10 @@ fn kind(row: &Row<'_>) -> Markup {
             td class=(profile.class.name()) { (profile.class.name()) }
             td {
                 @match row.placement {
-                    Some(placement) if placement.actuation != Actuation::None => { (cores(&placement.cpus)) }
+                    Some(placement) if placement.actuation != Actuation::None => {
+                        (cores(&placement.cpus))
+                        @if placement.slice_us != 0 { ", slice " (slice(placement.slice_us)) }
+                    }
                     _ => "any",
                 }
             }

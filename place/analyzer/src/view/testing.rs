@@ -20,6 +20,8 @@ fn application(app: u32, name: &str) -> Application {
         dropped: 2,
         moves: 3,
         narrowed: 0,
+        slices: 3,
+        sliced: 2,
         probes: 100,
         probe_cycles: 2_000_000,
         cycles_per_second: 2_000_000_000,
@@ -59,6 +61,7 @@ pub(super) fn state() -> State {
         cpus: CpuSet([CpuId(1)].into()),
         actuation: Actuation::Soft,
         queue: 1,
+        slice_us: 0,
         reason: "away from sensitive kinds".into(),
     };
     let rule = Rule {

@@ -1,6 +1,6 @@
 //! The live table: which kinds of requests there are, what they do to others, what others do to them, where they run.
 
-use super::words::{guard, number, one_line, rules, share, time, time_estimate};
+use super::words::{guard, number, one_line, rules, share, slice, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::state::{without_in_words, State};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
@@ -119,6 +119,11 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
         "cores",
         "kind",
     ];
+    // Most policies leave time slices alone.
+    let has_slices = rows.iter().any(|row| row.placement.is_some_and(|placement| placement.slice_us != 0));
+    if has_slices {
+        header.insert(header.len() - 1, "slice");
+    }
     // Web servers have no statements.
     let has_statements = rows.iter().take(layout.kinds).any(|row| row.profile.statement.is_some());
     if has_statements {
@@ -139,6 +144,11 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
             row.placement.map_or("any".into(), |placement| cores(&placement.cpus)),
             one_line(&profile.label, LABEL),
         ];
+        if has_slices {
+            let of = row.placement.filter(|placement| placement.slice_us != 0);
+            let words = of.map_or_else(|| "own".into(), |placement| slice(placement.slice_us));
+            cells.insert(cells.len() - 1, words);
+        }
         if has_statements {
             cells.push(profile.statement.map_or(String::new(), |statement| statement.to_string()));
         }
@@ -190,6 +200,18 @@ mod tests {
         state.workload.kinds.iter_mut().for_each(|kind| kind.statement = Some(StatementId(0xfe)));
         let frame = frame(&state, 5_500_000_000, LAYOUT);
         assert!(frame.contains("statement") && frame.contains("00000000000000fe"), "{frame}");
+    }
+
+    #[test]
+    fn slices_have_a_column_where_there_are_any() {
+        let mut state = testing::state();
+        assert!(!frame(&state, 5_500_000_000, LAYOUT).contains("slice"));
+        state.plan.placements[0].slice_us = 12_800;
+        let frame = frame(&state, 5_500_000_000, LAYOUT);
+        assert!(frame.contains("slice") && frame.contains("12.8 ms") && frame.contains("own"), "{frame}");
+        let lines = crate::view::slices(&state);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("slice 12.8 ms: web ") && lines[0].contains("away from"), "{lines:?}");
     }
 
     #[test]

@@ -104,6 +104,11 @@ pub(super) fn rules(state: &State) -> Vec<String> {
     state.guard.rules.iter().filter(|rule| !rule.on).map(said).collect()
 }
 
+/// A time slice.
+pub(super) fn slice(us: u32) -> String {
+    format!("{} ms", f64::from(us) / 1000.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

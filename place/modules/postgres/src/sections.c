@@ -13,10 +13,12 @@
  *   - A section never waits for the client: rows that are fetched from a cursor later are sections of the same kind, each FETCH one.
  *   - An error ends the section, and it counts, if execution had begun; else it is dropped. Errors jump over us: transaction callbacks
  *     tell of them.
- *   - Parallel workers are other processes, and do not measure: what they do is not in the section of their leader.
+ *   - Parallel workers are other processes, and do not measure: what they do is not in the section of their leader. They get the time
+ *     slice of the leader's kind, whose query id the server hands to them.
  */
 #include "extension.h"
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
@@ -231,8 +233,19 @@ static bool is_over_when_run(const QueryDesc *query) {
   return query->operation == CMD_SELECT && !query->plannedstmt->hasModifyingCTE;
 }
 
+/* The leader's kind: by its query id, else by its text, which is the whole packet here; of a packet with several statements it is
+ * another kind then, without a slice. */
+static bool helps_leader(const QueryDesc *query) {
+  if (!split_ready || !split_engine || depth != 0 || !IsParallelWorker()) return false;
+  uint64 key = (uint64)query->plannedstmt->queryId;
+  if (key == 0 && query->sourceText != NULL)
+    key = id_of_text(query->sourceText, strlen(query->sourceText));
+  return split_help(&key, sizeof key);
+}
+
 static void run(RUN_PARAMETERS) {
   const volatile bool outermost = is_outermost();
+  const volatile bool helps = helps_leader(query);
 
   if (outermost && (!own.open || own.query != query || has_waited())) {
     begin_query(query);
@@ -247,7 +260,10 @@ static void run(RUN_PARAMETERS) {
       standard_ExecutorRun(RUN_ARGUMENTS);
   }
   PG_FINALLY();
-  { depth--; }
+  {
+    depth--;
+    if (helps) split_help_ends();
+  }
   PG_END_TRY();
   if (outermost && own.open && own.query == query) {
     if (is_over_when_run(query))

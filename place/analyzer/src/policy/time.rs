@@ -1,0 +1,163 @@
+//! Short kinds before long ones: each kind gets a time slice as long as the processor time that a request of it is expected to take.
+//!
+//! The kernel (EEVDF, Linux 6.12 on) runs, of the threads that have not had more than their share, the one whose deadline is first, and a
+//! deadline is one slice away. With slices as long as requests, that is the shortest request first, as far as fairness allows: each
+//! thread's share of the processor stays what it is.
+
+use super::way::{anywhere, nowhere, Policy};
+use crate::model::{Actuation, KindProfile, Machine, Placement, Plan, Workload};
+
+/// What the kernel lets a thread have.
+pub const SLICE_MIN_US: u32 = 100;
+/// The same.
+pub const SLICE_MAX_US: u32 = 100_000;
+
+/// Slices by predicted processor time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Time {
+    /// Kinds with fewer measured sections in the window get none.
+    pub fewest: u64,
+    /// The longest kind must take this multiple of the shortest one: of kinds that are alike none has to be before the other.
+    pub apart: f64,
+    /// And those that take so much longer must take this share of the time: what hardly ever runs makes nothing wait.
+    pub share: f64,
+}
+
+impl Default for Time {
+    fn default() -> Time {
+        Time { fewest: 5, apart: 4.0, share: 0.05 }
+    }
+}
+
+impl Time {
+    /// The slice of a kind, if enough is known of it. One in force stays until the kind takes twice or half as long.
+    fn slice(&self, kind: &KindProfile, before: &Plan, hertz: f64) -> Option<u32> {
+        let micros = self.micros(kind, hertz)?;
+        let new = quantised(micros);
+        let old = before.placements.iter().find(|one| one.kind == kind.kind).map(|one| one.slice_us);
+        match old {
+            Some(old) if old != 0 && new <= old.saturating_mul(2) && old <= new.saturating_mul(2) => {
+                Some(old)
+            }
+            _ => Some(new),
+        }
+    }
+
+    fn micros(&self, kind: &KindProfile, hertz: f64) -> Option<f64> {
+        let cycles = kind.cycles.filter(|cycles| cycles.n >= self.fewest)?;
+        let micros = cycles.mean / hertz * 1e6;
+        (micros.is_finite() && micros > 0.0).then_some(micros)
+    }
+
+    /// Whether the time of kinds that take much longer than the shortest one matters.
+    fn is_worth_it(&self, workload: &Workload, hertz: f64) -> bool {
+        let known = || workload.kinds.iter().filter_map(|kind| Some((kind, self.micros(kind, hertz)?)));
+        let Some(shortest) = known().map(|(_, micros)| micros).min_by(f64::total_cmp) else { return false };
+        let shortest = shortest.max(f64::from(SLICE_MIN_US));
+        let long = known().filter(|(_, micros)| *micros >= self.apart * shortest);
+        long.map(|(kind, _)| kind.share).sum::<f64>() >= self.share
+    }
+}
+
+/// 100, 200, 400 ... microseconds: the next above what a request takes, so that most end within one slice.
+fn quantised(micros: f64) -> u32 {
+    let mut slice = SLICE_MIN_US;
+    while f64::from(slice) < micros && slice < SLICE_MAX_US {
+        slice = (slice * 2).min(SLICE_MAX_US);
+    }
+    slice
+}
+
+impl Policy for Time {
+    fn name(&self) -> &'static str {
+        "time"
+    }
+
+    fn decide(&self, _machine: &Machine, workload: &Workload, before: &Plan) -> Plan {
+        let hertz = workload.cycles_per_second.max(1) as f64;
+        if !self.is_worth_it(workload, hertz) {
+            let remark = "no kinds that take four times as long as others, and much time: no slices";
+            return nowhere(self.name(), workload, Some(remark));
+        }
+        let placements = workload.kinds.iter().map(|kind| match self.slice(kind, before, hertz) {
+            Some(slice_us) => Placement {
+                actuation: Actuation::Time,
+                slice_us,
+                ..anywhere(kind, format!("takes {:.0} us", self.micros(kind, hertz).unwrap_or_default()))
+            },
+            None => anywhere(kind, kind.reason.clone()),
+        });
+        Plan { policy: self.name().into(), placements: placements.collect(), remarks: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{kind, one_core, workload};
+    use super::*;
+    use crate::model::Class;
+
+    fn decide(kinds: &[(u32, u32, Class, f64, f64)], before: &Plan) -> Plan {
+        Time::default().decide(&one_core(), &workload(kinds), before)
+    }
+
+    fn slices(plan: &Plan) -> Vec<u32> {
+        plan.placements.iter().map(|one| one.slice_us).collect()
+    }
+
+    #[test]
+    fn a_slice_is_the_next_step_above_what_a_request_takes() {
+        let steps = [(1.0, 100), (100.0, 100), (101.0, 200), (900.0, 1600), (30_000.0, 51_200)];
+        for (micros, slice) in steps.into_iter().chain([(51_201.0, 100_000), (1e12, 100_000)]) {
+            assert_eq!(quantised(micros), slice, "{micros}");
+        }
+    }
+
+    /// 300 look-ups of 60 us a second beside 10 aggregates of 80 ms.
+    #[test]
+    fn short_kinds_get_short_slices_and_long_ones_long_ones() {
+        let plan = decide(
+            &[(1, 2, Class::Short, 60.0, 300.0), (1, 3, Class::Neutral, 80_000.0, 10.0)],
+            &Plan::default(),
+        );
+        assert_eq!(slices(&plan), [100, 100_000]);
+        assert_eq!(plan.placements[0].actuation, Actuation::Time);
+        assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()), "no thread moves");
+    }
+
+    #[test]
+    fn kinds_that_are_alike_get_none() {
+        let kinds = [(1, 2, Class::Short, 60.0, 300.0), (1, 3, Class::Short, 200.0, 300.0)];
+        let plan = decide(&kinds, &Plan::default());
+        assert_eq!(slices(&plan), [0, 0]);
+        assert!(plan.remarks[0].contains("no slices"), "{:?}", plan.remarks);
+        // One of 10 ms in a hundred seconds: 0.5 % of the time of 2 s.
+        let seldom = [(1, 2, Class::Short, 60.0, 33_000.0), (1, 3, Class::Neutral, 10_000.0, 1.0)];
+        assert_eq!(slices(&decide(&seldom, &Plan::default())), [0, 0]);
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_has_no_slice() {
+        let mut workload = workload(&[
+            (1, 2, Class::Short, 60.0, 300.0),
+            (1, 3, Class::Neutral, 80_000.0, 10.0),
+            (1, 4, Class::Unknown, 500.0, 1.0),
+        ]);
+        workload.kinds[2].cycles = None;
+        let plan = Time::default().decide(&one_core(), &workload, &Plan::default());
+        assert_eq!(slices(&plan), [100, 100_000, 0]);
+        assert_eq!(plan.placements[2].kind, kind(1, 4));
+        assert_eq!(plan.placements[2].actuation, Actuation::None);
+    }
+
+    #[test]
+    fn a_slice_stays_until_the_kind_takes_twice_as_long() {
+        let with = |micros: f64, before: &Plan| {
+            decide(&[(1, 2, Class::Short, 60.0, 300.0), (1, 3, Class::Neutral, micros, 10.0)], before)
+        };
+        let first = with(3_000.0, &Plan::default());
+        assert_eq!(slices(&first), [100, 3200]);
+        assert_eq!(slices(&with(6_000.0, &first)), [100, 3200], "6400 is twice that");
+        assert_eq!(slices(&with(13_000.0, &first)), [100, 25_600]);
+    }
+}

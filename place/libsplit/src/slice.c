@@ -1,0 +1,236 @@
+/*
+ * Time slices: a thread that begins a section gets the slice of its kind (sched_setattr, Linux 6.12 on).
+ *
+ *   own ── change: announce ──> announced ── sched_setattr ──> changed ── a kind without a slice begins: give_back ──> own
+ *                                                   │  ^          │ the service thread, another process: release.c ──> own
+ *                                                   └──┘ a kind with another slice begins: one call
+ *
+ * A slice stays after its section: the kernel looks at it when the thread wakes up for its next request, which is before that
+ * section begins. It says how soon a thread that wakes up may run (its deadline is one slice away), and how long it may go on
+ * when others wait; the share of the processor that a thread gets does not depend on it.
+ *
+ * Invariants:
+ *   1. Who changes says so first (split_thread.sliced) and looks again afterwards; who gives back takes the word away first. In any
+ *      order, the thread's own slice is set last.
+ *   2. What the thread had before is in entry->original_slice_ns from before it is changed.
+ *   3. sched_setattr sets policy and nice too: those are written as they were read, at most REFRESH_NS ago.
+ *   4. The outermost section decides. Sections whose key comes late leave the slice as it is until then.
+ */
+#include "slice.h"
+
+#include "attributes.h"
+#include "fresh.h"
+#include "release.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+/* After a refusal the thread is left alone for so long. */
+#define REFUSAL_NS UINT64_C(1000000000)
+/* So old may be what a thread knows of the analyzer's being alive, and of its own nice. */
+#define REFRESH_NS UINT64_C(100000000)
+
+/* A thread that a host makes within a section is born with that slice. So the slices given in this process are remembered: who
+ * has one of them at its first section, and did not get it from here, gets the first thread's. */
+static struct {
+  _Atomic uint64_t first_ns;
+  _Atomic uint32_t given[8]; /* microseconds; 0: free */
+} births;
+#define GIVEN (sizeof births.given / sizeof *births.given)
+
+bool split_slice_note_first(void) {
+  struct split_attributes attributes;
+  int before = errno;
+  bool known = split_attributes_of(0, &attributes);
+  errno = before;
+  if (!known) return false;
+  atomic_store(&births.first_ns, attributes.runtime);
+  return split_attributes_fair(&attributes) || attributes.policy == SCHED_FIFO ||
+         attributes.policy == SCHED_RR;
+}
+
+static void remember(uint32_t us) {
+  static _Atomic uint32_t next;
+  for (uint32_t i = 0; i < GIVEN; i++)
+    if (atomic_load_explicit(&births.given[i], memory_order_relaxed) == us) return;
+  atomic_store(&births.given[atomic_fetch_add(&next, 1) % GIVEN], us);
+}
+
+static bool was_given(uint64_t ns) {
+  for (uint32_t i = 0; i < GIVEN; i++)
+    if (ns != 0 && (uint64_t)atomic_load(&births.given[i]) * 1000 == ns) return true;
+  return false;
+}
+
+void split_slice_born(void) {
+  struct split_attributes attributes;
+  if (atomic_load(&births.given[0]) == 0 || !split_attributes_of(0, &attributes) ||
+      !split_attributes_fair(&attributes) || !was_given(attributes.runtime)) {
+    return;
+  }
+  const uint64_t first_ns = atomic_load(&births.first_ns);
+  if (split_slice_restore(0, 0) && split_attributes_of(0, &attributes) &&
+      attributes.runtime != first_ns)
+    split_slice_restore(0, first_ns);
+}
+
+static bool refuse(struct split_self *self, uint32_t without) {
+  struct split_header *header = self->mapping->header;
+  atomic_fetch_add_explicit(&header->refused, 1, memory_order_relaxed);
+  if (without) atomic_fetch_or_explicit(&header->without, without, memory_order_relaxed);
+  self->slice.refused_until =
+      split_cycles() + (uint64_t)(self->mapping->cycles_per_ns * REFUSAL_NS);
+  return false;
+}
+
+static bool still(const struct split_self *self) {
+  const struct split_thread *entry =
+      atomic_load_explicit(&self->affinity.entry, memory_order_relaxed);
+  return entry && self->slice.serial &&
+         atomic_load_explicit(&entry->sliced, memory_order_acquire) == self->slice.serial;
+}
+
+/* What else sched_setattr sets, and whether the slice in force is the one that this library gave: an administrator's renice, or
+ * a release that came late, is seen here. */
+static bool refresh(struct split_self *self) {
+  struct split_slice *slice = &self->slice;
+  struct split_attributes now;
+  if (!split_attributes_of(0, &now) || !split_attributes_fair(&now)) return false;
+  slice->policy = now.policy;
+  slice->nice = now.nice;
+  slice->flags = now.flags;
+  if (slice->us && now.runtime != (uint64_t)slice->us * 1000) slice->us = 0;
+  return true;
+}
+
+/* split_fresh_for_slices with the clock read ten times a second only. */
+static bool fresh_here(struct split_self *self) {
+  struct split_slice *slice = &self->slice;
+  const struct split_header *header = self->mapping->header;
+  uint64_t now = split_cycles();
+  if (now < slice->fresh_until)
+    return split_collects(self->mapping) &&
+           atomic_load_explicit(&header->place, memory_order_relaxed) &&
+           atomic_load_explicit(&header->placement_on, memory_order_relaxed);
+  if (!split_fresh_for_slices(self->mapping)) return false;
+  slice->fresh_until = now + (uint64_t)(self->mapping->cycles_per_ns * REFRESH_NS);
+  if (slice->learnt && !refresh(self)) slice->learnt = false;
+  return true;
+}
+
+static bool apply(struct split_self *self, uint64_t ns) {
+  const struct split_slice *slice = &self->slice;
+  struct split_attributes wanted = {
+      .policy = slice->policy, .flags = slice->flags, .nice = slice->nice, .runtime = ns};
+  return split_attributes_set(0, &wanted);
+}
+
+/* Which slice the thread had: a value of its own, or the kernel's default, which may change and is written as 0. */
+static bool learn(struct split_self *self) {
+  struct split_slice *slice = &self->slice;
+  struct split_attributes before, after;
+  if (!split_attributes_of(0, &before) || !split_attributes_fair(&before)) return refuse(self, 0);
+  slice->policy = before.policy;
+  slice->nice = before.nice;
+  slice->flags = before.flags;
+  slice->original_ns = before.runtime;
+  if (!apply(self, 0) || !split_attributes_of(0, &after))
+    return refuse(self, errno == EPERM ? SPLIT_WITHOUT_SLICE_RIGHTS : 0);
+  if (after.runtime == slice->original_ns) slice->original_ns = 0;
+  slice->learnt = true;
+  return true;
+}
+
+static bool announce(struct split_self *self) {
+  struct split_slice *slice = &self->slice;
+  struct split_thread *entry = split_thread_entry(self);
+  if (!entry || !split_service_start(self->mapping)) return refuse(self, 0);
+  if (!slice->learnt && !learn(self)) return false;
+  atomic_store_explicit(&entry->original_slice_ns, slice->original_ns, memory_order_relaxed);
+  if (++slice->last_serial == 0) slice->last_serial = 1;
+  slice->serial = slice->last_serial;
+  atomic_store(&entry->sliced, slice->serial);
+  return true;
+}
+
+static void give_back(struct split_self *self) {
+  struct split_slice *slice = &self->slice;
+  struct split_thread *entry = atomic_load_explicit(&self->affinity.entry, memory_order_relaxed);
+  if (!slice->serial || !entry) return;
+  slice->serial = 0;
+  slice->us = 0;
+  split_self_specialise(self, self->lazy);
+  uint32_t sliced = atomic_load(&entry->sliced);
+  if (sliced) atomic_compare_exchange_strong(&entry->sliced, &sliced, 0);
+  /* Also if another thread was faster: it may not have done it yet. */
+  if (slice->learnt ? apply(self, slice->original_ns) : split_slice_restore(0, slice->original_ns))
+    atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);
+}
+
+static bool change(struct split_self *self, uint32_t us) {
+  struct split_slice *slice = &self->slice;
+  if (split_cycles() < slice->refused_until) return false;
+  if (slice->serial && !slice->learnt) give_back(self); /* it is another one's by now: real-time */
+  if (!still(self) && !announce(self)) return false;
+  if (!apply(self, (uint64_t)us * 1000)) {
+    refuse(self, errno == EPERM ? SPLIT_WITHOUT_SLICE_RIGHTS : 0);
+    give_back(self);
+    return false;
+  }
+  slice->us = us;
+  remember(us);
+  split_self_specialise(self, self->lazy);
+  atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);
+  if (still(self)) return true;
+  give_back(self); /* it was given back between the announcement and the call */
+  return false;
+}
+
+/* What the table says of a kind, within what the kernel allows. */
+static uint32_t slice_of(const struct split_mapping *mapping, uint32_t code) {
+  uint32_t us = atomic_load_explicit(&mapping->decisions[code].slice_us, memory_order_relaxed);
+  if (us == 0) return 0;
+  if (us < SPLIT_SLICE_MIN_US) return SPLIT_SLICE_MIN_US;
+  return us < SPLIT_SLICE_MAX_US ? us : SPLIT_SLICE_MAX_US;
+}
+
+/* The analyzer learns from the table how long threads of which kind waited for a processor, with slices and without. */
+static void note_code(struct split_self *self, uint32_t code) {
+  struct split_thread *entry = split_thread_entry(self);
+  self->slice.code = code;
+  if (entry) atomic_store_explicit(&entry->code, code, memory_order_relaxed);
+}
+
+bool split_slice_for(struct split_self *self, uint32_t code) {
+  struct split_slice *slice = &self->slice;
+  const uint32_t wanted = slice_of(self->mapping, code);
+  if (wanted == 0) {
+    if (slice->serial) give_back(self);
+    return false;
+  }
+  if (code != slice->code) note_code(self, code);
+  if (!fresh_here(self)) {
+    if (slice->serial) give_back(self);
+    return false;
+  }
+  if (wanted == slice->us && still(self)) return true;
+  return change(self, wanted);
+}
+
+void split_slice_section(struct split_self *self, const struct split_open *open) {
+  if (open->outer || open->code == SPLIT_CODE_NONE) return;
+  split_slice_for(self, open->code);
+}
+
+void split_slice_forget(struct split_self *self) {
+  /* What was given back at the library's end may be its host's by now. */
+  if (still(self)) give_back(self);
+  memset(&self->slice, 0, sizeof self->slice);
+}
+
+/* The entry is the parent's; the slice is the child's too. */
+void split_slice_child(struct split_self *self) {
+  if (self->slice.serial) split_slice_restore(0, self->slice.original_ns);
+  memset(&self->slice, 0, sizeof self->slice);
+}

@@ -1,0 +1,343 @@
+/*
+ * Time slices on this kernel: which slice a thread has within sections and after them, by sched_getattr, and that each thread gets its
+ * own back. Skipped, with a word, where the kernel has none (before 6.12).
+ */
+#include "decided.h"
+#include "fixture.h"
+#include "release.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+
+struct attributes {
+  uint32_t size, policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime, deadline, period;
+};
+
+static struct attributes attributes_of(pid_t tid) {
+  struct attributes attributes = {0};
+  syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0);
+  return attributes;
+}
+
+/* Nanoseconds. */
+static uint64_t slice_of(pid_t tid) { return attributes_of(tid).runtime; }
+
+static bool set_slice(uint64_t ns) {
+  struct attributes attributes = attributes_of(0);
+  attributes.size = sizeof attributes;
+  attributes.runtime = ns;
+  return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0;
+}
+
+#define MS UINT64_C(1000000)
+static uint64_t own;
+
+static void decide_slice(uint32_t code, uint32_t us) {
+  struct split_decision *decision = &split_mapping_in_use()->decisions[code];
+  atomic_fetch_add(&decision->sequence, 1);
+  atomic_store(&decision->actuation, (uint8_t)SPLIT_ACT_TIME);
+  atomic_store(&decision->slice_us, us);
+  atomic_fetch_add(&decision->sequence, 1);
+}
+
+static uint32_t kind(const char *key) { return split_kind_of(key, strlen(key)); }
+
+static int begin_sliced(void **state) {
+  set_slice(0);
+  own = slice_of(0);
+  if (begin_with_text(state) != 0) return -1;
+  heartbeat();
+  decide_slice(kind("short"), 100);
+  decide_slice(kind("long"), 100000);
+  return 0;
+}
+
+static int end_sliced(void **state) {
+  int failed = remove_folder(state);
+  set_slice(0);
+  return failed;
+}
+
+#define NEEDS_SLICES()                                            \
+  do {                                                            \
+    if (own == 0) {                                               \
+      print_message("skipped: this kernel has no time slices\n"); \
+      skip();                                                     \
+    }                                                             \
+  } while (0)
+
+static uint32_t sliced_threads(void) {
+  struct split_mapping *mapping = split_mapping_in_use();
+  uint32_t sliced = 0;
+  for (uint32_t i = 0; i < mapping->thread_count; i++)
+    sliced += atomic_load(&mapping->threads[i].sliced) != 0;
+  return sliced;
+}
+
+/* Waits for a state, not for a time: as long as a machine may need that is busy with other things. */
+static bool becomes(pid_t tid, uint64_t ns) {
+  for (int i = 0; i < 2000; i++) {
+    if (slice_of(tid) == ns) return true;
+    pause_ms(5);
+  }
+  return false;
+}
+
+static void section(const char *key, uint64_t expected) {
+  split_start(0, key);
+  assert_int_equal(slice_of(0), expected);
+  split_end();
+}
+
+static void the_table_says_which_slice(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  section("short", MS / 10);
+  assert_int_equal(
+      slice_of(0),
+      MS / 10); /* the kernel looks at it when the thread wakes up for its next request */
+  section("long", 100 * MS);
+  section("any", own);
+  assert_int_equal(slice_of(0), own);
+  assert_int_equal(sliced_threads(), 0);
+  assert_int_equal(atomic_load(&header()->slices), 3);
+}
+
+static void nothing_is_called_where_nothing_changes(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  for (int i = 0; i < 1000; i++) {
+    heartbeat();
+    section("short", MS / 10);
+  }
+  assert_int_equal(atomic_load(&header()->slices), 1);
+}
+
+static void only_the_outermost_section_decides(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  split_start(0, "long");
+  section("short", 100 * MS);
+  section("any", 100 * MS);
+  split_end();
+  split_start(0, "any");
+  section("short", own);
+  split_end();
+}
+
+static void a_late_key_slices_then(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  split_section late;
+  section("long", 100 * MS);
+  split_begin(&late, 0, NULL, 0);
+  assert_int_equal(slice_of(0), 100 * MS); /* not known yet: as it was */
+  split_note_section(&late, SPLIT_NOTE_KEY, "short", 5);
+  assert_int_equal(slice_of(0), MS / 10);
+  split_finish(&late);
+  assert_int_equal(atomic_load(&header()->slices), 2);
+}
+
+static void what_a_hostile_table_says_is_brought_into_range(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  decide_slice(kind("little"), 1);
+  decide_slice(kind("much"), UINT32_MAX);
+  section("little", MS / 10);
+  section("much", 100 * MS);
+  split_mapping_in_use()->threads[3].tid = UINT32_MAX; /* no thread */
+  split_mapping_in_use()->threads[3].sliced = 7;
+  split_mapping_in_use()->threads[4].tid = 1; /* not ours: its start time is another one */
+  split_mapping_in_use()->threads[4].sliced = 7;
+  const uint64_t of_first = slice_of(1);
+  split_release_all(split_mapping_in_use());
+  assert_int_equal(slice_of(0), own);
+  assert_int_equal(slice_of(1), of_first);
+}
+
+static void nice_and_policy_stay(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  assert_int_equal(nice(3), 3);
+  section("short", MS / 10);
+  section("long", 100 * MS);
+  section("any", own);
+  assert_int_equal(attributes_of(0).nice, 3);
+  assert_int_equal(attributes_of(0).policy, SCHED_OTHER);
+}
+
+static void a_slice_that_a_thread_had_comes_back(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  set_slice(7 * MS);
+  section("short", MS / 10);
+  section("any", 7 * MS);
+}
+
+static void nothing_is_sliced_unless_all_agree(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  int64_t off = 0, on = 1;
+  section("short", MS / 10);
+  atomic_store(&header()->placement_on, 0);
+  section("short", own);
+  atomic_store(&header()->placement_on, 1);
+  split_set(SPLIT_PLACE, &off);
+  section("short", own);
+  split_set(SPLIT_PLACE, &on);
+  section("short", MS / 10);
+}
+
+static void a_silent_analyzer_leaves_no_slice(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  section("long", 100 * MS);
+  assert_true(
+      becomes(0, own)); /* the heartbeat is not repeated: the service thread gives it back */
+  section("long", own);
+}
+
+static void a_late_release_is_seen(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  section("short", MS / 10);
+  split_release_all(split_mapping_in_use());
+  assert_int_equal(slice_of(0), own);
+  heartbeat();
+  section("short", MS / 10);
+}
+
+static uint64_t seen[3];
+
+static void *in_a_thread(void *argument) {
+  (void)argument;
+  static const char *const keys[] = {"any", "short", "any"};
+  const uint64_t born = slice_of(0);
+  for (int i = 0; i < 3; i++) {
+    split_start(0, keys[i]);
+    seen[i] = slice_of(0);
+    split_end();
+  }
+  return (void *)(uintptr_t)born;
+}
+
+static void a_thread_born_in_a_section_gets_the_first_ones(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  pthread_t thread;
+  void *born;
+  split_start(0, "long");
+  pthread_create(&thread, NULL, in_a_thread, NULL);
+  pthread_join(thread, &born);
+  assert_int_equal((uintptr_t)born, 100 * MS); /* that is what the kernel does */
+  assert_int_equal(seen[0], own);
+  assert_int_equal(seen[1], MS / 10);
+  assert_int_equal(seen[2], own);
+  split_end();
+}
+
+static void a_child_has_its_own(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  int status;
+  section("long", 100 * MS);
+  pid_t child = fork();
+  if (child == 0) _exit(slice_of(0) == own ? 0 : 1);
+  waitpid(child, &status, 0);
+  assert_int_equal(status, 0);
+  assert_int_equal(slice_of(0), 100 * MS);
+}
+
+static void closing_leaves_no_slice(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  section("long", 100 * MS);
+  split_close();
+  assert_int_equal(slice_of(0), own);
+}
+
+/* A parallel worker: the kind's slice without a section, and nothing counted. */
+static void who_helps_gets_the_slice(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  assert_true(split_help("long", 4));
+  assert_int_equal(slice_of(0), 100 * MS);
+  split_help_ends();
+  assert_int_equal(slice_of(0), own);
+  assert_false(split_help("any", 3));
+  assert_int_equal(slice_of(0), own);
+  assert_int_equal(total_of(kind("long")).count, 0);
+}
+
+/* Another process, as the analyzer's: killed, its heartbeat stops. The server's process waits in between sections. */
+static void the_analyzer_is_killed(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  pid_t analyzer = fork();
+  if (analyzer == 0) {
+    for (;;) {
+      heartbeat();
+      pause_ms(20);
+    }
+  }
+  for (int i = 0; i < 20; i++) {
+    section("long", 100 * MS);
+    pause_ms(20);
+  }
+  kill(analyzer, SIGKILL);
+  waitpid(analyzer, NULL, 0);
+  assert_true(becomes(0, own));
+  assert_int_equal(sliced_threads(), 0);
+}
+
+/* Slices are given back all the time by another thread: in the end the thread has its own. */
+static void *release_always(void *stop) {
+  while (!atomic_load((_Atomic bool *)stop)) split_release_all(split_mapping_in_use());
+  return NULL;
+}
+
+static void racing_with_the_release(void **state) {
+  (void)state;
+  NEEDS_SLICES();
+  _Atomic bool stop = false;
+  pthread_t thread;
+  pthread_create(&thread, NULL, release_always, &stop);
+  static const char *const keys[] = {"short", "long", "any"};
+  for (int i = 0; i < 3000; i++) {
+    heartbeat();
+    split_start(0, keys[i % 3]);
+    split_end();
+  }
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  section("any", own);
+  assert_int_equal(sliced_threads(), 0);
+}
+
+#define IN(test) cmocka_unit_test_setup_teardown(test, begin_sliced, end_sliced)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      IN(the_table_says_which_slice),
+      IN(nothing_is_called_where_nothing_changes),
+      IN(only_the_outermost_section_decides),
+      IN(a_late_key_slices_then),
+      IN(what_a_hostile_table_says_is_brought_into_range),
+      IN(a_slice_that_a_thread_had_comes_back),
+      IN(nothing_is_sliced_unless_all_agree),
+      IN(a_silent_analyzer_leaves_no_slice),
+      IN(a_late_release_is_seen),
+      IN(a_thread_born_in_a_section_gets_the_first_ones),
+      IN(a_child_has_its_own),
+      IN(closing_leaves_no_slice),
+      IN(who_helps_gets_the_slice),
+      IN(the_analyzer_is_killed),
+      IN(racing_with_the_release),
+      IN(nice_and_policy_stay), /* the last one: a lower nice needs rights */
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
