@@ -63,7 +63,10 @@ class Bed:
 
     name: str
     scale: int = 5
+    # By ALTER SYSTEM, so that remedies can change them.
     settings: Dict[str, str] = field(default_factory=dict)
+    # Of these `hardmeter server` has its own value on the command line already.
+    command_line: Dict[str, str] = field(default_factory=dict)
     slow_sync: bool = False
 
 
@@ -74,7 +77,8 @@ class TunedServer(Server):
     """A server of a bed; with slow syncs if the bed has them."""
 
     def __init__(self, bed: Bed, playground: Path):
-        super().__init__(bed.name, playground, bed.scale, {**TUNED, **bed.settings})
+        others = {name: value for name, value in TUNED.items() if name not in bed.settings}
+        super().__init__(bed.name, playground, bed.scale, {**others, **bed.command_line})
         self._slow_sync = bed.slow_sync
 
     def programs(self) -> List[str]:
@@ -88,6 +92,11 @@ class TunedServer(Server):
         script.write_text(f'#!/bin/sh\nLD_PRELOAD={shlex.quote(str(library))} exec {shlex.quote(real)} "$@"\n')
         script.chmod(0o755)
         return ["--programs", str(self._programs)]
+
+    def restart(self) -> None:
+        """For settings that only a restart changes."""
+        self._hardmeter("stop")
+        self._hardmeter("start", *self.programs())
 
     def query(self, sql: str) -> list:
         connection = self.connect()
@@ -105,6 +114,10 @@ def running(playground: Playground, bed: Bed) -> Iterator[TunedServer]:
     server.make()
     with server.running():
         server.query("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        for setting, value in bed.settings.items():
+            server.query(f"ALTER SYSTEM SET {setting} = '{value}'")
+        if bed.settings:
+            server.restart()
         server.query("VACUUM ANALYZE")
         yield server
     server.remove()

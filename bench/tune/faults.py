@@ -1,7 +1,8 @@
 """Faults that are planted on real servers under load, and rules of thumb that are no faults there."""
 
+import contextlib
 from dataclasses import dataclass
-from typing import Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Callable, Iterator, List, Optional, Sequence
 
 import bed
 from bed import Bed, Load
@@ -28,15 +29,19 @@ class Fault:
     holder: Optional[str] = None
     seconds: int = 6
     vacuum: str = "VACUUM ANALYZE"
+    # What the application does instead, where the remedy is its own; and what an operator chooses, where no program may.
+    cure: Optional[Load] = None
+    cure_sql: Sequence[str] = ()
+    cure_undo: Sequence[str] = ()
 
 
-def _setting(*settings: str) -> Dict[str, List[str]]:
-    """Settings of the database, given to each new session."""
-    names = [setting.split()[0] for setting in settings]
-    return {
-        "plant": [f"ALTER DATABASE postgres SET {setting}" for setting in settings],
-        "uproot": [f"ALTER DATABASE postgres RESET {name}" for name in names],
-    }
+def _set(*settings: str) -> List[str]:
+    """Gives the database settings, which new sessions take."""
+    return [f"ALTER DATABASE postgres SET {setting}" for setting in settings]
+
+
+def _reset(*names: str) -> List[str]:
+    return [f"ALTER DATABASE postgres RESET {name}" for name in names]
 
 
 ORDERS = [
@@ -63,11 +68,19 @@ SPREAD = [
     "CREATE INDEX spread_place ON spread (place)",
 ]
 TELLERS = "SELECT count(*) FROM pgbench_tellers;\n"
+COUNTER = "UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n"
 DROPPED = ["DROP TABLE IF EXISTS ox, wide, jobs, spread, full_pages"]
 
 FAULTS = [
-    Fault("slow sync", ["slow-sync"], Load(clients=4), bed=Bed("tune-sync", 2, slow_sync=True)),
-    Fault("64 connections", ["connections"], Load(clients=64, arguments=["-j", "2"])),
+    Fault(
+        "slow sync",
+        ["slow-sync"],
+        Load(clients=4),
+        bed=Bed("tune-sync", 2, slow_sync=True),
+        cure_sql=_set("synchronous_commit = off"),
+        cure_undo=_reset("synchronous_commit"),
+    ),
+    Fault("64 connections", ["connections"], Load(clients=64, arguments=["-j", "2"]), cure=Load(clients=5)),
     Fault(
         "missing index",
         ["missing-index"],
@@ -97,27 +110,28 @@ FAULTS = [
         "tiny buffer pool",
         ["shared-buffers"],
         Load(arguments=["-S"]),
-        bed=Bed("tune-pool", 10, {"shared_buffers": "1MB"}),
+        bed=Bed("tune-pool", 10, command_line={"shared_buffers": "1MB"}),
     ),
     Fault(
         "work_mem of 64 kB, hash join",
         ["spill"],
         Load("SELECT count(*) FROM ox a JOIN ox b ON a.code = b.code WHERE a.note = b.note;\n"),
-        [*ORDERS, *_setting("work_mem = '64kB'", "enable_mergejoin = off")["plant"]],
-        [*DROPPED, *_setting("work_mem", "enable_mergejoin")["uproot"]],
+        [*ORDERS, *_set("work_mem = '64kB'", "enable_mergejoin = off")],
+        [*DROPPED, *_reset("work_mem", "enable_mergejoin")],
     ),
     Fault(
         "jit on short statements",
         ["jit"],
         Load("SELECT sum(abalance * 2), avg(bid + 1) FROM pgbench_accounts WHERE aid < 3000;\n"),
-        **_setting("jit_above_cost = 0", "jit_inline_above_cost = 0", "jit_optimize_above_cost = 0"),
+        _set("jit_above_cost = 0", "jit_inline_above_cost = 0", "jit_optimize_above_cost = 0"),
+        _reset("jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost"),
     ),
     Fault(
         "random_page_cost = 40, ranges",
         ["random-page-cost"],
         Load(RANGE),
-        [*SPREAD, *_setting("random_page_cost = 40")["plant"]],
-        [*DROPPED, *_setting("random_page_cost")["uproot"]],
+        [*SPREAD, *_set("random_page_cost = 40")],
+        [*DROPPED, *_reset("random_page_cost")],
     ),
     Fault(
         "stale statistics",
@@ -127,13 +141,19 @@ FAULTS = [
         DROPPED,
         vacuum="VACUUM",
     ),
-    Fault("statements not prepared", ["prepared-statements"], Load(protocol="simple", arguments=["-S"])),
+    Fault(
+        "statements not prepared",
+        ["prepared-statements"],
+        Load(protocol="simple", arguments=["-S"]),
+        cure=Load(arguments=["-S"]),
+    ),
     Fault(
         "one query a row",
         ["many-small-queries"],
         Load("BEGIN;\n" + LOOKUP * 40 + "COMMIT;\n"),
         ORDERS,
         DROPPED,
+        cure=Load("\\set c random(1, 199960)\nSELECT note FROM ox WHERE id BETWEEN :c AND :c + 39;\n"),
     ),
     Fault(
         "a cast that hides an index",
@@ -145,27 +165,31 @@ FAULTS = [
     Fault(
         "eight clients on one row",
         ["hot-row"],
-        Load("BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n" + TELLERS * 3 + "COMMIT;\n", 8),
+        Load("BEGIN;\n" + COUNTER + TELLERS * 3 + "COMMIT;\n", 8),
+        cure=Load("BEGIN;\n" + TELLERS * 3 + COUNTER + "COMMIT;\n", 8),
     ),
     Fault(
         "a lock's holder that sleeps",
         ["sleeping-holder"],
-        Load("BEGIN;\nUPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1;\n\\sleep 50 ms\nCOMMIT;\n", 4),
+        Load("BEGIN;\n" + COUNTER + "\\sleep 50 ms\nCOMMIT;\n", 4),
+        cure=Load("BEGIN;\n" + COUNTER + "COMMIT;\n\\sleep 50 ms\n", 4),
     ),
     Fault(
         "pages without room for updates",
         ["fillfactor"],
-        Load("\\set id random(1, 200000)\nUPDATE full_pages SET note = 'y' WHERE id = :id;\n"),
+        Load("\\set id random(1, 100000)\nUPDATE full_pages SET note = 'y' WHERE id = :id;\n", arguments=["-R", "500"]),
         [
             "CREATE TABLE full_pages AS SELECT i AS id, "
             + ", ".join(f"i AS c{n}" for n in range(4))
-            + ", repeat('x', 10) AS note FROM generate_series(1, 200000) i",
+            + ", repeat('x', 10) AS note, repeat('p', 900) AS pad FROM generate_series(1, 100000) i",
             "ALTER TABLE full_pages ADD PRIMARY KEY (id)",
             *(f"CREATE INDEX full_pages_c{n} ON full_pages (c{n})" for n in range(4)),
             # Each index is used once: it is no useless one.
             *(f"SET enable_seqscan = off; SELECT count(*) FROM full_pages WHERE c{n} = 5" for n in range(4)),
+            # A busy disk would be a fault of its own.
+            *_set("synchronous_commit = off"),
         ],
-        DROPPED,
+        [*DROPPED, *_reset("synchronous_commit")],
     ),
     Fault(
         "dead rows without vacuum",
@@ -174,6 +198,7 @@ FAULTS = [
         [*JOBS, *(f"UPDATE jobs SET pad = 'y{n}'" for n in range(4))],
         DROPPED,
         vacuum="VACUUM pgbench_accounts",
+        cure_sql=["VACUUM jobs"],
     ),
     Fault(
         "a checkpoint each few seconds",
@@ -184,7 +209,7 @@ FAULTS = [
     Fault(
         "large pool without huge pages",
         ["huge-pages"],
-        bed=Bed("tune-huge", 2, {"shared_buffers": "1100MB", "huge_pages": "off"}),
+        bed=Bed("tune-huge", 2, {"huge_pages": "off"}, {"shared_buffers": "1100MB"}),
     ),
 ]
 
@@ -193,15 +218,15 @@ INNOCENT = [
         "a sort that spills and fits the cache",
         ["spill"],
         Load("SELECT note FROM ox WHERE id < 60000 ORDER BY code OFFSET 59000;\n"),
-        [*ORDERS, *_setting("work_mem = '64kB'")["plant"]],
-        [*DROPPED, *_setting("work_mem")["uproot"]],
+        [*ORDERS, *_set("work_mem = '64kB'")],
+        [*DROPPED, *_reset("work_mem")],
     ),
     Fault(
         "random_page_cost = 40, look-ups",
         ["random-page-cost"],
         Load(LOOKUP),
-        [*ORDERS, *_setting("random_page_cost = 40")["plant"]],
-        [*DROPPED, *_setting("random_page_cost")["uproot"]],
+        [*ORDERS, *_set("random_page_cost = 40")],
+        [*DROPPED, *_reset("random_page_cost")],
     ),
     Fault("waits for a healthy log", ["slow-sync"]),
     Fault(
@@ -223,25 +248,32 @@ INNOCENT = [
 ]
 
 
-def _place(found: Sequence[str], wanted: Sequence[str]) -> int:
+def place(found: Sequence[str], wanted: Sequence[str]) -> int:
     """The place of the first of the wanted among those found, from 1."""
-    return next((place for place, remedy in enumerate(found, 1) if remedy in wanted), ABSENT)
+    return next((at for at, remedy in enumerate(found, 1) if remedy in wanted), ABSENT)
+
+
+@contextlib.contextmanager
+def in_place(server: bed.TunedServer, case: Fault) -> Iterator[None]:
+    """The server with what a case plants."""
+    for sql in case.plant:
+        server.query(sql)
+    if case.plant:
+        server.query(case.vacuum)
+    try:
+        yield
+    finally:
+        for sql in case.uproot:
+            server.query(sql)
 
 
 def _looked(playground: Playground, cases: Sequence[Fault], say: Say) -> Iterator[tuple]:
     """Each case with the remedies that are named while it is planted; those of one bed share its server."""
     for one in dict.fromkeys(case.bed for case in cases):
         with bed.running(playground, one) as server:
-            for case in (case for case in cases if case.bed == one):
-                for sql in case.plant:
-                    server.query(sql)
-                if case.plant:
-                    server.query(case.vacuum)
-                try:
+            for case in (case for case in cases if case.bed is one):
+                with in_place(server, case):
                     found = bed.named(bed.looked(server, case.load, case.seconds, case.holder))
-                finally:
-                    for sql in case.uproot:
-                        server.query(sql)
                 say(f"{case.name}: {', '.join(found) or 'nothing'}")
                 yield case, found
 
@@ -250,18 +282,18 @@ def planted(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """At which place each planted fault is named."""
     places = []
     for fault, found in _looked(playground, FAULTS, say):
-        place = _place(found, fault.remedies)
-        places.append(place)
+        at = place(found, fault.remedies)
+        places.append(at)
         yield Figure(
             name=f"{fault.name}: place",
-            value=place,
+            value=at,
             unit=f"of {len(found)}",
             n=1,
             what=f"place of {' or '.join(fault.remedies)} among: {', '.join(found) or 'nothing'}; {ABSENT} is not named",
             bar=Bar(3),
         )
-    first = sum(place == 1 for place in places)
-    among = sum(place <= 3 for place in places)
+    first = sum(at == 1 for at in places)
+    among = sum(at <= 3 for at in places)
     unit, n = f"of {len(FAULTS)}", len(FAULTS)
     # 18 of 20, and all of them.
     yield Figure("faults named first", first, unit, n, "planted faults named first", Bar(0.9 * n, at_most=False))
@@ -272,7 +304,7 @@ def innocent(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """How many rules of thumb are advised where they are no faults."""
     advised = []
     for case, found in _looked(playground, INNOCENT, say):
-        if _place(found, case.remedies) != ABSENT:
+        if place(found, case.remedies) != ABSENT:
             advised.append(f"{case.name}: {', '.join(found)}")
     yield Figure(
         name="rules of thumb advised",
