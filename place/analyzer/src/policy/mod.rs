@@ -7,9 +7,7 @@
 //! | lazy | kinds that hurt each other apart, if that pays for the moves and the imbalance | affinity when the thread is elsewhere |
 //! | soft | kinds that hurt each other in different queues | servers that route requests; no thread moves, no core idles |
 //! | time | short kinds before long ones on each core | time slices by predicted processor time; no thread moves |
-//! | auto | soft and time together | both |
 
-mod auto;
 mod cores;
 mod grouping;
 mod harm;
@@ -22,7 +20,6 @@ mod testing;
 mod time;
 mod way;
 
-pub use auto::Auto;
 pub use lazy::Lazy;
 pub use observe::Observe;
 pub use paper::Paper;
@@ -31,7 +28,7 @@ pub use time::{Time, SLICE_MAX_US, SLICE_MIN_US};
 pub use way::Policy;
 
 /// What there is. The order is that of the segments' headers: new ones come last.
-pub const NAMES: [&str; 6] = ["observe", "paper", "lazy", "soft", "time", "auto"];
+pub const NAMES: [&str; 5] = ["observe", "paper", "lazy", "soft", "time"];
 /// Those that the simulator can carry out: it has processors and queues, and no time slices.
 pub const SIMULATED: [&str; 4] = ["observe", "paper", "lazy", "soft"];
 
@@ -43,7 +40,6 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "lazy" => Some(Box::new(Lazy::default())),
         "soft" => Some(Box::new(Soft::default())),
         "time" => Some(Box::new(Time::default())),
-        "auto" => Some(Box::new(Auto::default())),
         _ => None,
     }
 }
