@@ -1,7 +1,7 @@
 //! What it costs to maintain indexes: shared by the remedies that drop some.
 
 use crate::look::shares::ratio;
-use crate::{Change, ChangeKind, Index, Look, Table};
+use crate::{Change, ChangeKind, Index, Kind, Look, Table};
 
 /// The part of the CPU time of an INSERT, or of an UPDATE that is not HOT, that one more index adds: with ten more
 /// indexes an update took 1.37 times the CPU (PostgreSQL 15, docs/tune.md).
@@ -13,7 +13,15 @@ pub(crate) fn gain_of_dropping(look: &Look, table: &Table, count: usize) -> f64 
     let maintained = ratio(written - table.hot_updated, written);
     // With these indexes gone, most updates would be HOT if no other column is indexed; that is not counted.
     let extra = count as f64 * COST_OF_ONE;
-    share_of_writes(look, table) * maintained * extra / (1.0 + extra)
+    share_of_writes(look, table) * running(look) * maintained * extra / (1.0 + extra)
+}
+
+/// The part of the active time that backends run or want to run: indexes cost CPU time, and no waits for the log.
+fn running(look: &Look) -> f64 {
+    match look.time.active() > 0.0 {
+        true => look.time.of_active(&[Kind::RunningUser, Kind::RunningKernel, Kind::Running, Kind::RunQueue]),
+        false => 1.0,
+    }
 }
 
 /// The part of the time that statements take that write to the table.
@@ -40,7 +48,7 @@ pub(crate) fn mentions(text: &str, table: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Statement;
+    use crate::{Share, Statement, TimeShares};
 
     #[test]
     fn ten_indexes_are_27_per_cent_of_an_update() {
@@ -50,6 +58,12 @@ mod tests {
         let look = Look { statements: vec![update, other], ..Look::default() };
         // 0.37 / 1.37 of the half that updates this table.
         assert!((gain_of_dropping(&look, &table, 10) - 0.135).abs() < 0.001);
+        // Half of the active time is waits for the log, which stay.
+        let share = |kind| Share { kind, event: String::new(), seconds: 5.0, n: 1 };
+        let shares = vec![share(Kind::RunningUser), share(Kind::Io)];
+        let time = TimeShares { total: 10.0, shares, ..TimeShares::default() };
+        let waiting = Look { time, ..look.clone() };
+        assert!((gain_of_dropping(&waiting, &table, 10) - 0.0675).abs() < 0.001);
         let hot = Table { hot_updated: 100.0, ..table };
         assert_eq!(gain_of_dropping(&look, &hot, 10), 0.0);
     }

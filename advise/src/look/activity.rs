@@ -139,7 +139,7 @@ const YOUNG: f64 = 1.0;
 const STRIDE: usize = 10;
 
 /// One sample in this many asks for the holders of locks, if some session waits for one.
-const HOLDERS_STRIDE: usize = 5;
+const HOLDERS_STRIDE: usize = 2;
 /// At most so many sessions that wait are asked for: each question looks at all locks.
 const MOST_ASKED: usize = 5;
 

@@ -4,11 +4,8 @@
 //! vacuum from removing them, which is a fault of its own. Dead rows alone, below the threshold of autovacuum, are no fault.
 
 use super::idle_in_transaction::holds_back;
-use crate::index_upkeep::mentions;
 use crate::look::shares::ratio;
-use crate::{
-    Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, Scope, Statement, Table,
-};
+use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, Scope, Table};
 
 const LEAST_DEAD: f64 = 10_000.0;
 
@@ -38,19 +35,9 @@ impl Remedy for DeadRows {
         let is_full = |table: &&Table| {
             table.dead >= LEAST_DEAD && table.dead >= table.live && table.seq_scan + table.idx_scan > 0.0
         };
-        let gains = look.tables.iter().filter(is_full).map(|table| (gain(look, table), table));
-        let (gain, table) = gains.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let table = look.tables.iter().filter(is_full).max_by(|a, b| a.dead.total_cmp(&b.dead))?;
         let name = table.sql_name();
         let part = ratio(table.dead, table.dead + table.live);
-        let effect = format!("{:.0} % of the rows that a whole scan passes are gone", part * 100.0);
-        let prediction = match gain > 0.0 {
-            true => Prediction::gain(
-                gain,
-                effect,
-                "time in proportion to the rows that statements with a whole scan of it pass; index scans are left out",
-            ),
-            false => Prediction::unknown(effect, "no costly statement reads all of it: the harm grows with the rows"),
-        };
         let advice = Advice {
             finding: format!(
                 "{name} has {:.0} dead rows beside {:.0} living ones, and vacuum does not come",
@@ -61,7 +48,13 @@ impl Remedy for DeadRows {
                 Evidence::new("living rows", table.live, "rows", 1),
                 Evidence::new("whole scans during the look", table.seq_scan, "", table.seq_scan as u64),
             ],
-            prediction: Prediction { grows: true, ..prediction },
+            prediction: Prediction {
+                grows: true,
+                ..Prediction::unknown(
+                    format!("the place of {:.0} % of the rows is used again", part * 100.0),
+                    "vacuum stops the growth; the file stays as long as it is, so that a whole scan gained nothing at once",
+                )
+            },
             apply: vec![format!(
                 "-- at once: VACUUM {name}; the file stays as long as it is (VACUUM FULL or pg_repack makes it shorter)"
             )],
@@ -74,16 +67,6 @@ impl Remedy for DeadRows {
         }
         Some(advice.with_changes(vec![option(table)]))
     }
-}
-
-/// The part of the active time that goes to dead rows: of statements that read all of the table.
-fn gain(look: &Look, table: &Table) -> f64 {
-    let reads_all = |one: &&Statement| {
-        let scans = one.plan.iter().flat_map(|plan| &plan.seq_scans);
-        scans.into_iter().any(|scan| scan.table == table.name) && mentions(&one.text, &table.name)
-    };
-    let share: f64 = look.statements.iter().filter(reads_all).map(|one| one.share).sum();
-    share * ratio(table.dead, table.dead + table.live)
 }
 
 fn forbids_vacuum(table: &Table) -> bool {
@@ -108,7 +91,7 @@ fn option(table: &Table) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Plan, SeqScan, Server};
+    use crate::Server;
 
     fn look(dead: f64, options: &[&str], autovacuum: &str) -> Look {
         let table = Table {
@@ -120,30 +103,16 @@ mod tests {
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             ..Table::default()
         };
-        let plan = Plan {
-            seq_scans: vec![SeqScan { table: "queue".into(), ..SeqScan::default() }],
-            ..Plan::default()
-        };
-        let statement = Statement {
-            text: "SELECT count(*) FROM queue".into(),
-            share: 0.8,
-            plan: Some(plan),
-            ..Statement::default()
-        };
         let settings = [("autovacuum".to_owned(), autovacuum.to_owned())].into();
-        Look {
-            server: Server { settings, ..Server::default() },
-            tables: vec![table],
-            statements: vec![statement],
-            ..Look::default()
-        }
+        Look { server: Server { settings, ..Server::default() }, tables: vec![table], ..Look::default() }
     }
 
     #[test]
     fn what_keeps_vacuum_away_is_changed() {
         let advice = DeadRows.examine(&look(60_000.0, &["autovacuum_enabled=false"], "on")).unwrap();
-        // 60,000 of 80,000 rows, in statements of 80 %.
-        assert!((advice.prediction.gain.unwrap() - 0.6).abs() < 1e-9);
+        // 60,000 of 80,000 rows.
+        assert_eq!(advice.prediction.effect, "the place of 75 % of the rows is used again");
+        assert!(advice.prediction.grows && advice.prediction.gain.is_none());
         assert_eq!(advice.apply[0], "ALTER TABLE public.queue SET (autovacuum_enabled = on);");
         assert_eq!(advice.undo, ["ALTER TABLE public.queue SET (autovacuum_enabled = 'false');"]);
         let advice = DeadRows.examine(&look(60_000.0, &[], "off")).unwrap();

@@ -3,7 +3,8 @@
 //! Rule: syncs are timed, one takes 3 ms or more on average, and waits for the log are a fifth of the active time or
 //! more. The share of waits alone is no fault: a healthy server waits for its log, too.
 
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::look::shares::ratio;
+use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
 
 const SLOW_MS: f64 = 3.0;
 
@@ -35,6 +36,9 @@ impl Remedy for SlowSync {
         if ms < SLOW_MS {
             return None;
         }
+        // Who holds a lock waits for the log as others do, and lets those wait that want the lock.
+        let locks = look.time.of_active(&[Kind::Lock]);
+        let gain = waits + locks * ratio(waits, 1.0 - locks);
         Some(Advice {
             finding: format!("a sync of the log takes {ms:.1} ms, and {:.0} % of the active time waits for it", waits * 100.0),
             evidence: vec![
@@ -42,17 +46,18 @@ impl Remedy for SlowSync {
                 Evidence::new("waits for the log, of active time", waits * 100.0, "%", n),
             ],
             prediction: Prediction::gain(
-                waits,
-                format!("up to -{:.0} % of the time of a transaction that writes", waits * 100.0),
-                "an upper bound: all waits for the log go, as with synchronous_commit = off",
+                gain,
+                format!("up to -{:.0} % of the time of a transaction that writes", gain * 100.0),
+                "an upper bound: all waits for the log go, as with synchronous_commit = off, and waits for locks in \
+                 proportion to the time of those who hold them",
             ),
             apply: vec![
                 "-- first: a device with a write cache that survives power loss (pg_test_fsync shows what one sync takes)"
                     .into(),
                 "-- only for roles that may lose their last commits in a crash (never corruption):".into(),
-                "ALTER ROLE name SET synchronous_commit = off;".into(),
+                "-- ALTER ROLE role SET synchronous_commit = off;".into(),
             ],
-            undo: vec!["ALTER ROLE name RESET synchronous_commit;".into()],
+            undo: vec!["-- ALTER ROLE role RESET synchronous_commit; or the value that it had".into()],
             // Durability is the owner's to give up: no program tries this one.
             changes: Vec::new(),
             risk: "with synchronous_commit = off a crash loses the commits of up to three times wal_writer_delay: ask the \
@@ -65,7 +70,7 @@ impl Remedy for SlowSync {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Share, TimeShares, Wal};
+    use crate::{Share, TimeShares, Wal};
 
     #[test]
     fn a_share_of_waits_alone_is_no_fault() {
@@ -80,6 +85,12 @@ mod tests {
         };
         let advice = SlowSync.examine(&look(6000.0)).unwrap();
         assert_eq!(advice.prediction.gain, Some(0.7));
+        // Of 20 s, 10 wait for locks: the holders' 10 s become 3, and so do the 10 s.
+        let mut locked = look(6000.0);
+        let lock = Share { kind: Kind::Lock, event: "transactionid".into(), seconds: 10.0, n: 100 };
+        locked.time.shares.push(lock);
+        locked.time.total = 20.0;
+        assert!((SlowSync.examine(&locked).unwrap().prediction.gain.unwrap() - 0.7).abs() < 1e-9);
         assert!(advice.finding.starts_with("a sync of the log takes 6.0 ms"), "{}", advice.finding);
         assert_eq!(SlowSync.examine(&look(900.0)), None);
         assert_eq!(SlowSync.examine(&look(0.0)), None); // not timed
