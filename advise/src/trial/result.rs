@@ -118,8 +118,9 @@ impl TrialResult {
         let mut sentences = Vec::new();
         match self.verdict {
             Verdict::Undecided if self.unlikely => {
+                let early = if self.rounds < self.most_rounds { "ended early: " } else { "" };
                 sentences
-                    .push("ended early: a gain of the smallest size that matters has become unlikely".into());
+                    .push(format!("{early}a gain of the smallest size that matters has become unlikely"));
             }
             Verdict::Undecided => sentences.push(format!(
                 "not decided in {}: ask for more with --rounds, or for longer blocks with --block",
