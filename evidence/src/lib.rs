@@ -9,6 +9,8 @@
 //! | [`Sequence`] | a difference that is looked at after every pair (always-valid) |
 //! | [`Trial`] | which contestant is better: random order, several metrics, one verdict |
 //! | [`number`] | counts and durations as people read them |
+//! | [`table`] | tables on a terminal |
+//! | [`envelope`](mod@envelope) | results for programs: format, version, fields |
 //! | [`boundaries`] | the verdicts of signs as a table, for programs that only count |
 //!
 //! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` says why these methods were
@@ -30,6 +32,7 @@
 
 pub mod boundaries;
 mod coin;
+pub mod envelope;
 mod figure;
 mod interval;
 mod median;
@@ -37,6 +40,7 @@ pub mod number;
 mod sequence;
 mod share;
 mod student;
+pub mod table;
 mod trial;
 mod verdict;
 
