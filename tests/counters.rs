@@ -38,7 +38,7 @@ fn notes(server: &ThrowawayServer) -> Sidecar {
 /// What the view says, on one line however it was folded.
 fn queries(server: &ThrowawayServer, arguments: &[&str]) -> String {
     let mut command = hardmeter();
-    command.args(["queries", "-i"]).arg(server.path("server.data")).args(arguments);
+    command.args(["queries", "--full", "-i"]).arg(server.path("server.data")).args(arguments);
     stdout(&succeeded(run(&mut command)))
 }
 

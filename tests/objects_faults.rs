@@ -18,9 +18,9 @@ use std::process::{Command, Output, Stdio};
 
 const VIEWS: [&str; 4] = ["report", "objects", "queries", "why"];
 
-/// What a view says of a capture; it never breaks.
+/// What a view says of a capture, all of it; it never breaks.
 fn view(capture: &Path, words: &[&str]) -> String {
-    let output = run(hardmeter().arg(words[0]).arg("-i").arg(capture).args(&words[1..]));
+    let output = run(hardmeter().arg(words[0]).args(["--full", "-i"]).arg(capture).args(&words[1..]));
     let text = stdout(&output) + &stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{words:?}: {text}");
     assert!(!text.contains("panicked"), "{words:?}: {text}");

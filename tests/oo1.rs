@@ -239,7 +239,7 @@ fn what_is_missing_is_said_with_its_remedy() {
     let said = stderr(&scripts.oo1(&["run", "--modes", "odbms"]));
     assert!(said.contains("unknown mode 'odbms' of OO1: there are plain, "), "{said}");
     let text = stdout(&succeeded(scripts.oo1(&["modes"])));
-    assert!(text.contains("built     texas-uffd ") && text.contains("libpmemobj was not found"), "{text}");
+    assert!(text.contains("built      texas-uffd  ") && text.contains("libpmemobj was not found"), "{text}");
     let said = stderr(&scripts.oo1(&["run", "--layout", "paper", "--measure", "reverse"]));
     assert!(said.contains("has no way back"), "{said}");
     for (arguments, what) in [

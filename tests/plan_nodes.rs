@@ -89,7 +89,10 @@ impl Shop {
 
     fn queries(&self, arguments: &[&str]) -> String {
         let mut command = hardmeter();
-        command.args(["queries", "--all", "-i"]).arg(self.server.path("server.data")).args(arguments);
+        command
+            .args(["queries", "--all", "--full", "-i"])
+            .arg(self.server.path("server.data"))
+            .args(arguments);
         stdout(&succeeded(run(&mut command)))
     }
 

@@ -74,7 +74,7 @@ fn addresses_of_the_software_pmu_agree_with_its_registers() {
     assert_eq!(shadowing["uneven"], 0, "{shadowing}");
     assert_eq!(event(&graded, "l1d-miss")["shadowing"], Value::Null, "misses need not be even");
 
-    let heading = stdout(&succeeded(run(hardmeter().args(["report", "-i"]).arg(&capture))));
+    let heading = stdout(&succeeded(run(hardmeter().args(["report", "--full", "-i"]).arg(&capture))));
     let line = heading.lines().find(|line| line.trim_start().starts_with("addresses")).expect("a line");
     assert!(line.contains("computed again from registers agree"), "{line}");
 }
@@ -134,7 +134,7 @@ const SKYLAKE: [&str; 6] = [
 #[test]
 fn a_foreign_capture_says_what_it_lacks() {
     let Some(path) = fixture("google-perf_data_converter/perf.data.weight_struct") else { return };
-    let output = succeeded(run(hardmeter().args(["report", "--quality", "-q", "-i"]).arg(&path)));
+    let output = succeeded(run(hardmeter().args(["report", "--quality", "-q", "--full", "-i"]).arg(&path)));
     let text = stdout(&output);
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = text.lines().map(words).filter(|line| !line.is_empty()).collect();
@@ -147,7 +147,7 @@ fn a_foreign_capture_says_what_it_lacks() {
 #[test]
 fn lost_samples_are_counted() {
     let Some(path) = fixture("google-perf_data_converter/perf.data.lost_samples-4.4") else { return };
-    let output = run(hardmeter().args(["report", "--quality", "-q", "-i"]).arg(&path));
+    let output = run(hardmeter().args(["report", "--quality", "-q", "--full", "-i"]).arg(&path));
     let text = stdout(&output);
     let lost = text
         .lines()

@@ -115,16 +115,17 @@ fn the_default_report_is_the_papers_table() {
     assert_eq!(hottest["latencies"]["mean"], 50.0);
     let identified = &report["names"]["identified"];
     assert_eq!((identified["count"].as_u64(), identified["of"].as_u64()), (Some(50), Some(50)));
+    let full = text(&["report", "--full", "-i", &capture]);
     let text = text(&["report", "-i", &capture]);
     assert!(
         text.contains("l1d-miss: n = 40 samples, one of every 1,000 events: about 40.0 k events"),
         "{text}"
     );
-    assert!(text.contains("kernel mode is not seen"), "the limits are told: {text}");
+    assert!(full.contains("kernel mode is not seen"), "the limits are printed: {full}");
     let quiet = self::text(&["report", "-q", "-i", &capture]);
     assert!(quiet.starts_with("l1d-miss: n = 40 samples"), "tables only: {quiet}");
     assert!(!quiet.contains("kernel mode is not seen") && !quiet.contains("\n* "), "tables only: {quiet}");
-    assert!(text.contains("xeon-2003: L1d 8 KB 4-way"), "the geometry is told: {text}");
+    assert!(full.contains("xeon-2003: L1d 8 KB 4-way"), "the geometry is printed: {full}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn time_is_instructions_and_latencies() {
     let walk = 2 * instructions + 100 * 3 * 65536;
     assert!((walk..=longest).contains(&cycles), "{walk} <= {cycles} <= {longest}");
 
-    let text = stdout(&succeeded(run(hardmeter().args(["report", "-i"]).arg(&capture))));
+    let text = stdout(&succeeded(run(hardmeter().args(["report", "--full", "-i"]).arg(&capture))));
     let each = format!("simulated cycles: {:.2} per cycle", instructions as f64 / cycles as f64);
     assert!(text.contains(&each), "{each}: {text}");
 }

@@ -4,13 +4,21 @@ use crate::commands::{Color, CommandError, Globals};
 use hardmeter_views::{Style, Tone};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How to lay out text on standard output.
+/// How to lay out text on standard output: never cut where that is no terminal.
 pub fn style(globals: &Globals) -> Style {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten();
     Style { color: colored(globals, terminal), width: width.map(|(width, _)| usize::from(width.0)) }
+}
+
+/// How to lay out a first screen: as [`style`], but as wide as `COLUMNS` says where there is no terminal.
+pub fn screen_style(globals: &Globals) -> Style {
+    let style = style(globals);
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    Style { width: style.width.or_else(columns).map(|width: usize| width.max(40)), ..style }
 }
 
 /// A word on standard error that must not be overlooked.
@@ -35,6 +43,31 @@ pub fn print(text: &str) -> Result<(), CommandError> {
             format!("cannot write to standard output: {error}"),
             "free some space, or write elsewhere",
         )),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a long result: through a pager on a terminal, as it is elsewhere.
+pub fn page(text: &str) -> Result<(), CommandError> {
+    let pager = std::env::var("PAGER").ok().filter(|pager| !pager.is_empty());
+    let pager = pager.unwrap_or_else(|| "less".to_string());
+    if !io::stdout().is_terminal() || pager == "cat" {
+        return print(text);
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", &pager]).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        // Leave at once what fits the screen, show colours, keep the text on the screen.
+        command.env("LESS", "FRX");
+    }
+    let Ok(mut child) = command.spawn() else { return print(text) };
+    if let Some(mut input) = child.stdin.take() {
+        // A reader who quits the pager has seen enough.
+        let _ = input.write_all(text.as_bytes());
+    }
+    match child.wait() {
+        // The shell found no such program.
+        Ok(status) if status.code() == Some(127) => print(text),
         _ => Ok(()),
     }
 }

@@ -1,11 +1,11 @@
 //! What the viewing commands (`report`, `annotate`, `export`) share: which capture, which samples, where names are.
 
 use crate::commands::{CommandError, Globals, Outcome};
-use crate::terminal::{warning, Progress};
+use crate::terminal::{page, print, screen_style, style, warning, Progress};
 use hardmeter_answers::{Answers, AnswersError, Capture, Filter, Heading, ModeFilter};
 use hardmeter_samples::model::{Cycles, Pid};
 use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{write_file, ReportError};
+use hardmeter_views::{write_file, ReportError, Style, Wanted};
 use std::path::{Path, PathBuf};
 
 /// Which capture, and which of its samples.
@@ -38,6 +38,30 @@ pub struct ViewArguments {
     /// The root file system of the machine of the capture.
     #[arg(long, value_name = "DIR", help_heading = "Names")]
     pub sysroot: Option<PathBuf>,
+}
+
+/// How much of a view is printed.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Extent {
+    /// Print all of it, through a pager on a terminal; by default a view is one screen.
+    #[arg(long)]
+    full: bool,
+}
+
+impl Extent {
+    /// Prints a view as the user asked for it: all of it, or a screen.
+    pub fn print(
+        self,
+        wanted: Wanted,
+        globals: &Globals,
+        full: impl FnOnce(Style) -> String,
+        screen: impl FnOnce(Style, Wanted) -> String,
+    ) -> Result<(), CommandError> {
+        match self.full {
+            true => page(&full(style(globals))),
+            false => print(&screen(screen_style(globals), Wanted { quiet: globals.quiet, ..wanted })),
+        }
+    }
 }
 
 impl ViewArguments {

@@ -10,6 +10,8 @@
 //! | [`Trial`] | which contestant is better: random order, several metrics, one verdict |
 //! | [`number`] | counts and durations as people read them |
 //! | [`page`] | the frame, style sheet and tables of every HTML page |
+//! | [`table`] | tables on a terminal |
+//! | [`envelope`](mod@envelope) | results for programs: format, version, fields |
 //! | [`boundaries`] | the verdicts of signs as a table, for programs that only count |
 //!
 //! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` says why these methods were
@@ -31,6 +33,7 @@
 
 pub mod boundaries;
 mod coin;
+pub mod envelope;
 mod figure;
 mod interval;
 mod median;
@@ -39,6 +42,7 @@ pub mod page;
 mod sequence;
 mod share;
 mod student;
+pub mod table;
 mod trial;
 mod verdict;
 

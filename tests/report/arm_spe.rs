@@ -86,7 +86,7 @@ fn arm_spe_is_annotated_and_explained() {
     let line = annotated.lines().find(|line| line.contains(&format!(" {hot:x}:")));
     let line = line.unwrap_or_else(|| panic!("{annotated}"));
     assert_eq!(line.split_whitespace().next(), Some("7"), "{line}");
-    let why = text(&["why", "-i", &path]);
+    let why = text(&["why", "--full", "-i", &path]);
     for expected in
         ["13 samples of accesses, 8 not served by the first level", "hot_routine (program.c:2) 75.00 %"]
     {

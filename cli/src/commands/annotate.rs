@@ -2,11 +2,10 @@
 
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::style;
-use crate::view::{outcome, require_samples_of, ViewArguments};
+use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
 use hardmeter_answers::{AnnotateQuestion, RoutineWanted};
 use hardmeter_symbols::SourceOptions;
-use hardmeter_views::Listing;
+use hardmeter_views::{Listing, Wanted};
 use std::path::PathBuf;
 
 /// Show one routine: its instructions, the source between them, the samples of each event beside them.
@@ -35,6 +34,8 @@ pub struct Arguments {
     #[arg(long = "source-root", value_name = "DIR", help_heading = "Names")]
     source_roots: Vec<PathBuf>,
     #[command(flatten)]
+    extent: Extent,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -58,6 +59,14 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let listing = Listing(arguments.view.ask(globals, |answers| answers.annotate(&question))?);
     let passing = listing.annotation.events.iter().map(|event| event.share.total).sum();
     require_samples_of(&listing.heading, passing, &listing.unread, globals)?;
-    arguments.output.print(|| listing.render(style(globals), globals.quiet), || listing.json())?;
+    match arguments.output.is_text() {
+        true => arguments.extent.print(
+            Wanted::default(),
+            globals,
+            |style| listing.render(style, globals.quiet),
+            |style, wanted| listing.screen(style, wanted),
+        )?,
+        false => arguments.output.print("annotate", String::new, || listing.json())?,
+    }
     Ok(outcome(&listing.unread, globals))
 }

@@ -251,7 +251,7 @@ impl Run {
                 CommandError::new(format!("cannot write {}: {error}", output.display()), "name another file")
             })?;
         }
-        self.print.print(|| report(&result), || json!(result))?;
+        self.print.print("auction", || report(&result), || json!(result))?;
         if result.errors > 0 {
             remark(globals, &format!("{} requests went wrong", result.errors));
             return Ok(Outcome::Partial);

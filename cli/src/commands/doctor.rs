@@ -3,6 +3,7 @@
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
+use hardmeter_evidence::table::{Column, Style, TextTable, Tone};
 use hardmeter_record::doctor::{self, Diagnosis, State};
 use serde_json::json;
 use std::fmt::Write;
@@ -20,9 +21,11 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let diagnosis = doctor::examine();
-    arguments
-        .output
-        .print(|| prescription(&diagnosis, terminal::style(globals).color), || json!(diagnosis))?;
+    arguments.output.print(
+        "doctor",
+        || prescription(&diagnosis, terminal::style(globals).color),
+        || json!(diagnosis),
+    )?;
     // The timer alone shows no misses: that is not what hardmeter is for.
     match diagnosis.best_source() {
         Some(verdict) if verdict.source != "timer" => Ok(Outcome::Complete),
@@ -30,36 +33,38 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
 }
 
-fn prescription(diagnosis: &Diagnosis, color: bool) -> String {
-    let paint = |code: &str, text: &str| match color {
-        true => format!("\x1b[{code}m{text}\x1b[0m"),
-        false => text.to_string(),
-    };
-    let mut text = String::new();
-    // Writing into a string cannot fail.
-    let _ = writeln!(text, "{}\n", diagnosis.processor.name);
-    let _ = writeln!(text, "{}", paint("1", "Sources of samples"));
-    for verdict in &diagnosis.sources {
-        let word = match verdict.works {
-            true => paint("32", "works  "),
-            false => paint("31", "missing"),
-        };
-        let _ = writeln!(text, "  {word}  {:<10} {}", verdict.source, verdict.evidence);
-        if !verdict.remedy.is_empty() {
-            let _ = writeln!(text, "{:22}-> {}", "", verdict.remedy);
-        }
+/// A row, and the remedy below it where there is one.
+fn row<const N: usize>(table: &mut TextTable, cells: [(&str, Tone); N], remedy: &str) {
+    table.row(cells.into_iter().map(|(text, tone)| (text.to_string(), tone)).collect());
+    if !remedy.is_empty() {
+        table.note(format!("-> {remedy}"));
     }
-    let _ = writeln!(text, "\n{}", paint("1", "Checks"));
+}
+
+fn prescription(diagnosis: &Diagnosis, color: bool) -> String {
+    let style = Style { color, width: None };
+    let mut sources = TextTable::new(["state", "source", "evidence"].map(Column::left)).untitled();
+    for verdict in &diagnosis.sources {
+        let state = if verdict.works { ("works", Tone::Good) } else { ("missing", Tone::Hot) };
+        row(
+            &mut sources,
+            [state, (verdict.source, Tone::Plain), (&verdict.evidence, Tone::Plain)],
+            &verdict.remedy,
+        );
+    }
+    let mut checks = TextTable::new(["state", "evidence"].map(Column::left)).untitled();
     for check in &diagnosis.checks {
-        let word = match check.state {
-            State::Ok => paint("32", "ok     "),
-            State::Warn => paint("33", "warn   "),
-            State::Missing => paint("31", "missing"),
+        let state = match check.state {
+            State::Ok => ("ok", Tone::Good),
+            State::Warn => ("warn", Tone::Warm),
+            State::Missing => ("missing", Tone::Hot),
         };
-        let _ = writeln!(text, "  {word}  {}: {}", check.name, check.evidence);
-        if !check.remedy.is_empty() {
-            let _ = writeln!(text, "{:11}-> {}", "", check.remedy);
-        }
+        let evidence = format!("{}: {}", check.name, check.evidence);
+        row(&mut checks, [state, (&evidence, Tone::Plain)], &check.remedy);
+    }
+    let mut text = format!("{}\n\n", diagnosis.processor.name);
+    for (title, table) in [("Sources of samples", sources), ("Checks", checks)] {
+        text += &format!("{}\n{}\n", style.paint(Tone::Title, title), table.render(style, 2));
     }
     let works =
         |source: &str| diagnosis.sources.iter().any(|verdict| verdict.works && verdict.source == source);
@@ -68,14 +73,14 @@ fn prescription(diagnosis: &Diagnosis, color: bool) -> String {
             let other = if works("simulated") { "simulated" } else { "timer" };
             let _ = writeln!(
                 text,
-                "\n`hardmeter record` takes the source live here for what runs already, {other} for a command."
+                "`hardmeter record` takes the source live here for what runs already, {other} for a command."
             );
         }
         Some(verdict) => {
-            let _ = writeln!(text, "\n`hardmeter record` takes the source {} here.", verdict.source);
+            let _ = writeln!(text, "`hardmeter record` takes the source {} here.", verdict.source);
         }
         None => {
-            let _ = writeln!(text, "\nNothing can be recorded here until one of these is fixed.");
+            let _ = writeln!(text, "Nothing can be recorded here until one of these is fixed.");
         }
     }
     text

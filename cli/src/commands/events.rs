@@ -27,6 +27,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let processor = Processor::this_machine();
     let entries = catalogue::this_machine();
     arguments.output.print(
+        "events",
         || table(&processor, &entries, globals),
         || json!({ "processor": processor, "events": entries }),
     )?;

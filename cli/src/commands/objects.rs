@@ -1,10 +1,10 @@
 //! `hardmeter objects`: on what data a server misses.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, ViewArguments};
+use crate::terminal::{print, screen_style};
+use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
 use hardmeter_answers::{Formula, ObjectLevel, ObjectsQuestion};
-use hardmeter_views::{sentences_text, ObjectsReport};
+use hardmeter_views::{sentences_text, ObjectsReport, Wanted};
 
 /// Show on what data the misses are: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]
@@ -38,12 +38,14 @@ pub struct Arguments {
     /// An object of your own, by a formula over the address: a further column. May be repeated.
     #[arg(long, value_name = "NAME=FORMULA", value_parser = str::parse::<Formula>)]
     define: Vec<Formula>,
-    /// Rows per table.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    top: usize,
+    /// Rows per table (default: 20).
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
     /// All rows.
     #[arg(long, conflicts_with = "top")]
     all: bool,
+    #[command(flatten)]
+    extent: Extent,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -71,16 +73,26 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let question = ObjectsQuestion {
         levels: ObjectLevel::complete(&arguments.by),
         formulas: arguments.define.clone(),
-        limit: (!arguments.all).then_some(arguments.top),
+        limit: (!arguments.all).then_some(arguments.top.unwrap_or(20)),
     };
     let report = ObjectsReport(arguments.view.ask(globals, |answers| answers.objects(&question))?);
     let passing = report.coverage.with_address + report.coverage.without_address;
     require_samples_of(&report.heading, passing, &report.unread, globals)?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), globals.quiet))?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,
+        Format::Text => arguments.extent.print(
+            wanted(arguments),
+            globals,
+            |style| report.render(style, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
+        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&report.unread, globals))
+}
+
+/// What the user asked for by options.
+fn wanted(arguments: &Arguments) -> Wanted {
+    Wanted { all_rows: arguments.all || arguments.top.is_some(), ..Wanted::default() }
 }

@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use crate::terminal;
+use hardmeter_evidence::envelope::envelope;
 use serde_json::Value;
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +24,16 @@ impl Output {
         self.format == Format::Text
     }
 
-    /// Prints a result.
+    /// Prints a result; `view` names its format for programs.
     pub(super) fn print(
         &self,
+        view: &str,
         text: impl FnOnce() -> String,
         value: impl FnOnce() -> Value,
     ) -> Result<(), CommandError> {
         match self.format {
             Format::Text => terminal::print(&text()),
-            Format::Json => terminal::print(&format!("{:#}\n", value())),
+            Format::Json => terminal::print(&format!("{:#}\n", envelope(view, 1, value()))),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `hardmeter pages`: all misses on a relation, folded onto one page.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, ViewArguments};
+use crate::terminal::print;
+use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
 use hardmeter_answers::PagesQuestion;
-use hardmeter_views::PageReport;
+use hardmeter_views::{PageReport, Wanted};
 
 /// Show where on the pages of a table or index the misses are, on one drawn page.
 #[derive(clap::Args, Debug)]
@@ -23,6 +23,8 @@ pub struct Arguments {
     relation: String,
     #[command(flatten)]
     view: ViewArguments,
+    #[command(flatten)]
+    extent: Extent,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -41,7 +43,12 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let report = PageReport(arguments.view.ask(globals, |answers| answers.pages(&question))?);
     require_samples_of(&report.heading, report.heading.samples(), &report.unread, globals)?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Text => arguments.extent.print(
+            Wanted::default(),
+            globals,
+            |style| report.render(style, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Html => print(&report.html())?,
     }

@@ -1,10 +1,10 @@
 //! `hardmeter queries`: for whom a server misses.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, ViewArguments};
+use crate::terminal::{print, screen_style};
+use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
 use hardmeter_answers::{QueriesQuestion, QueryColumn};
-use hardmeter_views::{sentences_text, QueriesReport};
+use hardmeter_views::{sentences_text, QueriesReport, Wanted};
 
 /// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]
@@ -35,15 +35,17 @@ pub struct Arguments {
     /// Columns to group by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', default_value = "statement")]
     by: Vec<QueryColumn>,
-    /// Rows per table.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    top: usize,
+    /// Rows per table (default: 20).
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
     /// All rows.
     #[arg(long, conflicts_with = "top")]
     all: bool,
     /// All events in one table: what each row's samples stand for, and how many they are (n).
     #[arg(long)]
     side_by_side: bool,
+    #[command(flatten)]
+    extent: Extent,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -62,16 +64,26 @@ enum Format {
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let question = QueriesQuestion {
         columns: arguments.by.clone(),
-        limit: (!arguments.all).then_some(arguments.top),
+        limit: (!arguments.all).then_some(arguments.top.unwrap_or(20)),
         side_by_side: arguments.side_by_side,
     };
     let report = QueriesReport(arguments.view.ask(globals, |answers| answers.queries(&question))?);
     require_samples_of(&report.heading, report.coverage.samples, &report.unread, globals)?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), globals.quiet))?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,
+        Format::Text => arguments.extent.print(
+            wanted(arguments),
+            globals,
+            |style| report.render(style, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
+        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&report.unread, globals))
+}
+
+/// What the user asked for by options.
+fn wanted(arguments: &Arguments) -> Wanted {
+    Wanted { all_rows: arguments.all || arguments.top.is_some(), ..Wanted::default() }
 }

@@ -1,11 +1,11 @@
 //! `hardmeter report`: show where the misses are.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, write_page, ViewArguments};
+use crate::terminal::print;
+use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
 use hardmeter_answers::{Answers, Dimension, Measure, Shown, SortBy, TopQuestion};
 use hardmeter_html::HtmlReport;
-use hardmeter_views::{counted, grouped, QualityReport, TopReport};
+use hardmeter_views::{counted, grouped, QualityReport, TopReport, Wanted};
 use std::path::{Path, PathBuf};
 
 /// Show where the misses are: count, share, address, routine, source line.
@@ -42,9 +42,9 @@ pub struct Arguments {
     /// Columns to show, in this order; those that are no figures are grouped by too.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = parse_shown)]
     columns: Vec<Shown>,
-    /// Rows per table.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    top: usize,
+    /// Rows per table (default: 10).
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
     /// All rows.
     #[arg(long, conflicts_with = "top")]
     all: bool,
@@ -58,6 +58,8 @@ pub struct Arguments {
     /// Write everything, with pictures and filters, as one HTML file that needs no network; print no table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "columns", "top", "all", "sort", "quality", "format"])]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    extent: Extent,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -90,13 +92,18 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let question = TopQuestion {
         by: arguments.by.clone(),
         columns: arguments.columns.clone(),
-        limit: (!arguments.all).then_some(arguments.top),
+        limit: (!arguments.all).then_some(arguments.top.unwrap_or(10)),
         sort: arguments.sort,
     };
     let report = TopReport(arguments.view.ask(globals, |answers| answers.top(&question))?);
     require_samples_of(&report.heading, report.samples(), &report.unread, globals)?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Text => arguments.extent.print(
+            wanted(arguments),
+            globals,
+            |style| report.render(style, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => print(&report.csv()?)?,
     }
@@ -129,7 +136,12 @@ fn run_quality(arguments: &Arguments, globals: &Globals) -> Result<Outcome, Comm
     let report = QualityReport(arguments.view.ask(globals, Answers::quality)?);
     require_samples_of(&report.heading, report.samples(), &report.unread, globals)?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), globals.quiet))?,
+        Format::Text => arguments.extent.print(
+            Wanted::default(),
+            globals,
+            |style| report.render(style, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
         Format::Csv => {
             return Err(CommandError::new(
@@ -139,4 +151,10 @@ fn run_quality(arguments: &Arguments, globals: &Globals) -> Result<Outcome, Comm
         }
     }
     Ok(outcome(&report.unread, globals))
+}
+
+/// What the user asked for by options.
+fn wanted(arguments: &Arguments) -> Wanted {
+    let all_rows = arguments.all || arguments.top.is_some();
+    Wanted { all_rows, all_columns: !arguments.columns.is_empty(), ..Wanted::default() }
 }

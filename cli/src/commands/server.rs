@@ -2,6 +2,7 @@
 
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_servers::{
     build, default_server_folder, servers_folder, Cluster, Engine, Programs, ProgramsWanted, ServerError,
     ServerFolder, Setting, StartOptions, Status, StopOutcome,
@@ -170,6 +171,7 @@ fn run_stop(which: &Which, spinner: &Spinner) -> Result<Outcome, CommandError> {
         StopOutcome::NotRunning => ("not-running", "was not running"),
     };
     which.output.print(
+        "server-action",
         || format!("{} in {} {sentence}\n", title(&cluster), shown(&folder)),
         || json!({ "folder": folder.path(), "outcome": word }),
     )?;
@@ -201,7 +203,11 @@ fn run_remove(which: &Which, spinner: &Spinner) -> Result<Outcome, CommandError>
     }
     Cluster::remove(&folder)?;
     spinner.done();
-    which.output.print(|| format!("{} is gone\n", shown(&folder)), || json!({ "removed": folder.path() }))?;
+    which.output.print(
+        "server-removed",
+        || format!("{} is gone\n", shown(&folder)),
+        || json!({ "removed": folder.path() }),
+    )?;
     Ok(Outcome::Complete)
 }
 
@@ -221,6 +227,7 @@ fn run_build(wanted: &Build, spinner: &Spinner) -> Result<Outcome, CommandError>
         if wanted.debug { " --debug" } else { "" }
     );
     wanted.output.print(
+        "server-build",
         || {
             format!(
                 "{} {} is in {}\n  start it: {start}\n",
@@ -243,28 +250,27 @@ fn run_list(output: &Output) -> Result<Outcome, CommandError> {
     let programs: Vec<Programs> = Engine::ALL.into_iter().flat_map(Programs::list).collect();
     let text = || {
         let mut text = format!("servers below {}\n", servers_folder().display());
+        let mut table = TextTable::new(["server", "state", "folder"].map(Column::left)).untitled();
         for cluster in &servers {
-            text += &format!(
-                "  {:<20} {:<24} {}\n",
-                title(cluster),
-                state_in_words(cluster),
-                shown(cluster.folder())
-            );
+            table.plain([title(cluster), state_in_words(cluster), shown(cluster.folder())]);
         }
+        text += &table.render(Style::default(), 2);
         if servers.is_empty() {
             text += "  none\n";
         }
         text += "programs\n";
+        let mut table = TextTable::new(["program", "folder"].map(Column::left)).untitled();
         for found in &programs {
             let name = format!("{} {}", found.engine.title(), found.version);
-            text += &format!("  {name:<20} {}\n", found.folder.display());
+            table.plain([name, found.folder.display().to_string()]);
         }
+        text += &table.render(Style::default(), 2);
         if programs.is_empty() {
             text += "  none\n";
         }
         text
     };
-    output.print(text, || {
+    output.print("server-list", text, || {
         let programs = programs.iter().map(|found| {
             json!({ "engine": found.engine.name(), "version": found.version, "folder": found.folder })
         });
@@ -323,7 +329,7 @@ fn state_in_words(cluster: &Cluster) -> String {
 
 /// Prints a server: what it is, how to reach it, how to go on.
 fn show(cluster: &Cluster, output: &Output) -> Result<Outcome, CommandError> {
-    output.print(|| describe_in_words(cluster), || describe(cluster))?;
+    output.print("server", || describe_in_words(cluster), || describe(cluster))?;
     Ok(Outcome::Complete)
 }
 

@@ -1,10 +1,10 @@
 //! `hardmeter sharing`: show the cache lines that cores fight for.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, write_page, ViewArguments};
+use crate::terminal::{print, screen_style};
+use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
 use hardmeter_answers::SharingQuestion;
-use hardmeter_views::{sentences_text, SharingDetail, SharingReport};
+use hardmeter_views::{sentences_text, SharingDetail, SharingReport, Wanted};
 use std::path::PathBuf;
 
 /// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
@@ -31,9 +31,9 @@ Columns:
 pub struct Arguments {
     #[command(flatten)]
     view: ViewArguments,
-    /// Lines in the table.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    top: usize,
+    /// Lines in the table (default: 10).
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
     /// All contended lines.
     #[arg(long, conflicts_with = "top")]
     all: bool,
@@ -50,6 +50,8 @@ pub struct Arguments {
     /// Also write the report as one HTML file, which stands alone.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    extent: Extent,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -66,7 +68,7 @@ enum Format {
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let question = SharingQuestion {
-        lines: (!arguments.all).then_some(arguments.top),
+        lines: (!arguments.all).then_some(arguments.top.unwrap_or(10)),
         judge_by_samples: arguments.inferred,
     };
     let report = SharingReport(arguments.view.ask(globals, |answers| answers.sharing(&question))?);
@@ -74,9 +76,19 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let detail = SharingDetail { lines: arguments.lines, rows: arguments.rows };
     write_page(arguments.html.as_deref(), || report.html(detail))?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), detail, globals.quiet))?,
-        Format::Sentences => print(&sentences_text(&report.sentences_or_reason(), style(globals)))?,
+        Format::Text => arguments.extent.print(
+            wanted(arguments),
+            globals,
+            |style| report.render(style, detail, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
+        Format::Sentences => print(&sentences_text(&report.sentences_or_reason(), screen_style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
     }
     Ok(outcome(&report.unread, globals))
+}
+
+/// What the user asked for by options.
+fn wanted(arguments: &Arguments) -> Wanted {
+    Wanted { all_rows: arguments.all || arguments.top.is_some(), ..Wanted::default() }
 }

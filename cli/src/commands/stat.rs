@@ -3,9 +3,10 @@
 use super::output::Output;
 use super::record::{announce, command_complaint, command_error, signal_name, source_name, Measured};
 use super::{CommandError, Globals, Outcome};
+use hardmeter_evidence::number::grouped;
+use hardmeter_evidence::table::{Column, TextTable};
 use hardmeter_record::session::{self, Ending, RestartableServer, StatReport};
 use serde_json::json;
-use std::fmt::Write;
 
 /// Count events without sampling.
 #[derive(clap::Args, Debug)]
@@ -36,7 +37,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
             "notes": report.notes,
         })
     };
-    arguments.output.print(|| table(&report, globals.quiet), value)?;
+    arguments.output.print("stat", || table(&report, globals.quiet), value)?;
     let mut outcome = Outcome::Complete;
     if let Some(complaint) = report.status.and_then(command_complaint) {
         eprintln!("hardmeter: the command {complaint}");
@@ -59,14 +60,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
 }
 
 fn table(report: &StatReport, counts_only: bool) -> String {
-    let counts: Vec<String> = report
-        .events
-        .iter()
-        .map(|event| event.count.map_or_else(|| "not counted".to_string(), grouped))
-        .collect();
-    let width = counts.iter().map(String::len).max().unwrap_or(0);
-    let mut text = String::new();
-    for (event, count) in report.events.iter().zip(&counts) {
+    let mut grid =
+        TextTable::new([Column::right("count"), Column::left("event"), Column::left("about")]).untitled();
+    for event in &report.events {
         let mut remarks: Vec<String> = Vec::new();
         if event.one_line_in > 1 {
             remarks.push(format!(
@@ -82,41 +78,13 @@ fn table(report: &StatReport, counts_only: bool) -> String {
             ));
         }
         remarks.extend(event.concessions.iter().map(ToString::to_string));
-        // Writing into a string cannot fail.
-        let _ = match remarks.is_empty() {
-            true => writeln!(text, "{count:>width$}  {}", event.name),
-            false => writeln!(text, "{count:>width$}  {:<22}  {}", event.name, remarks.join("; ")),
-        };
+        let count = event.count.map_or_else(|| "not counted".to_string(), grouped);
+        grid.plain([count, event.name.to_string(), remarks.join("; ")]);
     }
+    let mut text = grid.text();
     if !counts_only {
         let seconds = report.duration.as_secs_f64();
-        let _ = writeln!(text, "\nin {seconds:.3} s, source {}", source_name(report.source));
+        text += &format!("\nin {seconds:.3} s, source {}\n", source_name(report.source));
     }
     text
-}
-
-/// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn thousands_are_parted() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(12_345_678), "12,345,678");
-    }
 }

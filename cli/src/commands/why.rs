@@ -1,11 +1,11 @@
 //! `hardmeter why`: why misses happen, with the evidence.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, style};
-use crate::view::{outcome, require_samples_of, write_page, ViewArguments};
+use crate::terminal::{print, screen_style};
+use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
 use hardmeter_answers::WhyQuestion;
 use hardmeter_record::softpmu::find_machine;
-use hardmeter_views::{sentences_text, WhyReport};
+use hardmeter_views::{sentences_text, Wanted, WhyReport};
 use std::path::PathBuf;
 
 /// Explain why misses happen: cold, capacity, conflict, sharing, page walks; and what helps.
@@ -39,6 +39,8 @@ pub struct Arguments {
     /// Write the report as one HTML file, too.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    extent: Extent,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -61,8 +63,13 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     require_samples_of(&report.heading, report.passing, &report.unread, globals)?;
     write_page(arguments.html.as_deref(), || report.html())?;
     match arguments.format {
-        Format::Text => print(&report.render(style(globals), globals.quiet))?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), style(globals)))?,
+        Format::Text => arguments.extent.print(
+            Wanted::default(),
+            globals,
+            |style| report.render(style, globals.quiet),
+            |style, wanted| report.screen(style, wanted),
+        )?,
+        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
     }
     Ok(outcome(&report.unread, globals))

@@ -76,6 +76,10 @@ pub(crate) trait HeadingText {
 
     /// The limits as text, one a line.
     fn render_limits(&self, style: Style) -> String;
+
+    /// What was measured, in one line with a view's own facts behind the source:
+    /// `hardmeter.data: simulated; 19,629 samples of 14 processes in 300 ms; pgbench -c 10`.
+    fn in_short(&self, facts: &[String]) -> String;
 }
 
 impl HeadingText for Heading {
@@ -142,6 +146,25 @@ impl HeadingText for Heading {
         }
         text
     }
+
+    fn in_short(&self, facts: &[String]) -> String {
+        let mut text = format!("{}: {}; ", self.file, source_name(self.source));
+        text.extend(facts.iter().map(|fact| format!("{fact}; ")));
+        let (samples, processes) = (counted(self.samples(), "sample"), counted(self.processes, "process"));
+        let _ = write!(text, "{samples} of {processes}");
+        if let Some(nanoseconds) = self.duration_ns {
+            let _ = write!(text, " in {}", duration(nanoseconds));
+        }
+        if let Some(command) = self.command.as_deref().and_then(measured_command) {
+            let _ = write!(text, "; {command}");
+        }
+        text
+    }
+}
+
+/// What a recording measured: the command behind ` -- `, if there was one.
+fn measured_command(command: &str) -> Option<&str> {
+    command.split_once(" -- ").map(|(_, measured)| measured.trim()).filter(|measured| !measured.is_empty())
 }
 
 /// `156,805,060 instructions in 402,064,256 simulated cycles: 0.39 per cycle`.
@@ -225,6 +248,16 @@ fn times_text(times: &[ProcessTime]) -> Option<String> {
             percent(disk)
         )
     })
+}
+
+fn source_name(source: EventSource) -> &'static str {
+    match source {
+        EventSource::Hardware => "hardware",
+        EventSource::Simulated => "simulated",
+        EventSource::Live => "live",
+        EventSource::Timer => "timer",
+        EventSource::Imported => "recorded by another program",
+    }
 }
 
 fn source_text(source: EventSource) -> &'static str {

@@ -10,8 +10,9 @@
 //!
 //! # Design constraints
 //!
-//! * *Plain when piped.* Colours and cutting to the terminal's width are decided by the caller's
-//!   [`Style`]; without it, text is complete and without escape sequences.
+//! * *A screen first.* Every view has a first screen of at most [`LINES`] lines, as wide as the terminal, and a
+//!   complete text. Colours and widths are decided by the caller's [`Style`]; without it, the complete text is not
+//!   cut and has no escape sequences.
 //! * *No number without its conditions.* Every view begins with a [`Heading`]: source, machine, events and
 //!   periods, losses, limits.
 //! * *Names are untrusted.* They come from files of unknown origin; control characters never reach the terminal.
@@ -33,7 +34,6 @@ mod firefox;
 mod folded;
 mod heading;
 mod html;
-mod layout;
 mod listing;
 mod number;
 mod objects_view;
@@ -45,16 +45,19 @@ mod quality_view;
 mod queries_view;
 mod register_view;
 mod sample_rows;
+mod screen;
 mod sharing_view;
 mod side_by_side_view;
 mod top_view;
 mod why;
 mod workload;
 
+use hardmeter_evidence::table as layout;
+
 pub use error::ReportError;
 pub use firefox::FirefoxProfile;
 pub use folded::folded;
-pub use layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+pub use hardmeter_evidence::table::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 pub use listing::Listing;
 pub use number::{counted, duration, grouped, percent, percent_interval, rounded};
 pub use objects_view::ObjectsReport;
@@ -64,6 +67,7 @@ pub use pprof::write_pprof;
 pub use quality_view::QualityReport;
 pub use queries_view::QueriesReport;
 pub use sample_rows::SampleRows;
+pub use screen::{sentences_text, Wanted, COLUMNS, LINES};
 pub use sharing_view::{SharingDetail, SharingReport};
-pub use top_view::{closing_text, remark_json, sentences_text, TopReport};
+pub use top_view::{closing_text, remark_json, TopReport};
 pub use why::WhyReport;

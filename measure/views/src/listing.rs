@@ -3,13 +3,19 @@
 
 use crate::drawn::view_of;
 use crate::heading::HeadingText;
-use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::register_view;
+use crate::screen::{Block, Screen, Wanted};
 use crate::top_view::{closing_text, remark_json};
-use hardmeter_answers::{AnnotateAnswer, AnnotatedInstruction, SourceLine};
+use hardmeter_answers::{AnnotateAnswer, AnnotatedInstruction, EventShare, SourceLine};
+use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value as Json};
+use std::collections::BTreeSet;
 use std::fmt::Write;
+
+/// Lines of code on a first screen, with those on the events above it.
+const HOT_LINES: usize = 30;
 
 view_of! {
     /// A routine, instruction by instruction.
@@ -37,7 +43,7 @@ impl Listing {
             let _ = writeln!(text, "  {name}: {here} here, {} of n = {all}", percent(event.share));
         }
         text.push('\n');
-        text.push_str(&self.grid().render(style, 2));
+        text.push_str(&self.grid(&(0..annotation.instructions.len()).collect()).render(style, 2));
         if annotation.misplaced_samples > 0 {
             let _ = writeln!(
                 text,
@@ -54,28 +60,110 @@ impl Listing {
         text
     }
 
-    fn grid(&self) -> TextTable {
-        let with_latency = self.annotation.instructions.iter().any(|line| line.mean_latency.is_some());
-        let mut columns: Vec<_> =
-            self.events.iter().map(|event| (event.clone(), Align::Right, Cut::Never)).collect();
-        if with_latency {
-            columns.push(("latency".to_string(), Align::Right, Cut::Never));
+    /// The first screen: the instructions with most samples and their surroundings.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        let annotation = &self.annotation;
+        let share = |(name, event): (&String, &EventShare)| {
+            let (here, all) = (counted(event.share.count, "sample"), grouped(event.share.total));
+            format!("  {name}: {here} here, {} of n = {all}", percent(event.share))
+        };
+        let mut lines: Vec<String> = self.events.iter().zip(&annotation.events).map(share).collect();
+        if annotation.misplaced_samples > 0 {
+            let samples = counted(annotation.misplaced_samples, "sample");
+            lines.push(format!("  {samples} fall between instructions: this is not the code that ran"));
         }
-        columns.push(("address".to_string(), Align::Right, Cut::Never));
-        columns.push(("mem".to_string(), Align::Left, Cut::Never));
-        columns.push(("instruction".to_string(), Align::Left, Cut::KeepHead));
+        let about = format!("{}..{} in {}", annotation.start, annotation.end, annotation.image);
+        let hot = self.hot(HOT_LINES.saturating_sub(lines.len()));
+        screen.block(Block::new(&*annotation.routine, about, self.grid(&hot)).drawn(lines));
+        screen.remarks(&self.remarks);
+        screen.next(format!("annotate {} --registers", annotation.routine));
+        screen.next("why");
+        let mut text = screen.text();
+        if let Some(registers) = &self.registers {
+            let _ = write!(text, "\n{}", register_view::render(registers, style));
+        }
+        text
+    }
+
+    /// The instructions to show on a number of lines: those with most samples, and what is around them.
+    fn hot(&self, lines: usize) -> BTreeSet<usize> {
+        let instructions = &self.annotation.instructions;
+        let all: BTreeSet<usize> = (0..instructions.len()).collect();
+        if all.len() <= lines && self.lines_of(&all) <= lines {
+            return all;
+        }
+        let weight = |index: usize| -> f64 {
+            let counts = instructions[index].counts.iter().zip(&self.annotation.events);
+            counts.map(|(count, event)| *count as f64 / event.share.count.max(1) as f64).sum()
+        };
+        let mut ranked: Vec<(f64, usize)> = all.iter().map(|index| (weight(*index), *index)).collect();
+        ranked.retain(|(weight, _)| *weight > 0.0);
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut hot = BTreeSet::new();
+        for (_, index) in ranked {
+            let around = |before: usize, after: usize| {
+                let last = (index + after).min(instructions.len() - 1);
+                let more = index.saturating_sub(before)..=last;
+                hot.iter().copied().chain(more).collect::<BTreeSet<usize>>()
+            };
+            let fitting = [around(2, 2), around(1, 0), around(0, 0)];
+            match fitting.into_iter().find(|shown| self.lines_of(shown) <= lines) {
+                Some(fitting) => hot = fitting,
+                None => break,
+            }
+        }
+        hot
+    }
+
+    /// Lines that these instructions take, with their source lines and the gaps between them.
+    fn lines_of(&self, shown: &BTreeSet<usize>) -> usize {
+        let mut before: Option<&SourceLine> = None;
+        let (mut lines, mut due) = (0, 0);
+        for index in shown {
+            lines += 1 + usize::from(*index != due);
+            due = index + 1;
+            let source = self.annotation.instructions[*index].instruction.line.as_ref();
+            if source.is_some() && source != before {
+                lines += 1;
+                before = source;
+            }
+        }
+        lines + usize::from(due < self.annotation.instructions.len())
+    }
+
+    /// These instructions, with a line for those between them.
+    fn grid(&self, shown: &BTreeSet<usize>) -> TextTable {
+        let with_latency = self.annotation.instructions.iter().any(|line| line.mean_latency.is_some());
+        let mut columns: Vec<Column> = self.events.iter().map(Column::right).collect();
+        columns.extend(with_latency.then(|| Column::right("latency")));
+        columns.extend([Column::right("address"), Column::left("mem")]);
+        columns.push(Column::left("instruction").cut(Cut::KeepHead).at_least(40));
         let blank = columns.len() - 1;
         let mut grid = TextTable::new(columns);
+        let faint = |grid: &mut TextTable, text: String| {
+            let mut row = vec![(String::new(), Tone::Plain); blank];
+            row.push((text, Tone::Faint));
+            grid.row(row);
+        };
+        let gap = |from: usize, to: usize| format!("... {}", counted((to - from) as u64, "instruction"));
         let mut before: Option<&SourceLine> = None;
-        for line in &self.annotation.instructions {
+        let mut due = 0;
+        for index in shown {
+            if *index != due {
+                faint(&mut grid, gap(due, *index));
+            }
+            due = index + 1;
+            let line = &self.annotation.instructions[*index];
             let source = line.instruction.line.as_ref();
             if let Some(source) = source.filter(|source| Some(*source) != before) {
-                let mut row = vec![(String::new(), Tone::Plain); blank];
-                row.push((self.source_text(source), Tone::Faint));
-                grid.row(row);
+                faint(&mut grid, self.source_text(source));
                 before = Some(source);
             }
             grid.row(self.cells(line, with_latency));
+        }
+        if due < self.annotation.instructions.len() {
+            faint(&mut grid, gap(due, self.annotation.instructions.len()));
         }
         grid
     }
@@ -133,19 +221,21 @@ impl Listing {
             .zip(&self.annotation.events)
             .map(|(name, event)| json!({"event": name, "share": event.share}))
             .collect();
-        json!({
-            "format": "hardmeter-annotate",
-            "version": 1,
-            "capture": self.heading,
-            "routine": self.annotation.routine,
-            "image": self.annotation.image,
-            "start": self.annotation.start,
-            "end": self.annotation.end,
-            "events": events,
-            "instructions": instructions,
-            "misplaced_samples": self.annotation.misplaced_samples,
-            "registers": self.registers,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "annotate",
+            1,
+            json!({
+                "capture": self.heading,
+                "routine": self.annotation.routine,
+                "image": self.annotation.image,
+                "start": self.annotation.start,
+                "end": self.annotation.end,
+                "events": events,
+                "instructions": instructions,
+                "misplaced_samples": self.annotation.misplaced_samples,
+                "registers": self.registers,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 }

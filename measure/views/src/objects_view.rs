@@ -2,13 +2,15 @@
 
 use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
-use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::{closing_text, remark_json, sentences_text, stall_text};
+use crate::screen::{sentences_text, Block, Screen, Wanted};
+use crate::top_view::{closing_text, remark_json, stall_text};
 use crate::ReportError;
 use hardmeter_answers::{
     ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer, Ranking, Share,
 };
+use hardmeter_evidence::envelope::envelope;
 use hardmeter_samples::model::{EventSource, MissCause};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
@@ -61,38 +63,86 @@ impl ObjectsReport {
         text
     }
 
-    fn render_table(&self, table: &ObjectTable, style: Style, text: &mut String) {
+    /// The first screen.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.server.as_deref().map(server_in_short));
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        if !wanted.quiet {
+            screen.findings(self.sentences());
+        }
+        let tables = || self.tables.iter().filter(|table| !table.rows.is_empty());
+        for table in tables() {
+            let counts = table.rows.iter().map(|row| row.share.count).collect();
+            let block =
+                Block::new(&self.heading.events[table.event.0].name, self.about(table), self.grid(table));
+            let total = table.coverage.with_address;
+            screen.block(block.of(counts, total, (table.more_rows, table.more_samples)));
+        }
+        screen.remarks(&self.remarks);
+        let rows = tables().flat_map(|table| table.findings.iter());
+        let relation =
+            rows.filter(|row| matches!(&*row.class, "table" | "index")).map(|row| &row.name).next();
+        screen.next("why");
+        if let Some(name) = relation {
+            screen.next(format!("pages {}", name.rsplit('.').next().unwrap_or(name)));
+        }
+        screen.next("queries --by statement,object");
+        screen.text()
+    }
+
+    /// What the samples of a table stand for.
+    fn about(&self, table: &ObjectTable) -> String {
         let event = &self.heading.events[table.event.0];
         let coverage = table.coverage;
-        let _ = write!(text, "{}: ", style.paint(Tone::Title, &printable(&event.name)));
         let passing = coverage.with_address + coverage.without_address;
-        let _ = match passing == event.totals.samples {
-            true => write!(text, "{}", event.describe()),
-            false => write!(
-                text,
-                "{} of {} pass the filter",
-                counted(passing, "sample"),
-                grouped(event.totals.samples)
-            ),
+        let mut text = match passing == event.totals.samples {
+            true => event.describe(),
+            false => {
+                format!("{} of {} pass the filter", counted(passing, "sample"), grouped(event.totals.samples))
+            }
         };
         if coverage.without_address > 0 {
             let _ = write!(text, "; {} with a data address", grouped(coverage.with_address));
         }
-        text.push('\n');
+        text
+    }
+
+    fn render_table(&self, table: &ObjectTable, style: Style, text: &mut String) {
+        let event = printable(&self.heading.events[table.event.0].name);
+        let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, &event), self.about(table));
+        text.push_str(&self.grid(table).render(style, 2));
+        if table.more_rows > 0 {
+            let rest = Share { count: table.more_samples, total: table.coverage.with_address };
+            let more = format!(
+                "and {} with {} ({}); --all shows them",
+                counted(table.more_rows, "row"),
+                counted(rest.count, "sample"),
+                percent(rest)
+            );
+            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
+        }
+    }
+
+    fn grid(&self, table: &ObjectTable) -> TextTable {
         let latency = table.rows.iter().any(|row| row.latency.samples > 0);
         let unsure = table.rows.iter().any(|row| row.stable.count < row.stable.total);
-        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+        let right = |title: &str| Column::right(title);
         let stall = table.ranking == Ranking::Stall;
-        let mut columns: Vec<_> = stall.then(|| right("stall")).into_iter().collect();
-        let of = format!("of {}", grouped(coverage.with_address));
-        columns.extend(["count", &of, "interval"].map(right));
-        columns.extend(latency.then(|| right("mean-latency")));
-        columns.extend(unsure.then(|| right("sure")));
+        let mut columns: Vec<Column> = stall.then(|| right("stall")).into_iter().collect();
+        columns.extend([
+            right("count"),
+            right(&format!("of {}", grouped(table.coverage.with_address))),
+            right("interval").spare(3),
+        ]);
+        columns.extend(latency.then(|| right("mean-latency").spare(2)));
+        columns.extend(unsure.then(|| right("sure").spare(1)));
         let cut = |level: &ObjectLevel| match level {
             ObjectLevel::Class => Cut::Never,
             _ => Cut::KeepHead,
         };
-        columns.extend(table.levels.iter().map(|level| (level.name().to_string(), Align::Left, cut(level))));
+        columns
+            .extend(table.levels.iter().map(|level| Column::left(level.name()).cut(cut(level)).at_least(24)));
         columns.extend(self.defined.iter().map(|name| right(name)));
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
@@ -111,33 +161,25 @@ impl ObjectsReport {
             cells.extend(row.defined.iter().map(|value| (defined_text(*value), Tone::Plain)));
             grid.row(cells);
         }
-        text.push_str(&grid.render(style, 2));
-        if table.more_rows > 0 {
-            let rest = Share { count: table.more_samples, total: coverage.with_address };
-            let more = format!(
-                "and {} with {} ({}); --all shows them",
-                counted(table.more_rows, "row"),
-                counted(rest.count, "sample"),
-                percent(rest)
-            );
-            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
-        }
+        grid
     }
 
     /// The report for machines.
     pub fn json(&self) -> Json {
         let tables: Vec<Json> = self.tables.iter().map(|table| self.table_json(table)).collect();
-        json!({
-            "format": "hardmeter-objects",
-            "version": 1,
-            "capture": self.heading,
-            "server": self.server,
-            "filter": self.filter,
-            "coverage": coverage_json(self.coverage),
-            "sentences": self.sentences(),
-            "tables": tables,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "objects",
+            1,
+            json!({
+                "capture": self.heading,
+                "server": self.server,
+                "filter": self.filter,
+                "coverage": coverage_json(self.coverage),
+                "sentences": self.sentences(),
+                "tables": tables,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 
     fn table_json(&self, table: &ObjectTable) -> Json {
@@ -242,14 +284,14 @@ pub(crate) fn coverage_json(coverage: ObjectCoverage) -> Json {
     object
 }
 
-/// `31.00 % (n = 3,412 of 11,006) of l2-miss: index public.t_pkey; most in line pointers (62.10 %); ...`
+/// `31.00 % of l2-miss (n = 3,412 of 11,006) are on index public.t_pkey, most in its line pointers (62.10 %). ...`
 fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement: Option<&str>) -> String {
     let name = match &*finding.name {
         "" => finding.class.to_string(),
         name => format!("{} {name}", finding.class),
     };
     let mut text = format!(
-        "{} (n = {} of {}) of {event}: {name}",
+        "{} of {event} (n = {} of {}): {name}",
         percent(finding.share),
         grouped(finding.share.count),
         grouped(finding.share.total)
@@ -258,25 +300,30 @@ fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement
         text = format!("{stall:.2} % of the stall time; {text}");
     }
     if let Some((part, share)) = &finding.part {
-        let _ = write!(text, "; most in {part} ({})", percent(*share));
+        let _ = write!(text, ", most in {part} ({})", percent(*share));
     }
     if let Some((cause, share)) = finding.cause {
         let basis = if source == EventSource::Simulated { ", exact (simulated)" } else { "" };
-        let _ = write!(text, "; most {} misses ({}{basis})", cause_text(cause), percent(share));
+        let _ = write!(text, ". Why: {} ({}{basis})", cause_text(cause), percent(share));
     }
     if let (Some(statement), Some((_, share))) = (statement, finding.statement) {
-        let _ = write!(text, "; most in {} ({})", shortened(statement), percent(share));
+        let _ = write!(text, ". For: {} ({})", shortened(statement), percent(share));
     }
     text
 }
 
 fn cause_text(cause: MissCause) -> &'static str {
     match cause {
-        MissCause::Cold => "cold",
-        MissCause::Capacity => "capacity",
-        MissCause::Conflict => "conflict",
-        MissCause::Coherence => "coherence",
+        MissCause::Cold => "first use of the line, a cold miss",
+        MissCause::Capacity => "more data in use than the cache holds, a capacity miss",
+        MissCause::Conflict => "too many lines for one set of the cache, a conflict miss",
+        MissCause::Coherence => "another core wrote the line, a coherence miss",
     }
+}
+
+/// `PostgreSQL 15.20 (process 20421)` without the process.
+pub(crate) fn server_in_short(server: &str) -> String {
+    server.split(" (process").next().unwrap_or(server).to_string()
 }
 
 /// A statement in a sentence: one line, its beginning.

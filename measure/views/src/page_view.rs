@@ -10,10 +10,12 @@
 use crate::drawn::view_of;
 use crate::heading::HeadingText;
 use crate::html::page;
-use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
+use crate::screen::{Block, Screen, Wanted};
 use crate::top_view::{closing_text, remark_json};
 use hardmeter_answers::{FoldedPage, PageLine, PagesAnswer};
+use hardmeter_evidence::envelope::envelope;
 use hardmeter_evidence::page::Section;
 use maud::{html, Markup};
 use serde_json::{json, Value as Json};
@@ -54,49 +56,32 @@ impl PageReport {
         text
     }
 
+    /// The first screen: the page with most samples, and what lies on it.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        let mut pages: Vec<&FoldedPage> = self.pages.iter().collect();
+        pages.sort_by_key(|page| std::cmp::Reverse(page.share.count));
+        for page in pages {
+            let event = &self.heading.events[page.event.0].name;
+            let title = format!("{event} on {}", self.title());
+            let block = Block::new(title, self.summary(page), parts(page)).drawn(drawing(page, style));
+            let counts = page.parts.iter().map(|part| part.share.count).collect();
+            screen.block(block.of(counts, page.share.count, (0, 0)));
+        }
+        screen.remarks(&self.remarks);
+        screen.next("objects");
+        screen.next("queries --by statement,object");
+        screen.text()
+    }
+
     fn render_page(&self, page: &FoldedPage, style: Style, text: &mut String) {
         let event = printable(&self.heading.events[page.event.0].name);
         let title = format!("{event} on {}", self.title());
         let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, &title), self.summary(page));
-        let most = page.lines.iter().map(|line| grouped(line.count).len()).max().unwrap_or(1);
-        let row_bytes = LINES_IN_ROW * page.line_size as usize;
-        let offsets = (0..LINES_IN_ROW)
-            .map(|line| format!("{:>1$}", format!("+{}", line * page.line_size as usize), most + 4));
-        let _ = writeln!(
-            text,
-            "  {}",
-            style.paint(Tone::Faint, &format!("offset {}", offsets.collect::<String>()))
-        );
-        for (row, lines) in page.lines.chunks(LINES_IN_ROW).enumerate() {
-            let offset = style.paint(Tone::Faint, &format!("{:#06x}", row * row_bytes));
-            let cells = lines.iter().map(|line| cell(line, page.share.count, most, style));
-            let _ = writeln!(text, "  {offset} {}", cells.collect::<String>().trim_end());
-        }
-        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
-        let left = |title: &str, cut| (title.to_string(), Align::Left, cut);
-        let mut grid = TextTable::new(vec![
-            left("", Cut::Never),
-            right("count"),
-            right(&format!("of {}", grouped(page.share.count))),
-            right("blocks"),
-            right("offsets"),
-            left("part", Cut::KeepHead),
-            left("hottest", Cut::KeepHead),
-        ]);
-        for (number, part) in page.parts.iter().enumerate() {
-            let tone = Tone::of_fraction(part.share.fraction());
-            grid.row(vec![
-                (letter(number).to_string(), Tone::Plain),
-                (grouped(part.share.count), tone),
-                (percent(part.share), tone),
-                (grouped(part.blocks), Tone::Plain),
-                (format!("{}..{}", part.offsets.0, part.offsets.1), Tone::Plain),
-                (part_name(&part.name).to_string(), Tone::Plain),
-                (hottest_text(&part.hottest), Tone::Faint),
-            ]);
-        }
+        text.extend(drawing(page, style).iter().map(|line| format!("{line}\n")));
         text.push('\n');
-        text.push_str(&grid.render(style, 2));
+        text.push_str(&parts(page).render(style, 2));
     }
 
     fn summary(&self, page: &FoldedPage) -> String {
@@ -117,15 +102,17 @@ impl PageReport {
     /// The report for machines: samples by byte for bytes that have some.
     pub fn json(&self) -> Json {
         let pages: Vec<Json> = self.pages.iter().map(|page| self.page_json(page)).collect();
-        json!({
-            "format": "hardmeter-pages",
-            "version": 1,
-            "capture": self.heading,
-            "filter": self.filter,
-            "relation": self.relation,
-            "pages": pages,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "pages",
+            1,
+            json!({
+                "capture": self.heading,
+                "filter": self.filter,
+                "relation": self.relation,
+                "pages": pages,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 
     fn page_json(&self, page: &FoldedPage) -> Json {
@@ -197,6 +184,47 @@ impl PageReport {
             } }
         }
     }
+}
+
+/// The page, drawn line by line.
+fn drawing(page: &FoldedPage, style: Style) -> Vec<String> {
+    let most = page.lines.iter().map(|line| grouped(line.count).len()).max().unwrap_or(1);
+    let row_bytes = LINES_IN_ROW * page.line_size as usize;
+    let offsets = (0..LINES_IN_ROW)
+        .map(|line| format!("{:>1$}", format!("+{}", line * page.line_size as usize), most + 4));
+    let head = style.paint(Tone::Faint, &format!("offset {}", offsets.collect::<String>()));
+    let rows = page.lines.chunks(LINES_IN_ROW).enumerate().map(|(row, lines)| {
+        let offset = style.paint(Tone::Faint, &format!("{:#06x}", row * row_bytes));
+        let cells = lines.iter().map(|line| cell(line, page.share.count, most, style));
+        format!("  {offset} {}", cells.collect::<String>().trim_end())
+    });
+    std::iter::once(format!("  {head}")).chain(rows).collect()
+}
+
+/// The parts of the page, those with most samples first.
+fn parts(page: &FoldedPage) -> TextTable {
+    let mut grid = TextTable::new([
+        Column::left(""),
+        Column::right("count"),
+        Column::right(format!("of {}", grouped(page.share.count))),
+        Column::right("blocks"),
+        Column::right("offsets"),
+        Column::left("part").cut(Cut::KeepHead).at_least(30),
+        Column::left("hottest").cut(Cut::KeepHead),
+    ]);
+    for (number, part) in page.parts.iter().enumerate() {
+        let tone = Tone::of_fraction(part.share.fraction());
+        grid.row(vec![
+            (letter(number).to_string(), Tone::Plain),
+            (grouped(part.share.count), tone),
+            (percent(part.share), tone),
+            (grouped(part.blocks), Tone::Plain),
+            (format!("{}..{}", part.offsets.0, part.offsets.1), Tone::Plain),
+            (part_name(&part.name).to_string(), Tone::Plain),
+            (hottest_text(&part.hottest), Tone::Faint),
+        ]);
+    }
+    grid
 }
 
 /// One line of the page: the letter of the part with most of its samples, and their number.

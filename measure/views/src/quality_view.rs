@@ -2,10 +2,12 @@
 
 use crate::drawn::view_of;
 use crate::heading::HeadingText;
-use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
+use crate::screen::{Block, Screen, Wanted};
 use crate::top_view::{closing_text, remark_json};
 use hardmeter_answers::{AddressGrades, EventQuality, QualityAnswer, Share, Ungraded};
+use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value as Json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -53,17 +55,44 @@ impl QualityReport {
         text
     }
 
+    /// The first screen: what samples carry, what they are worth, and every limit of the source.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        let style = screen.style();
+        let lines = |text: String| text.lines().map(str::to_string).collect::<Vec<_>>();
+        let item = |text: &str| lines(format!("  - {}", wrap(text, style, 4)));
+        screen.block(Block::new("what samples carry", "", self.carried()));
+        let mut addresses = String::new();
+        self.render_addresses(style, &mut addresses);
+        screen.block(Block::lines(
+            "data addresses",
+            "computed again from registers and instruction",
+            lines(addresses),
+        ));
+        let remarks = self.remarks.iter().flat_map(|remark| item(&remark.to_string()));
+        let limits = remarks.chain(self.heading.limits.iter().flat_map(|limit| item(limit)));
+        screen.block(Block::lines("limits", "", limits.collect()));
+        let skid = |(name, event): &(String, EventQuality)| {
+            [skid_text(event), shadowing_text(event)].map(|text| item(&format!("{name}: {text}"))).concat()
+        };
+        screen.block(Block::lines("skid and shadowing", "", self.events.iter().flat_map(skid).collect()));
+        screen.without_limits();
+        screen.next("report");
+        screen.text()
+    }
+
     fn carried(&self) -> TextTable {
-        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+        let right = |title: &str| Column::right(title);
         let mut grid = TextTable::new(vec![
-            ("event".to_string(), Align::Left, Cut::KeepHead),
+            Column::left("event").cut(Cut::KeepHead),
             right("samples"),
             right("address"),
             right("registers"),
             right("exact ip"),
             right("source"),
-            right("unknown source"),
-            right("foreign bits"),
+            right("unknown source").spare(1),
+            right("foreign bits").spare(2),
         ]);
         for (name, event) in &self.events {
             let of = |count| percent(Share { count, total: event.samples });
@@ -83,9 +112,9 @@ impl QualityReport {
     }
 
     fn render_addresses(&self, style: Style, text: &mut String) {
-        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+        let right = |title: &str| Column::right(title);
         let mut grid = TextTable::new(vec![
-            ("event".to_string(), Align::Left, Cut::KeepHead),
+            Column::left("event").cut(Cut::KeepHead),
             right("n"),
             right("agree"),
             right("disagree"),
@@ -151,14 +180,16 @@ impl QualityReport {
                 object
             })
             .collect();
-        json!({
-            "format": "hardmeter-quality",
-            "version": 1,
-            "capture": self.heading,
-            "filter": self.filter,
-            "events": events,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "quality",
+            1,
+            json!({
+                "capture": self.heading,
+                "filter": self.filter,
+                "events": events,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 }
 

@@ -2,13 +2,15 @@
 
 use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
-use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::objects_view::shortened;
-use crate::top_view::{closing_text, remark_json, sentences_text, stall_text};
+use crate::objects_view::{server_in_short, shortened};
+use crate::screen::{sentences_text, Block, Screen, Wanted};
+use crate::top_view::{closing_text, remark_json, stall_text};
 use crate::workload;
 use crate::ReportError;
 use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Ranking, Share};
+use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
@@ -121,31 +123,82 @@ impl QueriesReport {
         sentences
     }
 
-    fn render_table(&self, table: &QueryTable, style: Style, text: &mut String) {
+    /// The first screen.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.server.as_deref().map(server_in_short));
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        screen.about(workload::transactions(&self.workload));
+        screen.remarks(&self.remarks);
+        let apart = match &self.side_by_side {
+            Some(table) => {
+                screen.block(self.side_by_side_block(table));
+                &[][..]
+            }
+            None => &self.tables[..],
+        };
+        if !wanted.quiet && !apart.is_empty() {
+            screen.findings(self.sentences());
+        }
+        for table in apart {
+            let counts = table.rows.iter().map(|row| row.share.count).collect();
+            let block =
+                Block::new(&self.heading.events[table.event.0].name, self.about(table), self.grid(table));
+            screen.block(block.of(counts, table.total, (table.more_rows, table.more_samples)));
+        }
+        screen.next("queries --by statement,object");
+        screen.next("queries --by statement,operator --side-by-side");
+        screen.next("why");
+        screen.text()
+    }
+
+    /// What the samples of a table stand for.
+    fn about(&self, table: &QueryTable) -> String {
         let event = &self.heading.events[table.event.0];
-        let _ = write!(text, "{}: ", style.paint(Tone::Title, &printable(&event.name)));
-        let _ = match table.total == event.totals.samples {
-            true => writeln!(text, "{}", event.describe()),
+        match table.total == event.totals.samples {
+            true => event.describe(),
             false => {
                 let all = grouped(event.totals.samples);
-                writeln!(text, "{} of {all} pass the filter", counted(table.total, "sample"))
+                format!("{} of {all} pass the filter", counted(table.total, "sample"))
             }
-        };
+        }
+    }
+
+    fn render_table(&self, table: &QueryTable, style: Style, text: &mut String) {
+        let event = printable(&self.heading.events[table.event.0].name);
+        let _ = writeln!(text, "{}: {}", style.paint(Tone::Title, &event), self.about(table));
+        text.push_str(&self.grid(table).render(style, 2));
+        if table.more_rows > 0 {
+            let rest = Share { count: table.more_samples, total: table.total };
+            let more = format!(
+                "and {} with {} ({}); --all shows them",
+                counted(table.more_rows, "row"),
+                counted(rest.count, "sample"),
+                percent(rest)
+            );
+            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
+        }
+    }
+
+    fn grid(&self, table: &QueryTable) -> TextTable {
         let latency = table.rows.iter().any(|row| row.latency.samples > 0);
-        let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+        let event = &self.heading.events[table.event.0];
+        let right = |title: &str| Column::right(title);
         let stall = table.ranking == Ranking::Stall;
-        let mut columns: Vec<_> = stall.then(|| right("stall")).into_iter().collect();
-        let of = format!("of {}", grouped(table.total));
-        columns.extend(["count", &of, "interval"].map(right));
-        columns.extend(latency.then(|| right("mean-latency")));
+        let mut columns: Vec<Column> = stall.then(|| right("stall")).into_iter().collect();
+        columns.extend([
+            right("count"),
+            right(&format!("of {}", grouped(table.total))),
+            right("interval").spare(4),
+        ]);
+        columns.extend(latency.then(|| right("mean-latency").spare(3)));
         let divisors = self.workload.columns();
-        columns.extend(divisors.iter().map(|(unit, _)| right(&format!("per {unit}"))));
+        columns.extend(
+            divisors.iter().map(|(unit, _)| right(&format!("per {unit}")).spare(spare_of_unit(unit))),
+        );
         let query_ids = table.rows.iter().any(|row| row.servers_number.is_some());
-        columns.extend(query_ids.then(|| right("query-id")));
-        columns.extend(table.columns.iter().map(|column| {
-            let cut = if *column == QueryColumn::Statement { Cut::KeepHead } else { Cut::Never };
-            (column.name().to_string(), Align::Left, cut)
-        }));
+        columns.extend(query_ids.then(|| right("query-id").spare(1)));
+        columns.extend(table.columns.iter().map(|column| text_column(*column)));
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
             let tone = Tone::of_fraction(row.share.fraction());
@@ -168,17 +221,7 @@ impl QueriesReport {
             }));
             grid.row(cells);
         }
-        text.push_str(&grid.render(style, 2));
-        if table.more_rows > 0 {
-            let rest = Share { count: table.more_samples, total: table.total };
-            let more = format!(
-                "and {} with {} ({}); --all shows them",
-                counted(table.more_rows, "row"),
-                counted(rest.count, "sample"),
-                percent(rest)
-            );
-            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
-        }
+        grid
     }
 
     /// The report for machines.
@@ -187,19 +230,21 @@ impl QueriesReport {
         let mut coverage = json!(self.coverage);
         coverage["starting_share"] = json!(self.coverage.starting_share());
         coverage["statement_share"] = json!(self.coverage.statement_share());
-        let mut report = json!({
-            "format": "hardmeter-queries",
-            "version": 1,
-            "capture": self.heading,
-            "server": self.server,
-            "filter": self.filter,
-            "coverage": coverage,
-            "workload": self.workload.figures,
-            "workload_databases": self.workload.databases,
-            "sentences": self.sentences(),
-            "tables": tables,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        });
+        let mut report = envelope(
+            "queries",
+            1,
+            json!({
+                "capture": self.heading,
+                "server": self.server,
+                "filter": self.filter,
+                "coverage": coverage,
+                "workload": self.workload.figures,
+                "workload_databases": self.workload.databases,
+                "sentences": self.sentences(),
+                "tables": tables,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        );
         if let Some(table) = &self.side_by_side {
             report["side_by_side"] = self.side_by_side_json(table);
         }
@@ -286,5 +331,26 @@ impl QueriesReport {
         }
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// A column of a statement gets what width there is; an object's is cut before it.
+pub(crate) fn text_column(column: QueryColumn) -> Column {
+    let text = Column::left(column.name());
+    match column {
+        QueryColumn::Statement => text.cut(Cut::KeepDifference).at_least(40),
+        QueryColumn::Object => text.cut(Cut::KeepTail).at_least(20),
+        QueryColumn::Operator | QueryColumn::Phase | QueryColumn::Role => {
+            text.cut(Cut::KeepHead).at_least(16)
+        }
+    }
+}
+
+/// Events per transaction say most of what a statement costs.
+fn spare_of_unit(unit: &str) -> u8 {
+    if unit == "transaction" {
+        1
+    } else {
+        2
     }
 }

@@ -1,7 +1,7 @@
 //! The records behind an instruction, register by register: the paper's listing of PEBS records, in 64 bits and with
 //! what the hardware of 2003 did not record, the data address and the latency.
 
-use crate::layout::{Align, Cut, Style, TextTable, Tone};
+use crate::layout::{Column, Style, TextTable, Tone};
 use crate::number::counted;
 use hardmeter_answers::{RegisterRecord, RegisterRecords, REGISTER_ORDER};
 use hardmeter_samples::model::Register;
@@ -27,10 +27,10 @@ pub(crate) fn render(registers: &RegisterRecords, style: Style) -> String {
     let names: Vec<&str> = REGISTER_ORDER.iter().map(|register| register.name()).collect();
     let _ = writeln!(text, "# each record is: {{{}, data address, latency, level}}", names.join(", "));
     let _ = writeln!(text, "# rip is the address that the process saw; those above are the image's own");
-    let mut columns = vec![("event".to_string(), Align::Left, Cut::Never)];
-    columns.extend(names.iter().map(|name| (name.to_string(), Align::Right, Cut::Never)));
-    columns.extend(["data address", "latency"].map(|name| (name.to_string(), Align::Right, Cut::Never)));
-    columns.push(("level".to_string(), Align::Left, Cut::Never));
+    let mut columns = vec![Column::left("event")];
+    columns.extend(names.iter().map(|name| Column::right(*name)));
+    columns.extend(["data address", "latency"].map(Column::right));
+    columns.push(Column::left("level"));
     let mut grid = TextTable::new(columns);
     let cell = |text: String| (text, Tone::Plain);
     let hex = |value: Option<u64>, digits: usize| {

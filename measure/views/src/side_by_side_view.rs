@@ -1,12 +1,13 @@
 //! `hardmeter queries --side-by-side`: all events of a recording in one table.
 
 use crate::heading::EventText;
-use crate::layout::{printable, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, Column, Style, TextTable, Tone};
 use crate::number::{counted, grouped};
 use crate::objects_view::shortened;
-use crate::queries_view::QueriesReport;
+use crate::queries_view::{text_column, QueriesReport};
+use crate::screen::Block;
 use crate::ReportError;
-use hardmeter_answers::{EventSum, QueryColumn, SideBySide, SideBySideRow};
+use hardmeter_answers::{EventSum, SideBySide, SideBySideRow};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
@@ -16,33 +17,48 @@ type Cell<'a> = &'a dyn Fn(usize, EventSum) -> String;
 impl QueriesReport {
     /// The table as text, and once more for each row that the server returned, where that was counted.
     pub(crate) fn render_side_by_side(&self, table: &SideBySide, style: Style, text: &mut String) {
-        let names: Vec<String> = self.event_names(table);
-        for (name, event) in names.iter().zip(&table.events) {
+        for (name, event) in self.event_names(table).iter().zip(&table.events) {
             let about = self.heading.events[event.0].describe();
             let _ = writeln!(text, "{}: {about}", style.paint(Tone::Title, &printable(name)));
         }
-        let mut columns = Vec::new();
-        for name in &names {
-            columns.push((name.clone(), Align::Right, Cut::Never));
-            columns.push(("n".to_string(), Align::Right, Cut::Never));
-        }
-        let cells = |_: usize, sum: EventSum| grouped(sum.events.0);
-        text.push_str(&grid(table, columns, true, &cells).render(style, 2));
+        text.push_str(&self.events_grid(table).render(style, 2));
         if table.more_rows > 0 {
             let more = format!("{} not shown apart; --all shows them", counted(table.more_rows, "row"));
             let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
         }
+        if let Some((title, grid)) = self.rates_grid(table) {
+            let (unit, all) = title.split_once(" (").unwrap_or((&title, ""));
+            let _ = writeln!(text, "\n{} ({all}:", style.paint(Tone::Title, unit));
+            text.push_str(&grid.render(style, 2));
+        }
+    }
+
+    /// The same for a first screen: what each row costs, or how often it happened where nothing was counted to divide by.
+    pub(crate) fn side_by_side_block(&self, table: &SideBySide) -> Block {
+        let block = match self.rates_grid(table) {
+            Some((title, grid)) => Block::new(title, "", grid),
+            None => Block::new("events", "", self.events_grid(table)),
+        };
+        block.of(Vec::new(), 0, (table.more_rows, 0))
+    }
+
+    fn events_grid(&self, table: &SideBySide) -> TextTable {
+        let names = self.event_names(table);
+        let columns = names.iter().flat_map(|name| [Column::right(name), Column::right("n").spare(1)]);
+        grid(table, columns.collect(), true, &|_, sum| grouped(sum.events.0))
+    }
+
+    /// Events for each row that the server returned, or for what else it counted.
+    fn rates_grid(&self, table: &SideBySide) -> Option<(String, TextTable)> {
         let divisors = self.workload.columns();
         let of_rows = divisors.iter().find(|(unit, _)| unit == "row returned").or(divisors.first());
-        if let Some((unit, number)) = of_rows {
-            let all = grouped(number.round() as u64);
-            let _ = writeln!(text, "\n{} (of {all}):", style.paint(Tone::Title, &format!("per {unit}")));
-            let columns = names.iter().map(|name| (name.clone(), Align::Right, Cut::Never)).collect();
-            let cells = |event: usize, sum: EventSum| {
-                self.heading.events[table.events[event].0].each(sum.events.0, *number)
-            };
-            text.push_str(&grid(table, columns, false, &cells).render(style, 2));
-        }
+        let (unit, number) = of_rows?;
+        let columns = self.event_names(table).iter().map(Column::right).collect();
+        let cells = |event: usize, sum: EventSum| {
+            self.heading.events[table.events[event].0].each(sum.events.0, *number)
+        };
+        let title = format!("per {unit} (of {})", grouped(number.round() as u64));
+        Some((title, grid(table, columns, false, &cells)))
     }
 
     fn event_names(&self, table: &SideBySide) -> Vec<String> {
@@ -118,17 +134,9 @@ impl QueriesReport {
 }
 
 /// Rows, what is left of them, and the total.
-fn grid(
-    table: &SideBySide,
-    events: Vec<(String, Align, Cut)>,
-    with_samples: bool,
-    cell: Cell<'_>,
-) -> TextTable {
+fn grid(table: &SideBySide, events: Vec<Column>, with_samples: bool, cell: Cell<'_>) -> TextTable {
     let mut columns = events;
-    columns.extend(table.columns.iter().map(|column| {
-        let cut = if *column == QueryColumn::Statement { Cut::KeepHead } else { Cut::Never };
-        (column.name().to_string(), Align::Left, cut)
-    }));
+    columns.extend(table.columns.iter().map(|column| text_column(*column)));
     let mut grid = TextTable::new(columns);
     let cells = |sums: &[EventSum], tone: &dyn Fn(usize) -> Tone| {
         let mut cells = Vec::new();

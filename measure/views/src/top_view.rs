@@ -2,12 +2,14 @@
 
 use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
-use crate::layout::{wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval, rounded};
+use crate::screen::{Block, Screen, Wanted};
 use crate::ReportError;
 use hardmeter_answers::{
     Dimension, Heading, LatencySummary, Measure, Remark, Row, Share, Shown, Table, TopAnswer, Value,
 };
+use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
@@ -36,6 +38,36 @@ impl TopReport {
         text
     }
 
+    /// The first screen.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        for table in &self.tables {
+            let title = self.title(table);
+            let (name, about) = title.split_once(": ").unwrap_or((&title, ""));
+            let counts = table.rows.iter().map(|row| row.share.count).collect();
+            let block = match wanted.all_columns {
+                true => Block::lines(name, about, Vec::new()).with_table(self.grid(table)),
+                false => Block::new(name, about, self.grid(table)),
+            };
+            screen.block(block.of(counts, table.total, (table.more_rows, table.more_samples)));
+        }
+        screen.remarks(&self.remarks);
+        if let Some(routine) = self.hottest_routine() {
+            screen.next(format!("annotate {routine}"));
+        }
+        ["why", "objects", "queries"].into_iter().for_each(|command| screen.next(command));
+        screen.text()
+    }
+
+    /// The named routine with most samples of the first table that has routines.
+    fn hottest_routine(&self) -> Option<String> {
+        let table = self.tables.first()?;
+        let mut names =
+            table.rows.iter().map(|row| dimension_value(table, row, Dimension::Routine).to_string());
+        names.find(|name| name.chars().all(|letter| letter.is_alphanumeric() || letter == '_'))
+    }
+
     fn render_table(&self, table: &Table, style: Style, text: &mut String) {
         let title = self.title(table);
         let _ = match title.split_once(": ") {
@@ -46,33 +78,7 @@ impl TopReport {
             let _ = writeln!(text, "  no samples");
             return;
         }
-        let columns = self.shown.iter().map(|shown| {
-            let title = match shown {
-                Shown::Measure(Measure::Share) => format!("of {}", grouped(table.total)),
-                shown => shown.name().to_string(),
-            };
-            (title, align(*shown), cut(*shown))
-        });
-        let mut grid = TextTable::new(columns.collect());
-        for row in &table.rows {
-            let tone = Tone::of_fraction(row.share.fraction());
-            let cell = |shown: &Shown| match shown {
-                Shown::Measure(measure) => {
-                    let tone = if matches!(measure, Measure::Count | Measure::Share | Measure::Stall) {
-                        tone
-                    } else {
-                        Tone::Plain
-                    };
-                    (measure_text(*measure, row, table), tone)
-                }
-                Shown::Dimension(dimension) => {
-                    let value = dimension_value(table, row, *dimension).to_string();
-                    (if *dimension == Dimension::Line { file_name(&value) } else { value }, Tone::Plain)
-                }
-            };
-            grid.row(self.shown.iter().map(cell).collect());
-        }
-        text.push_str(&grid.render(style, 2));
+        text.push_str(&self.grid(table).render(style, 2));
         if table.more_rows > 0 {
             let rest = Share { count: table.more_samples, total: table.total };
             let _ = writeln!(
@@ -89,6 +95,35 @@ impl TopReport {
                 )
             );
         }
+    }
+
+    fn grid(&self, table: &Table) -> TextTable {
+        let columns = self.shown.iter().map(|shown| {
+            let title = match shown {
+                Shown::Measure(Measure::Share) => format!("of {}", grouped(table.total)),
+                shown => shown.name().to_string(),
+            };
+            column(title, *shown)
+        });
+        let mut grid = TextTable::new(columns);
+        for row in &table.rows {
+            let tone = Tone::of_fraction(row.share.fraction());
+            let cell = |shown: &Shown| match shown {
+                Shown::Measure(measure) => {
+                    let tone = match measure {
+                        Measure::Count | Measure::Share | Measure::Stall => tone,
+                        _ => Tone::Plain,
+                    };
+                    (measure_text(*measure, row, table), tone)
+                }
+                Shown::Dimension(dimension) => {
+                    let value = dimension_value(table, row, *dimension).to_string();
+                    (if *dimension == Dimension::Line { file_name(&value) } else { value }, Tone::Plain)
+                }
+            };
+            grid.row(self.shown.iter().map(cell).collect());
+        }
+        grid
     }
 
     fn title(&self, table: &Table) -> String {
@@ -110,20 +145,22 @@ impl TopReport {
     /// The report for machines: everything, shown or not.
     pub fn json(&self) -> Json {
         let tables: Vec<Json> = self.tables.iter().map(|table| self.table_json(table)).collect();
-        json!({
-            "format": "hardmeter-report",
-            "version": 1,
-            "capture": self.heading,
-            "filter": self.filter,
-            "names": self.names.map(|names| json!({
-                "user_samples": names.user_samples,
-                "named": names.named,
-                "nameless": names.nameless,
-                "identified": names.identified(),
-            })),
-            "tables": tables,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "report",
+            1,
+            json!({
+                "capture": self.heading,
+                "filter": self.filter,
+                "names": self.names.map(|names| json!({
+                    "user_samples": names.user_samples,
+                    "named": names.named,
+                    "nameless": names.nameless,
+                    "identified": names.identified(),
+                })),
+                "tables": tables,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 
     fn table_json(&self, table: &Table) -> Json {
@@ -219,11 +256,6 @@ pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> Stri
     parts.iter().filter(|part| !part.is_empty()).map(|part| format!("\n{part}")).collect()
 }
 
-/// Sentences as a list, one below the other.
-pub fn sentences_text(sentences: &[String], style: Style) -> String {
-    sentences.iter().map(|sentence| format!("* {}\n", wrap(sentence, style, 2))).collect()
-}
-
 /// A remark for machines: its kind and figures, and the sentence for people.
 pub fn remark_json(remark: &Remark) -> Json {
     let mut object = json!(remark);
@@ -231,21 +263,23 @@ pub fn remark_json(remark: &Remark) -> Json {
     object
 }
 
-fn align(shown: Shown) -> Align {
+fn column(title: String, shown: Shown) -> Column {
+    let column = match shown {
+        Shown::Measure(_)
+        | Shown::Dimension(Dimension::Pid | Dimension::Tid | Dimension::Cpu | Dimension::Set) => {
+            Column::right(title)
+        }
+        Shown::Dimension(_) => Column::left(title),
+    };
     match shown {
-        Shown::Measure(_) => Align::Right,
-        Shown::Dimension(Dimension::Pid | Dimension::Tid | Dimension::Cpu | Dimension::Set) => Align::Right,
-        Shown::Dimension(_) => Align::Left,
-    }
-}
-
-fn cut(shown: Shown) -> Cut {
-    match shown {
-        Shown::Dimension(
-            Dimension::Routine | Dimension::Event | Dimension::Statement | Dimension::Object,
-        ) => Cut::KeepHead,
-        Shown::Dimension(Dimension::Line | Dimension::File | Dimension::Image) => Cut::KeepTail,
-        _ => Cut::Never,
+        Shown::Dimension(Dimension::Statement) => column.cut(Cut::KeepDifference).at_least(40),
+        Shown::Dimension(Dimension::Routine) => column.cut(Cut::KeepDifference).at_least(28),
+        Shown::Dimension(Dimension::Event | Dimension::Object) => column.cut(Cut::KeepHead),
+        Shown::Dimension(Dimension::Image) => column.cut(Cut::KeepTail).spare(2),
+        Shown::Dimension(Dimension::Line | Dimension::File) => column.cut(Cut::KeepTail),
+        Shown::Measure(Measure::Interval) => column.spare(3),
+        Shown::Measure(Measure::MeanLatency) => column.spare(1),
+        _ => column,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a server counted while it was recorded, in words.
 
-use crate::number::grouped;
+use crate::number::{counted, grouped};
 use hardmeter_answers::{singular, Workload};
 
 /// All of it in words; `None` if nothing was counted.
@@ -35,6 +35,12 @@ pub(crate) fn text(workload: &Workload) -> Option<String> {
         several => format!(", in databases {}", several.join(", ")),
     };
     (!parts.is_empty()).then(|| parts.join(", ") + &of)
+}
+
+/// `3,013 transactions`, if they were counted.
+pub(crate) fn transactions(workload: &Workload) -> Option<String> {
+    let count = workload.figures.get("transactions")?.round() as u64;
+    Some(counted(count, "transaction"))
 }
 
 /// A figure per transaction or row: three digits that count.

@@ -16,7 +16,7 @@ use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes, ObjectPath, PageK
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, EventAttributes, RecordBuilder};
 use hardmeter_samples::sidecar::{Sidecar, Statement};
-use hardmeter_views::{ObjectsReport, PageReport, QueriesReport, Style};
+use hardmeter_views::{ObjectsReport, PageReport, QueriesReport, Style, Wanted, LINES};
 use std::path::{Path, PathBuf};
 
 const BASE: u64 = 0x7f00_0000_0000;
@@ -137,6 +137,28 @@ fn body(text: &str, after: &str) -> String {
     rest[..end].to_string()
 }
 
+/// Finding, table and what to type next, on one screen as wide as the terminal; or the table alone.
+#[test]
+fn the_first_screen_fits_the_terminal() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let answers = Answers::open(write(folder.path())).expect("opened");
+    let levels = ObjectLevel::complete(&[ObjectLevel::Part]);
+    let question = ObjectsQuestion { levels, formulas: Vec::new(), limit: None };
+    let report = ObjectsReport(answers.objects(&question).expect("answered"));
+    for width in [70, 80, 120] {
+        let style = Style { color: false, width: Some(width) };
+        let text = report.screen(style, Wanted::default());
+        assert!(text.lines().count() <= LINES, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        assert!(text.contains("\n* 75.00 % of l2-miss (n = 6 of 8): index public.i"), "{text}");
+        assert!(text.contains("\n      5  62.50 %  "), "{text}");
+        assert!(text.contains("\nnext: --full") && text.contains("| hardmeter why -i "), "{text}");
+        let quiet = report.screen(style, Wanted { quiet: true, ..Wanted::default() });
+        assert!(quiet.starts_with("l2-miss: n = 8 samples"), "{quiet}");
+        assert!(!quiet.contains("next:") && !quiet.contains("\n* "), "{quiet}");
+    }
+}
+
 #[test]
 fn objects_are_told_in_sentences_and_a_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -154,8 +176,8 @@ fn objects_are_told_in_sentences_and_a_table() {
     assert_eq!(report.coverage.stable_share().count, 6, "of the seven that the notes named");
     assert_eq!(
         report.sentences()[0],
-        "75.00 % (n = 6 of 8) of l2-miss: index public.i; most in keys (83.33 %); most conflict misses (50.00 %, \
-         exact (simulated)); most in SELECT a FROM t WHERE k = $1 (66.67 %)"
+        "75.00 % of l2-miss (n = 6 of 8): index public.i, most in keys (83.33 %). Why: too many lines for one set of \
+         the cache, a conflict miss (50.00 %, exact (simulated)). For: SELECT a FROM t WHERE k = $1 (66.67 %)"
     );
     let table = "\
 l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)

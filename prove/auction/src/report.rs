@@ -1,7 +1,8 @@
 //! A result in words, for a terminal.
 
-use crate::result::{Latency, RunResult, Visited};
+use crate::result::{RunResult, Visited};
 use crate::scenario::Totals;
+use hardmeter_evidence::table::TextTable;
 use hardmeter_servers::web::Php;
 use std::fmt::Write;
 
@@ -24,10 +25,7 @@ pub fn report(result: &RunResult) -> String {
         faults(result)
     ));
     line(String::new());
-    line(format!("{:<26}{}", "time in ms", Latency::heading()));
-    line(format!("{:<26}{}", "  from when it was due", result.latency_ms.as_line()));
-    line(format!("{:<26}{}", "  from when it was sent", result.from_sending_ms.as_line()));
-    line(String::new());
+    line(times(result));
     line(cpu(result));
     line(format!(
         "{} statements, {} of them writing; {} rows read; {:.1} MB of files; {} requests waited for a connection at most",
@@ -48,23 +46,39 @@ pub fn report(result: &RunResult) -> String {
         }
     }
     line(String::new());
-    line(format!(
-        "{:<20}{:>9}{:>8}{:>7}{:>10}{:>TIME$}{:>TIME$}",
-        "interaction", "requests", "share", "wrong", "bytes", "p50 ms", "p99 ms"
-    ));
-    for one in &result.interactions {
-        line(format!(
-            "{:<20}{:>9}{:>7.1}%{:>7}{:>10}{:>TIME$.2}{:>TIME$.2}",
-            one.name,
-            one.requests,
-            100.0 * one.requests as f64 / result.requests.max(1) as f64,
-            one.errors,
-            one.bytes / one.requests.max(1),
-            one.latency_ms.p50,
-            one.latency_ms.p99
-        ));
-    }
+    line(interactions(result));
+    text.truncate(text.trim_end().len());
+    text.push('\n');
     text
+}
+
+fn times(result: &RunResult) -> String {
+    let mut table = TextTable::of_figures(["time in ms", "mean", "p50", "p90", "p99", "p99.9", "max"]);
+    for (name, times) in
+        [("  from when it was due", &result.latency_ms), ("  from when it was sent", &result.from_sending_ms)]
+    {
+        let values = [times.mean, times.p50, times.p90, times.p99, times.p999, times.max];
+        let values = values.map(|value| format!("{value:.2}"));
+        table.plain(std::iter::once(name.to_string()).chain(values));
+    }
+    table.text()
+}
+
+fn interactions(result: &RunResult) -> String {
+    let titles = ["interaction", "requests", "share", "wrong", "bytes", "p50 ms", "p99 ms"];
+    let mut table = TextTable::of_figures(titles);
+    for one in &result.interactions {
+        table.plain([
+            one.name.to_string(),
+            one.requests.to_string(),
+            format!("{:.1}%", 100.0 * one.requests as f64 / result.requests.max(1) as f64),
+            one.errors.to_string(),
+            (one.bytes / one.requests.max(1)).to_string(),
+            format!("{:.2}", one.latency_ms.p50),
+            format!("{:.2}", one.latency_ms.p99),
+        ]);
+    }
+    table.text()
 }
 
 fn heading(result: &RunResult) -> String {
@@ -121,7 +135,7 @@ fn cpu(result: &RunResult) -> String {
 }
 
 fn beside_paper(ours: &Totals, paper: &Totals, scale: f64) -> String {
-    let mut text = format!("{:<24}{:>14}{:>14}{:>10}\n", "totals", "here", "the paper", "ratio");
+    let mut table = TextTable::of_figures(["totals", "here", "the paper", "ratio"]);
     let rows: [(&str, u64, u64); 5] = [
         ("clients", ours.clients, paper.clients),
         ("files", ours.files, paper.files),
@@ -131,45 +145,13 @@ fn beside_paper(ours: &Totals, paper: &Totals, scale: f64) -> String {
     ];
     for (name, here, there) in rows {
         let ratio = here as f64 / (there as f64 * scale).max(1.0);
-        let _ = writeln!(text, "{name:<24}{here:>14}{there:>14}{ratio:>10.3}");
+        table.plain([name.to_string(), here.to_string(), there.to_string(), format!("{ratio:.3}")]);
     }
+    let mut text = table.text();
     if scale == 1.0 {
         text.truncate(text.trim_end().len());
     } else {
         let _ = write!(text, "(ratios are to {scale} of the paper's totals, as the number of clients is)");
     }
     text
-}
-
-impl Latency {
-    const HEADING: [&'static str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
-
-    fn heading() -> String {
-        Self::HEADING.iter().map(|name| format!("{name:>TIME$}")).collect()
-    }
-
-    fn as_line(&self) -> String {
-        let values = [self.mean, self.p50, self.p90, self.p99, self.p999, self.max];
-        values.iter().map(|value| format!("{value:>TIME$.2}")).collect()
-    }
-}
-
-/// Columns of times: a scenario's requests may take the hour of its patience, 3600000.00 ms.
-const TIME: usize = 12;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_of_an_hour_keep_apart() {
-        let hour = 3_600_000.0;
-        let times = Latency { mean: 0.5, p50: hour, p90: hour, p99: hour, p999: hour, max: hour };
-        let words = |line: String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(
-            words(times.as_line()),
-            ["0.50", "3600000.00", "3600000.00", "3600000.00", "3600000.00", "3600000.00"]
-        );
-        assert_eq!(times.as_line().len(), Latency::heading().len(), "each below its name");
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::Output;
 use crate::commands::{CommandError, Outcome};
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_oo1::modes::{self, Mode};
 use hardmeter_oo1::programs::Programs;
 use serde_json::{json, Value};
@@ -17,7 +18,7 @@ pub(super) struct Modes {
 impl Modes {
     pub(super) fn run(&self) -> Result<Outcome, CommandError> {
         let programs = Programs::find()?;
-        self.output.print(|| in_words(&programs), || as_json(&programs))?;
+        self.output.print("oo1-modes", || in_words(&programs), || as_json(&programs))?;
         Ok(Outcome::Complete)
     }
 }
@@ -27,14 +28,14 @@ fn title(mode: &str) -> &'static str {
 }
 
 fn in_words(programs: &Programs) -> String {
-    let mut text = format!("in {}\n", programs.folder().display());
+    let mut table = TextTable::new(["", "mode", ""].map(Column::left)).untitled();
     for mode in programs.modes() {
-        text += &format!("  {:<9} {mode:<16} {}\n", "built", title(mode));
+        table.plain(["built", mode, title(mode)]);
     }
     for (mode, reason) in programs.missing() {
-        text += &format!("  {:<9} {mode:<16} {}: {reason}\n", "not built", title(mode));
+        table.plain(["not built".to_string(), mode.to_string(), format!("{}: {reason}", title(&mode))]);
     }
-    text
+    format!("in {}\n{}", programs.folder().display(), table.render(Style::default(), 2))
 }
 
 fn as_json(programs: &Programs) -> Value {
@@ -44,8 +45,6 @@ fn as_json(programs: &Programs) -> Value {
         |(mode, reason)| json!({ "mode": mode, "title": title(mode), "built": false, "reason": reason }),
     );
     json!({
-        "format": "hardmeter-oo1-modes",
-        "version": 1,
         "folder": programs.folder(),
         "modes": built.chain(missing).collect::<Vec<_>>(),
     })

@@ -113,7 +113,7 @@ impl Run {
         if let Some(folder) = &self.plots {
             draw(&report, folder, globals)?;
         }
-        self.output.print(|| table::in_words(&report), || report.to_json())?;
+        self.output.print("oo1", || table::in_words(&report), || report.to_json())?;
         Ok(if report.is_sound() { Outcome::Complete } else { Outcome::Partial })
     }
 

@@ -1,5 +1,6 @@
 //! The tables of `hardmeter oo1`.
 
+use hardmeter_evidence::table::TextTable;
 use hardmeter_evidence::Median;
 use hardmeter_oo1::metrics::{self, Metric};
 use hardmeter_oo1::modes::Family;
@@ -198,20 +199,12 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Columns of their own width: the first to the left, all others to the right.
+/// A table of these rows, the first of them its titles.
 fn aligned(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = format!("{:<wide$}", row[0], wide = widths[0]);
-        for (cell, wide) in row.iter().zip(&widths).skip(1) {
-            line += &format!("  {cell:>wide$}");
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    let Some((titles, rows)) = rows.split_first() else { return String::new() };
+    let mut table = TextTable::of_figures(titles);
+    rows.iter().for_each(|row| table.plain(row));
+    table.text()
 }
 
 #[cfg(test)]
@@ -222,11 +215,5 @@ mod tests {
     fn numbers_have_three_digits_that_count() {
         let texts = [0.0, 0.0123456, 0.5, 1.0, 12.34, 68_213.4].map(number);
         assert_eq!(texts, ["0", "0.0123", "0.500", "1.00", "12.3", "68213"]);
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_they_must() {
-        let rows = [vec!["a".into(), "long".into()], vec!["longer".into(), "1".into()]];
-        assert_eq!(aligned(&rows), "a       long\nlonger     1\n");
     }
 }

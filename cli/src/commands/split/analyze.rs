@@ -3,6 +3,8 @@
 use super::folder::Folder;
 use super::interruption;
 use crate::commands::{CommandError, Outcome};
+use crate::terminal::print;
+use hardmeter_evidence::envelope::envelope;
 use hardmeter_split::daemon::{self, DaemonError, Options, Stop};
 use hardmeter_split::policy;
 use std::path::PathBuf;
@@ -72,8 +74,8 @@ impl Analyze {
         };
         let state = daemon::run(&options, &stop)?;
         if self.once {
-            let text = serde_json::to_string_pretty(&state).map_err(|error| CommandError::new(error, ""))?;
-            println!("{text}");
+            let state = envelope("split-state", 1, serde_json::json!(state));
+            print(&format!("{state:#}\n"))?;
         }
         Ok(Outcome::Complete)
     }

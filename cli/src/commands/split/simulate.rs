@@ -100,7 +100,7 @@ impl Simulate {
         let damage = self.damage()?;
         if self.check {
             let validation = validate::validate(&damage, &Length { learn_seconds: 0.0, ..length });
-            self.output.print(|| validation.text(), || json!(validation))?;
+            self.output.print("split-validation", || validation.text(), || json!(validation))?;
             return Ok(Outcome::Complete);
         }
         let machine = machine(&self.machine)?;
@@ -129,7 +129,7 @@ impl Simulate {
             damage: damage.source.clone(),
             outcomes,
         };
-        self.output.print(|| report.text(), || json!(report))?;
+        self.output.print("split-simulation", || report.text(), || json!(report))?;
         Ok(Outcome::Complete)
     }
 

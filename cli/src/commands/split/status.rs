@@ -29,7 +29,7 @@ impl Status {
         match State::read(&directory) {
             Ok(state) => {
                 let alive = !state.is_stale(monotonic_ns());
-                self.output.print(|| in_words(&state, alive), || serde_json::json!(state))?;
+                self.output.print("split-state", || in_words(&state, alive), || serde_json::json!(state))?;
                 Ok(if alive { Outcome::Complete } else { Outcome::Partial })
             }
             Err(StateError::Missing(_)) => {

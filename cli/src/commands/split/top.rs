@@ -69,7 +69,7 @@ impl Top {
             let state = state(&self.folder)?;
             let text = || frame(&state, monotonic_ns(), self.layout(globals));
             if !live {
-                self.output.print(text, || serde_json::json!(state))?;
+                self.output.print("split-state", text, || serde_json::json!(state))?;
                 return Ok(outcome(&state));
             }
             terminal::print(&format!("{REDRAW}{}", text()))?;

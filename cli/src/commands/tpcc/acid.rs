@@ -113,6 +113,7 @@ impl Acid {
         drop(bar);
         let refused = durability.is_none() && self.wants(Part::Durability);
         self.output.print(
+            "tpcc-acid",
             || words::in_words(&tried, durability.as_ref(), refused, mark.warehouses, target.description()),
             || json!({ "warehouses": mark.warehouses, "tried": tried, "durability": durability }),
         )?;

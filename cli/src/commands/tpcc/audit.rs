@@ -5,6 +5,7 @@ use crate::commands::output::Output;
 use crate::commands::place_engines::{Data, EnginePlace};
 use crate::commands::workload::{cancelled_by_signals, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_tpcc::audit::{audit, Audit as Audited, Condition, Finding, Tool, Verdict};
 use hardmeter_tpcc::mariadb;
 use hardmeter_tpcc::report::probability;
@@ -38,7 +39,7 @@ impl Audit {
             Data::Mariadb(target) => mariadb::audit(target, self.foreign, &stop, &bar)?,
         };
         drop(bar);
-        self.output.print(|| in_words(&audited, data.description()), || json!(audited))?;
+        self.output.print("tpcc-audit", || in_words(&audited, data.description()), || json!(audited))?;
         Ok(if audited.is_short() { Outcome::Partial } else { Outcome::Complete })
     }
 }
@@ -50,14 +51,17 @@ fn in_words(audited: &Audited, place: &str) -> String {
         loader(audited),
         audited.seconds
     );
-    for condition in &audited.conditions {
-        text += &condition_line(condition);
-    }
+    let columns =
+        [Column::right("number"), Column::left("rule"), Column::right("time"), Column::left("verdict")];
+    let mut conditions = TextTable::new(columns).untitled();
+    audited.conditions.iter().for_each(|condition| condition_row(condition, &mut conditions));
+    text += &conditions.render(Style::default(), 2);
     text += "\nwhat the data say of their driver\n";
-    for finding in &audited.findings {
-        text += &finding_line(finding);
-    }
-    text
+    let (left, right) = (Column::left, Column::right);
+    let columns = [left("what"), right("value"), right("n"), left("expected"), left("verdict")];
+    let mut findings = TextTable::new(columns).untitled();
+    audited.findings.iter().for_each(|finding| findings.plain(finding_row(finding)));
+    text + &findings.render(Style::default(), 2)
 }
 
 /// Which tool loaded the database, as far as it is known.
@@ -70,30 +74,33 @@ fn loader(audited: &Audited) -> &'static str {
     }
 }
 
-fn condition_line(condition: &Condition) -> String {
+fn condition_row(condition: &Condition, table: &mut TextTable) {
     let Condition { number, rule, verdict, violations, examples, seconds } = condition;
-    let mut text = format!("  {number:>2}  {rule:<74} {:>5.1} s  {}\n", seconds, word(*verdict));
+    table.plain([
+        number.to_string(),
+        rule.to_string(),
+        format!("{seconds:.1} s"),
+        word(*verdict).to_string(),
+    ]);
     if *violations > 0 {
-        text += &format!("        {} rows break it: {}\n", HumanCount(*violations), examples.join("; "));
+        table.note(format!("{} rows break it: {}", HumanCount(*violations), examples.join("; ")));
     }
-    text
 }
 
-fn finding_line(finding: &Finding) -> String {
+fn finding_row(finding: &Finding) -> [String; 5] {
     let value = match (finding.value, finding.unit) {
         (None, _) => "-".into(),
         (Some(p), "p") => probability(p),
         (Some(count), "") if count.fract() == 0.0 => HumanCount(count as u64).to_string(),
         (Some(value), unit) => format!("{value:.2} {unit}"),
     };
-    format!(
-        "  {:<46} {:>10}  n {:>11}  {:<44} {}\n",
-        finding.name,
-        value.trim_end(),
-        HumanCount(finding.n).to_string(),
+    [
+        finding.name.to_string(),
+        value.trim_end().to_string(),
+        format!("n {}", HumanCount(finding.n)),
         format!("{} ({})", finding.expected, finding.clause),
-        word(finding.verdict)
-    )
+        word(finding.verdict).to_string(),
+    ]
 }
 
 fn word(verdict: Verdict) -> &'static str {

@@ -34,8 +34,11 @@ impl Compare {
     pub(super) fn run(&self, _globals: &Globals) -> Result<Outcome, CommandError> {
         let comparison = compare(&load(&self.a)?, &load(&self.b)?, self.force)?;
         let (a, b) = (self.a.display().to_string(), self.b.display().to_string());
-        self.output
-            .print(|| render(&comparison, &a, &b), || json!({ "a": a, "b": b, "comparison": comparison }))?;
+        self.output.print(
+            "tpcc-compare",
+            || render(&comparison, &a, &b),
+            || json!({ "a": a, "b": b, "comparison": comparison }),
+        )?;
         Ok(Outcome::Complete)
     }
 }

@@ -111,7 +111,7 @@ impl Load {
         let bar = Bar::new(globals);
         let loaded = load(target, &order, &stop, &bar)?;
         drop(bar);
-        self.output.print(|| in_words(&loaded, target.description()), || json!(loaded))?;
+        self.output.print("tpcc-load", || in_words(&loaded, target.description()), || json!(loaded))?;
         Ok(if loaded.is_right() { Outcome::Complete } else { Outcome::Partial })
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn run(load_of: &Load, target: &Target, globals: &Globals) -> Result<
     let bar = Bar::new(globals);
     let loaded = load(target, &order, &stop, &bar)?;
     drop(bar);
-    load_of.output.print(|| in_words(&loaded, target.description()), || json!(loaded))?;
+    load_of.output.print("tpcc-load", || in_words(&loaded, target.description()), || json!(loaded))?;
     Ok(Outcome::Complete)
 }
 

@@ -120,7 +120,7 @@ impl Run {
         result.environment.remarks.extend(found);
         // What was measured is told even if it cannot be kept.
         let written = write(&files, &result, prices);
-        self.format.print(|| text::render(&result), || text::json(&result))?;
+        self.format.print("tpcc", || text::render(&result), || text::json(&result))?;
         written?;
         remark(globals, &format!("report {}, result {}", files.html.display(), files.json.display()));
         Ok(how_it_went(&result, globals))

@@ -46,7 +46,7 @@ impl Show {
         let results = self.results.iter().map(|path| load(path)).collect::<Result<Vec<_>, _>>()?;
         let result = merge::merge(results, merge::TOLERANCE_SECONDS)?;
         match &self.html {
-            None => self.output.print(|| text::render(&result), || text::json(&result))?,
+            None => self.output.print("tpcc", || text::render(&result), || text::json(&result))?,
             Some(path) => {
                 writable(path)?;
                 let others = self.at.iter().map(|path| Ok((path.display().to_string(), load(path)?)));

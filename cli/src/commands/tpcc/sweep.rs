@@ -94,7 +94,7 @@ impl Sweep {
             |path: &PathBuf| -> Result<(), TpccError> { write_whole(path, swept.to_svg()?.as_bytes()) };
         // What was measured is told even if it cannot be kept.
         let drawn = self.output.as_ref().map(draw);
-        self.format.print(|| swept.in_words(), || json!(swept))?;
+        self.format.print("tpcc-sweep", || swept.in_words(), || json!(swept))?;
         drawn.transpose()?;
         Ok(Outcome::Complete)
     }

@@ -4,6 +4,7 @@ use super::arguments::{argument, Queries, TPCH};
 use super::{cancelled_by_signals, Bar, Output};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_session::Session;
 use hardmeter_tpch::answers::{compare, Agreement};
 use hardmeter_tpch::load::Data;
@@ -69,7 +70,7 @@ impl Check {
             bar.0.inc(1);
         }
         drop(bar);
-        self.output.print(|| in_words(&checked), || as_json(&checked, &self.variant))?;
+        self.output.print("tpch-check", || in_words(&checked), || as_json(&checked, &self.variant))?;
         let sound = checked.iter().all(|checked| checked.agreement.holds());
         Ok(if sound { Outcome::Complete } else { Outcome::Partial })
     }
@@ -78,6 +79,9 @@ impl Check {
 fn in_words(checked: &[Checked]) -> String {
     let mut text =
         String::from("answers at scale 1 with validation parameters, against the published ones\n");
+    let columns =
+        [Column::right("query"), Column::left("title"), Column::right("rows"), Column::left("agreement")];
+    let mut table = TextTable::new(columns).untitled();
     for one in checked {
         let agreement = match &one.agreement {
             Agreement::Identical => "as published".into(),
@@ -89,9 +93,14 @@ fn in_words(checked: &[Checked]) -> String {
             }
             Agreement::Different(how) => format!("DIFFERENT: {how}"),
         };
-        let name = one.query.to_string();
-        text += &format!("  {name:>3}  {:<34} {:>6} rows  {agreement}\n", one.query.title(), one.rows);
+        table.plain([
+            one.query.to_string(),
+            one.query.title().into(),
+            format!("{} rows", one.rows),
+            agreement,
+        ]);
     }
+    text += &table.render(Style::default(), 2);
     let agreeing = checked.iter().filter(|one| one.agreement.holds()).count();
     let identical = checked.iter().filter(|one| one.agreement == Agreement::Identical).count();
     text += &format!(
@@ -113,5 +122,5 @@ fn as_json(checked: &[Checked], variant: &Variant) -> Value {
             json!({ "query": one.query.number(), "rows": one.rows, "agreement": word, "difference": how })
         })
         .collect();
-    json!({ "format": "hardmeter-tpch-check", "version": 1, "variant": variant, "queries": queries })
+    json!({ "variant": variant, "queries": queries })
 }

@@ -4,6 +4,7 @@ use super::arguments::{argument, TPCH};
 use super::{cancelled_by_signals, Bar, Output};
 use crate::commands::place::{memory_mb, Place};
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_evidence::table::{Style, TextTable};
 use hardmeter_session::{ensure_database, usual_jobs};
 use hardmeter_tpch::load::{load, LoadOrder, Loaded};
 use hardmeter_tpch::Scale;
@@ -43,7 +44,7 @@ impl Load {
         let bar = Bar::new(globals);
         let loaded = load(&target, &order, &stop, &bar)?;
         drop(bar);
-        self.output.print(|| in_words(&loaded, target.description()), || json!(loaded))?;
+        self.output.print("tpch-load", || in_words(&loaded, target.description()), || json!(loaded))?;
         Ok(Outcome::Complete)
     }
 }
@@ -56,9 +57,11 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
         HumanCount(all),
         HumanBytes(loaded.bytes)
     );
+    let mut tables = TextTable::of_figures(["table", "rows"]).untitled();
     for (table, rows) in &loaded.rows {
-        text += &format!("  {table:<10} {:>13}\n", HumanCount(*rows).to_string());
+        tables.plain([table.to_string(), HumanCount(*rows).to_string()]);
     }
+    text += &tables.render(Style::default(), 2);
     let seconds = &loaded.seconds;
     text += &format!(
         "copied in {:.1} s, indexed in {:.1} s, vacuumed and analyzed in {:.1} s\n",

@@ -4,6 +4,7 @@ use super::arguments::{argument, Queries, TPCH};
 use super::{cancelled_by_signals, remark, writable, Bar, Output};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
+use hardmeter_evidence::table::{Column, TextTable};
 use hardmeter_evidence::Median;
 use hardmeter_session::Session;
 use hardmeter_tpch::load::Data;
@@ -106,7 +107,7 @@ impl Run {
         if let Some(path) = &self.output_file {
             report.write(path)?;
         }
-        self.output.print(|| in_words(&report), || json!(report))?;
+        self.output.print("tpch", || in_words(&report), || json!(report))?;
         if !report.cpu_known && self.clock == ClockName::Cpu {
             remark(globals, "the server's processes cannot be seen from here: times are wall time");
         }
@@ -172,40 +173,36 @@ fn in_words(report: &Report) -> String {
 
 /// The table of a single variant.
 fn alone(report: &Report, name: &str) -> String {
-    let mut text = format!("\n{:<6} {:>10} {:>19} {:>8}\n", "query", name, "95 % interval", "rows");
-    let line = |what: &str, time: Option<Median>, rows: &str| {
-        let (value, interval) = time.map_or_else(
-            || ("-".into(), "-".into()),
-            |time| (format!("{:.1}", time.value), interval(&time, 1)),
-        );
-        let line = format!("{what:<6} {value:>10} {interval:>19} {rows:>8}");
-        format!("{}\n", line.trim_end())
+    let mut table = TextTable::of_figures(["query", name, "95 % interval", "rows"]);
+    let mut line = |what: &str, time: Option<Median>, rows: &str| {
+        let value = time.as_ref().map_or_else(|| "-".into(), |time| format!("{:.1}", time.value));
+        let interval = time.map_or_else(|| "-".into(), |time| interval(&time, 1));
+        table.plain([what, &value, &interval, rows]);
     };
     for query in &report.queries {
-        text += &line(&query.query.to_string(), query.variants[0].ms(), &query.rows.to_string());
+        line(&query.query.to_string(), query.variants[0].ms(), &query.rows.to_string());
     }
     for refresh in &report.refreshes {
-        text += &line(refresh.refresh.name(), refresh.variants[0].ms(), "");
+        line(refresh.refresh.name(), refresh.variants[0].ms(), "");
     }
-    text + &line("total", report.total(0).map(|total| total.ms), "")
+    line("total", report.total(0).map(|total| total.ms), "");
+    format!("\n{}", table.text())
 }
 
 /// The table of a variant beside the first.
 fn beside(report: &Report, variant: usize, base: &str) -> String {
     let name = &report.order.variants[variant].name;
-    let wide = 10.max(name.len()).max(base.len());
-    let head = ["ratio", "95 % interval"];
-    let mut text =
-        format!("\n{:<6} {base:>wide$} {name:>wide$} {:>7} {:>15}  answers\n", "query", head[0], head[1]);
+    let titles = ["query", base, name, "ratio", "95 % interval"];
+    let columns = titles.iter().enumerate().map(|(index, title)| match index {
+        0 => Column::left(*title),
+        _ => Column::right(*title),
+    });
+    let mut table = TextTable::new(columns.chain([Column::left("answers")]));
     let ms = |runs: &Runs| runs.ms().map_or_else(|| "-".into(), |time| format!("{:.1}", time.value));
     let mut line = |what: &str, base: String, ours: String, ratio: Option<Median>, answers: &str| {
-        let (value, interval) = ratio.map_or_else(
-            || ("-".into(), "-".into()),
-            |ratio| (format!("{:.3}", ratio.value), interval(&ratio, 3)),
-        );
-        let line = format!("{what:<6} {base:>wide$} {ours:>wide$} {value:>7} {interval:>15}  {answers}");
-        text += line.trim_end();
-        text.push('\n');
+        let value = ratio.as_ref().map_or_else(|| "-".into(), |ratio| format!("{:.3}", ratio.value));
+        let interval = ratio.map_or_else(|| "-".into(), |ratio| interval(&ratio, 3));
+        table.plain([what, &base, &ours, &value, &interval, answers]);
     };
     for query in &report.queries {
         let answers = if query.failure.is_some() { "failed" } else { query.answers[variant].word() };
@@ -218,12 +215,13 @@ fn beside(report: &Report, variant: usize, base: &str) -> String {
         let (of_base, ours) = (ms(&refresh.variants[0]), ms(&refresh.variants[variant]));
         line(refresh.refresh.name(), of_base, ours, ratio, "");
     }
+    let mut about = String::new();
     if let (Some(total), Some(of_base)) = (report.total(variant), report.total(0)) {
         let sum = |total: &Total| format!("{:.1}", total.ms.value);
         line("total", sum(&of_base), sum(&total), Some(total.ratio.median), "");
-        text += &summary(&total, report.queries.len(), base);
+        about = summary(&total, report.queries.len(), base);
     }
-    text
+    format!("\n{}{about}", table.text())
 }
 
 fn summary(total: &Total, queries: usize, base: &str) -> String {

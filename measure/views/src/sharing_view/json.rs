@@ -5,24 +5,27 @@ use super::SharingReport;
 use crate::top_view::remark_json;
 use hardmeter_answers::Share;
 use hardmeter_answers::{AccessReport, CodeName, LineReport};
+use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value as Json};
 
 impl SharingReport {
     /// The report for machines: every line shown, whole.
     pub fn json(&self) -> Json {
-        json!({
-            "format": "hardmeter-sharing",
-            "version": 1,
-            "capture": self.heading,
-            "filter": self.filter,
-            "total": self.total,
-            "contended_lines": self.contended,
-            "one_event_in": self.one_in,
-            "sentences": self.sentences(),
-            "lines": self.lines().iter().map(|line| self.line_json(line)).collect::<Vec<_>>(),
-            "missing": self.missing,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "sharing",
+            1,
+            json!({
+                "capture": self.heading,
+                "filter": self.filter,
+                "total": self.total,
+                "contended_lines": self.contended,
+                "one_event_in": self.one_in,
+                "sentences": self.sentences(),
+                "lines": self.lines().iter().map(|line| self.line_json(line)).collect::<Vec<_>>(),
+                "missing": self.missing,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 
     fn line_json(&self, line: &LineReport) -> Json {

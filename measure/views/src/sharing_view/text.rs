@@ -2,9 +2,10 @@
 
 use super::SharingReport;
 use crate::heading::HeadingText;
-use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
-use crate::top_view::{closing_text, sentences_text};
+use crate::screen::{sentences_text, Block, Screen, Wanted};
+use crate::top_view::closing_text;
 use hardmeter_answers::{AccessReport, CodeName, FightReport, GroupReport, LineReport};
 use hardmeter_answers::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
@@ -61,6 +62,23 @@ impl SharingReport {
         text
     }
 
+    /// The first screen: what the lines have in common, and the worst of them.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        screen.findings(self.sentences_or_reason());
+        if !self.lines().is_empty() {
+            let counts: Vec<u64> = self.lines().iter().map(|line| line.counts.misses).collect();
+            let shown: u64 = counts.iter().sum();
+            let more = (self.contended - counts.len() as u64, self.total.misses - shown);
+            let block = Block::new("contended cache lines", self.summary(), self.table());
+            screen.block(block.of(counts, self.total.misses, more).counting("coherence miss"));
+        }
+        screen.remarks(&self.remarks);
+        ["objects", "why"].into_iter().for_each(|command| screen.next(command));
+        screen.text()
+    }
+
     pub(super) fn summary(&self) -> String {
         let sampled = match self.one_in {
             0 | 1 => String::new(),
@@ -75,19 +93,18 @@ impl SharingReport {
     }
 
     pub(super) fn table(&self) -> TextTable {
-        let columns = [
-            ("#".to_string(), Align::Right, Cut::Never),
-            ("misses".to_string(), Align::Right, Cut::Never),
-            (format!("of {}", grouped(self.total.misses)), Align::Right, Cut::Never),
-            ("local".to_string(), Align::Right, Cut::Never),
-            ("remote".to_string(), Align::Right, Cut::Never),
-            ("taken".to_string(), Align::Right, Cut::Never),
-            ("latency".to_string(), Align::Right, Cut::Never),
-            ("sharing".to_string(), Align::Left, Cut::Never),
-            ("address".to_string(), Align::Left, Cut::Never),
-            ("object".to_string(), Align::Left, Cut::KeepHead),
-        ];
-        let mut grid = TextTable::new(columns.to_vec());
+        let mut grid = TextTable::new([
+            Column::right("#"),
+            Column::right("misses"),
+            Column::right(format!("of {}", grouped(self.total.misses))),
+            Column::right("local").spare(2),
+            Column::right("remote").spare(3),
+            Column::right("taken").spare(4),
+            Column::right("latency").spare(1),
+            Column::left("sharing"),
+            Column::left("address"),
+            Column::left("object").cut(Cut::KeepHead).at_least(50),
+        ]);
         for (rank, line) in self.lines().iter().enumerate() {
             let share = Share { count: line.counts.misses, total: self.total.misses };
             let tone = Tone::of_fraction(share.fraction());
@@ -177,8 +194,8 @@ fn code_text(code: Option<&CodeName>) -> (String, String) {
 }
 
 pub(super) fn accesses(accesses: &[AccessReport], rows: usize) -> TextTable {
-    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
-    let left = |title: &str, cut| (title.to_string(), Align::Left, cut);
+    let right = |title: &str| Column::right(title);
+    let left = |title: &str, cut| Column::left(title).cut(cut);
     let mut grid = TextTable::new(vec![
         left("bytes", Cut::Never),
         left("access", Cut::Never),
@@ -240,9 +257,9 @@ fn number(count: u64) -> String {
 
 pub(super) fn fights(fights: &[FightReport], rows: usize) -> TextTable {
     let mut grid = TextTable::new(vec![
-        ("misses".to_string(), Align::Right, Cut::Never),
-        ("waits".to_string(), Align::Left, Cut::KeepHead),
-        ("for".to_string(), Align::Left, Cut::KeepHead),
+        Column::right("misses"),
+        Column::left("waits").cut(Cut::KeepHead),
+        Column::left("for").cut(Cut::KeepHead),
     ]);
     let code = |code: Option<&CodeName>| match code_text(code) {
         (routine, line) if line.is_empty() => routine,

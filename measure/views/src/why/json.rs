@@ -3,23 +3,26 @@
 use super::{explain, remedy, sentences, WhyReport};
 use crate::top_view::remark_json;
 use hardmeter_answers::why::{EventAnswer, Missing, SetsUnknown};
+use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value as Json};
 
 impl WhyReport {
     /// The report for machines: everything, shown or not.
     pub fn json(&self) -> Json {
-        json!({
-            "format": "hardmeter-why",
-            "version": 1,
-            "capture": self.heading,
-            "filter": self.filter,
-            "geometry": self.hierarchy,
-            "sentences": sentences::of(self),
-            "events": self.events.iter().map(|answer| self.event_json(answer)).collect::<Vec<_>>(),
-            "reuse": self.reuse,
-            "page_walks": self.page_walks,
-            "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
-        })
+        envelope(
+            "why",
+            1,
+            json!({
+                "capture": self.heading,
+                "filter": self.filter,
+                "geometry": self.hierarchy,
+                "sentences": sentences::of(self),
+                "events": self.events.iter().map(|answer| self.event_json(answer)).collect::<Vec<_>>(),
+                "reuse": self.reuse,
+                "page_walks": self.page_walks,
+                "remarks": self.remarks.iter().map(remark_json).collect::<Vec<_>>(),
+            }),
+        )
     }
 
     fn event_json(&self, answer: &EventAnswer) -> Json {

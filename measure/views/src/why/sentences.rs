@@ -28,7 +28,7 @@ pub(super) fn of(report: &WhyReport) -> Vec<String> {
     sentences
 }
 
-fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAnswer) -> String {
+pub(super) fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAnswer) -> String {
     let mut text = format!(
         "{} (n = {} of {}, 95 %: {}) of {}: {}, {}",
         percent(cause.share),
@@ -95,7 +95,7 @@ fn of_translation(report: &WhyReport, answer: &EventAnswer) -> Option<String> {
 }
 
 /// The effect of twice the size, or of the first size that saves a tenth.
-fn of_sizes(report: &WhyReport) -> Option<String> {
+pub(super) fn of_sizes(report: &WhyReport) -> Option<String> {
     let curve = report.reuse.as_ref().filter(|curve| curve.lines_followed >= LEAST_LINES)?;
     let larger = || curve.sizes.iter().filter(|effect| effect.size > curve.now);
     let effect =
@@ -110,7 +110,7 @@ fn of_sizes(report: &WhyReport) -> Option<String> {
     ))
 }
 
-fn of_huge_pages(report: &WhyReport) -> Option<String> {
+pub(super) fn of_huge_pages(report: &WhyReport) -> Option<String> {
     let walks = report.page_walks?;
     let effect = |left: u64| change(left as f64 / walks.small as f64 - 1.0);
     Some(format!(

@@ -3,9 +3,10 @@
 use super::heat::{self, Cell};
 use super::{explain, remedy, sentences, WhyReport};
 use crate::heading::HeadingText;
-use crate::layout::{printable, wrap, Align, Cut, Style, TextTable, Tone};
+use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::top_view::{closing_text, sentences_text};
+use crate::screen::{sentences_text, Block, Screen, Wanted};
+use crate::top_view::closing_text;
 use hardmeter_answers::why::{
     Cause, CauseAnswer, EventAnswer, EventKind, How, MissRatioCurve, Score, SetMap, SetsUnknown,
 };
@@ -55,6 +56,58 @@ impl WhyReport {
             text.push_str(&closing_text(&self.heading, &self.remarks, style));
         }
         text
+    }
+
+    /// The first screen: each event's strongest cause in a sentence with its remedy, then all causes in a table.
+    pub fn screen(&self, style: Style, wanted: Wanted) -> String {
+        let mut screen = Screen::new(&self.heading, style, wanted);
+        screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        screen.findings(self.findings());
+        for answer in &self.events {
+            let block = match answer.causes.is_empty() {
+                true => Block::new(self.event_name(answer), title(answer), places_and_objects(answer)),
+                false => Block::new(self.event_name(answer), title(answer), self.causes_grid(answer)).of(
+                    answer.causes.iter().map(|cause| cause.share.count).collect(),
+                    answer.misses,
+                    (0, 0),
+                ),
+            };
+            screen.block(block);
+        }
+        screen.remarks(&self.remarks);
+        let shared = |cause: &CauseAnswer| {
+            matches!(cause.cause, Cause::TrueSharing | Cause::FalseSharing | Cause::Coherence)
+        };
+        if self.events.iter().any(|answer| answer.causes.iter().any(shared)) {
+            screen.next("sharing");
+        }
+        ["objects", "queries"].into_iter().for_each(|command| screen.next(command));
+        screen.text()
+    }
+
+    /// The strongest cause of each event with its remedy, then what sizes and pages would do.
+    fn findings(&self) -> Vec<String> {
+        let strongest = |answer: &EventAnswer| {
+            let cause = answer.causes.first().filter(|cause| cause.cause != Cause::Unknown)?;
+            let remedy = remedy::of_cause(answer, cause, self.geometry_of(answer));
+            Some(format!("{}. Helps: {remedy}", sentences::of_cause(self, answer, cause)))
+        };
+        let of_machine = sentences::of_sizes(self).into_iter().chain(sentences::of_huge_pages(self));
+        self.events.iter().filter_map(strongest).chain(of_machine).collect()
+    }
+
+    fn causes_grid(&self, answer: &EventAnswer) -> TextTable {
+        let mut grid = TextTable::new(cause_columns(answer));
+        for cause in &answer.causes {
+            let mut row = cause_figures(answer, cause);
+            let object = cause.objects.first().map_or("-".to_string(), |object| printable(&object.name));
+            let place = cause.places.first().map_or("-".to_string(), sentences::place_text);
+            let statement = cause.statements.first().map(|(hash, _)| self.statement(*hash));
+            let names = [object, place, statement.unwrap_or_else(|| "-".to_string())];
+            row.extend(names.map(|name| (name, Tone::Plain)));
+            grid.row(row);
+        }
+        grid
     }
 
     fn render_event(&self, answer: &EventAnswer, style: Style, text: &mut String) {
@@ -118,6 +171,22 @@ impl WhyReport {
     }
 }
 
+/// Where an event without causes happened, and on what, side by side.
+fn places_and_objects(answer: &EventAnswer) -> TextTable {
+    let share = || Column::right(format!("of {}", grouped(answer.misses)));
+    let text = |title: &str| Column::left(title).cut(Cut::KeepDifference).at_least(24);
+    let mut grid = TextTable::new([share(), text("in"), share(), text("on")]);
+    let percent = |count| percent(Share { count, total: answer.misses });
+    for index in 0..answer.places.len().max(answer.objects.len()) {
+        let place =
+            answer.places.get(index).map(|place| (percent(place.count), sentences::place_text(place)));
+        let object = answer.objects.get(index).map(|object| (percent(object.count), printable(&object.name)));
+        let (place, object) = (place.unwrap_or_default(), object.unwrap_or_default());
+        grid.plain([place.0, place.1, object.0, object.1]);
+    }
+    grid
+}
+
 fn title(answer: &EventAnswer) -> String {
     let n = counted(answer.samples, "sample");
     let tlb = || match answer.walked.total {
@@ -160,29 +229,40 @@ fn title(answer: &EventAnswer) -> String {
 }
 
 fn render_causes(answer: &EventAnswer, style: Style, text: &mut String) {
-    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
-    let mut columns = vec![
-        ("cause".to_string(), Align::Left, Cut::Never),
-        right("count"),
-        right(&format!("of {}", grouped(answer.misses))),
-        right("interval"),
-    ];
-    let inferred = answer.how == How::Inferred;
-    columns.extend(inferred.then(|| right("p")));
+    let mut columns = cause_columns(answer);
+    columns.truncate(if answer.how == How::Inferred { 5 } else { 4 });
     let mut grid = TextTable::new(columns);
-    for cause in &answer.causes {
-        let tone = Tone::of_fraction(cause.share.fraction());
-        let mut row = vec![
-            (cause.cause.name().to_string(), Tone::Plain),
-            (grouped(cause.share.count), tone),
-            (percent(cause.share), tone),
-            (percent_interval(cause.share), Tone::Faint),
-        ];
-        let p = || cause.p.map_or_else(|| "-".into(), explain::at_most);
-        row.extend(inferred.then(|| (p(), Tone::Plain)));
-        grid.row(row);
-    }
+    answer.causes.iter().for_each(|cause| grid.row(cause_figures(answer, cause)));
     text.push_str(&grid.render(style, 2));
+}
+
+/// A cause's name and figures, then on what, where and for whom it is, which only the first screen shows in columns.
+fn cause_columns(answer: &EventAnswer) -> Vec<Column> {
+    let mut columns = vec![
+        Column::left("cause"),
+        Column::right("count"),
+        Column::right(format!("of {}", grouped(answer.misses))),
+        Column::right("interval").spare(3),
+    ];
+    columns.extend((answer.how == How::Inferred).then(|| Column::right("p").spare(1)));
+    columns.extend(
+        ["most on", "most in"].map(|title| Column::left(title).cut(Cut::KeepDifference).at_least(30)),
+    );
+    columns.push(Column::left("most for").cut(Cut::KeepDifference).at_least(30).spare(2));
+    columns
+}
+
+fn cause_figures(answer: &EventAnswer, cause: &CauseAnswer) -> Vec<(String, Tone)> {
+    let tone = Tone::of_fraction(cause.share.fraction());
+    let mut row = vec![
+        (cause.cause.name().to_string(), Tone::Plain),
+        (grouped(cause.share.count), tone),
+        (percent(cause.share), tone),
+        (percent_interval(cause.share), Tone::Faint),
+    ];
+    let p = || cause.p.map_or_else(|| "-".into(), explain::at_most);
+    row.extend((answer.how == How::Inferred).then(|| (p(), Tone::Plain)));
+    row
 }
 
 /// `where     LWLockRelease (lwlock.c:1796) 40.12 %, ...`
@@ -272,8 +352,8 @@ fn glyph(cell: Cell, hottest: u64, style: Style) -> String {
 
 fn render_score(score: &Score, style: Style, text: &mut String) {
     let _ = writeln!(text, "\n  {}", wrap(&explain::score(score), style, 2));
-    let mut columns = vec![("inferred \\ exact".to_string(), Align::Left, Cut::Never)];
-    columns.extend(Score::exact().map(|cause| (cause.name().to_string(), Align::Right, Cut::Never)));
+    let mut columns = vec![Column::left("inferred \\ exact")];
+    columns.extend(Score::exact().map(|cause| Column::right(cause.name())));
     let mut grid = TextTable::new(columns);
     for inferred in Score::inferred() {
         let mut row = vec![(inferred.name().to_string(), Tone::Plain)];
@@ -296,15 +376,18 @@ fn render_reuse(curve: &MissRatioCurve, style: Style, text: &mut String) {
     let _ = writeln!(text, "\n{}", style.paint(Tone::Title, &wrap(&head, style, 2)));
     let most = curve.distances.iter().map(|row| row.uses).max().unwrap_or(0).max(curve.lines_followed).max(1);
     let share = |uses| percent(Share { count: uses, total: curve.uses });
+    let bars = [Column::right("reuse"), Column::right("share"), Column::left("bar")];
+    let mut bars = TextTable::new(bars).untitled();
     let mut row = |label: String, uses: u64| {
         let bar = "#".repeat((uses as f64 / most as f64 * BAR as f64).round() as usize);
-        let _ = writeln!(text, "  {label:>24}  {:>8}  {bar}", share(uses));
+        bars.plain([label, share(uses), bar]);
     };
     row("first use".into(), curve.lines_followed);
     for distance in &curve.distances {
         row(format!("after {} lines", grouped(distance.up_to)), distance.uses);
     }
-    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
+    text.push_str(&bars.render(style, 2));
+    let right = |title: &str| Column::right(title);
     let mut grid =
         TextTable::new(vec![right("L2 of"), right("miss ratio"), right("+-"), right("misses, to now")]);
     for effect in &curve.sizes {
@@ -330,9 +413,8 @@ fn render_reuse(curve: &MissRatioCurve, style: Style, text: &mut String) {
 fn render_walks(walks: PageWalks, style: Style, text: &mut String) {
     let head = format!("page walks: n = {}, exact (simulated)", grouped(walks.small));
     let _ = writeln!(text, "\n{}", style.paint(Tone::Title, &head));
-    let right = |title: &str| (title.to_string(), Align::Right, Cut::Never);
-    let mut grid =
-        TextTable::new(vec![("pages".into(), Align::Left, Cut::Never), right("walks"), right("to now")]);
+    let right = |title: &str| Column::right(title);
+    let mut grid = TextTable::new(vec![Column::left("pages"), right("walks"), right("to now")]);
     for (pages, left) in [
         ("4 KB", walks.small),
         ("shared memory in 2 MB", walks.shared_huge),

@@ -2,6 +2,7 @@
 
 use super::outcome::{Outcome, Times};
 use super::validate::{Validation, WAYS};
+use hardmeter_evidence::table::{Style, TextTable};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -37,27 +38,23 @@ impl Report {
             "{}: {}\n{}, {} logical processors; {} s, seed {}\n\n",
             self.scenario, self.title, self.machine, self.processors, self.seconds, self.seed
         );
-        let _ = writeln!(
-            text,
-            "{:10} {:>12} {:>9} {:>12} {:>9} {:>6} {:>10} {:>8}",
-            "policy", "requests/s", "", "CPU/request", "", "busy", "moves/s", "replaced"
-        );
+        let titles = ["policy", "requests/s", "", "CPU/request", "", "busy", "moves/s", "replaced"];
+        let mut table = TextTable::of_figures(titles);
         let default = &self.outcomes[0];
         for (i, one) in self.outcomes.iter().enumerate() {
             let against = |of: f64| if i == 0 { String::new() } else { change(of) };
-            let _ = writeln!(
-                text,
-                "{:10} {:>12.0} {:>9} {:>9.1} us {:>9} {:>5.0}% {:>10.0} {:>8}",
-                one.policy,
-                one.throughput,
+            table.plain([
+                one.policy.to_string(),
+                format!("{:.0}", one.throughput),
                 against(one.throughput / default.throughput - 1.0),
-                one.cpu_us,
+                format!("{:.1} us", one.cpu_us),
                 against(one.cpu_against(default)),
-                one.busy * 100.0,
-                one.moves_per_second,
-                one.changes,
-            );
+                format!("{:.0}%", one.busy * 100.0),
+                format!("{:.0}", one.moves_per_second),
+                one.changes.to_string(),
+            ]);
         }
+        text.push_str(&table.text());
         for (heading, of) in
             [("Requests", (|one| &one.requests) as fn(&Outcome) -> &Vec<Times>), ("Kinds", |one| &one.kinds)]
         {
@@ -88,16 +85,19 @@ impl Report {
             let name: String =
                 times.name.chars().map(|c| if c.is_control() { '?' } else { c }).take(40).collect();
             let _ = writeln!(text, "  {name}");
+            let mut table = TextTable::of_figures(["policy", "p50", "p99", "own", "n", "class"]).untitled();
             for outcome in &self.outcomes {
                 let one = &of(outcome)[i];
-                let own = one.own_us.map_or(String::new(), |own| format!("{own:>12.1}"));
-                let class = one.class.map_or(String::new(), |class| format!("  {class:?}").to_lowercase());
-                let _ = writeln!(
-                    text,
-                    "    {:10} {:>10.0} {:>10.0}{own}  n={}{class}",
-                    outcome.policy, one.p50_us, one.p99_us, one.count
-                );
+                table.plain([
+                    outcome.policy.to_string(),
+                    format!("{:.0}", one.p50_us),
+                    format!("{:.0}", one.p99_us),
+                    one.own_us.map_or(String::new(), |own| format!("{own:.1}")),
+                    format!("n={}", one.count),
+                    one.class.map_or(String::new(), |class| format!("{class:?}").to_lowercase()),
+                ]);
             }
+            text.push_str(&table.render(Style::default(), 4));
         }
     }
 }
@@ -108,23 +108,19 @@ impl Validation {
         let mut text = String::from(
             "Ten mixes on two processors, percent against the default scheduler: simulated (measured: docs/design/place.md, section 4, medians)\n\n",
         );
-        let _ = write!(text, "{:5}", "mix");
-        for what in ["makespan", "CPU time"] {
-            for (way, _) in WAYS {
-                let _ =
-                    write!(text, "{:>22}", format!("{what} {}", way.split(' ').next().unwrap_or_default()));
-            }
-        }
-        text.push('\n');
+        let ways = |what: &'static str| {
+            WAYS.iter().map(move |(way, _)| format!("{what} {}", way.split(' ').next().unwrap_or_default()))
+        };
+        let titles =
+            std::iter::once("mix".to_string()).chain(["makespan", "CPU time"].into_iter().flat_map(ways));
+        let mut table = TextTable::of_figures(titles);
         for mix in &self.mixes {
-            let _ = write!(text, "{:5}", mix.mix);
             let pairs =
                 mix.makespan.iter().zip(&mix.measured_makespan).chain(mix.cpu.iter().zip(&mix.measured_cpu));
-            for (simulated, measured) in pairs {
-                let _ = write!(text, "{:>22}", format!("{simulated:+.0} ({measured:+.0})"));
-            }
-            text.push('\n');
+            let cells = pairs.map(|(simulated, measured)| format!("{simulated:+.0} ({measured:+.0})"));
+            table.plain(std::iter::once(mix.mix.to_string()).chain(cells));
         }
+        text.push_str(&table.text());
         let (makespan, cpu) = (self.makespan_rank, self.cpu_rank);
         let _ =
             writeln!(text, "\nSpearman's rank correlation: makespan {makespan:.2}, processor time {cpu:.2}");

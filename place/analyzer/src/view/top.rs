@@ -3,7 +3,7 @@
 use super::words::{guard, number, one_line, rules, share, slice, time, time_estimate};
 use super::{cores, rows, Order, Row};
 use crate::state::{without_in_words, State};
-use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
+use hardmeter_evidence::table::{Column, Cut, Style, TextTable};
 use std::fmt::Write;
 
 /// How a frame is laid out.
@@ -28,7 +28,9 @@ pub fn frame(state: &State, now_ns: u64, layout: Layout) -> String {
         text.push_str("no requests yet: load a module into a server (docs/place.md), and let it work\n");
         return text;
     }
-    let _ = writeln!(text, "{}", table(&rows, layout));
+    text.push_str(
+        &table(&rows, layout.kinds).sparing().render(Style { color: false, width: layout.width }, 0),
+    );
     if rows.len() > layout.kinds {
         let _ = writeln!(text, "and {} kinds more", rows.len() - layout.kinds);
     }
@@ -102,35 +104,29 @@ fn heading(state: &State, now_ns: u64) -> String {
     text
 }
 
-fn table(rows: &[Row<'_>], layout: Layout) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Without a terminal to fill, nothing is wrapped.
-    table.set_width(layout.width.map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
-    let mut header = vec![
-        "app",
-        "rate/s",
-        "CPU %",
-        "time",
-        "replaces of L2",
-        "slower after polluters",
-        "costs the next",
-        "class",
-        "cores",
-        "kind",
+fn table(rows: &[Row<'_>], kinds: usize) -> TextTable {
+    let mut columns = vec![
+        Column::left("app").spare(2),
+        Column::right("rate/s").spare(1),
+        Column::right("CPU %"),
+        Column::right("time").spare(4),
+        Column::right("replaces of L2"),
+        Column::right("slower after polluters"),
+        Column::right("costs the next").spare(5),
+        Column::left("class"),
+        Column::left("cores").spare(3),
+        Column::left("kind").cut(Cut::KeepHead).at_least(24),
     ];
     // Most policies leave time slices alone.
     let has_slices = rows.iter().any(|row| row.placement.is_some_and(|placement| placement.slice_us != 0));
     if has_slices {
-        header.insert(header.len() - 1, "slice");
+        columns.insert(columns.len() - 1, Column::right("slice").spare(3));
     }
     // Web servers have no statements.
-    let has_statements = rows.iter().take(layout.kinds).any(|row| row.profile.statement.is_some());
-    if has_statements {
-        header.push("statement");
-    }
-    table.set_header(header);
-    for row in rows.iter().take(layout.kinds) {
+    let has_statements = rows.iter().take(kinds).any(|row| row.profile.statement.is_some());
+    columns.extend(has_statements.then(|| Column::left("statement").spare(6)));
+    let mut table = TextTable::new(columns);
+    for row in rows.iter().take(kinds) {
         let profile = row.profile;
         let mut cells = vec![
             one_line(row.app, 16),
@@ -149,15 +145,9 @@ fn table(rows: &[Row<'_>], layout: Layout) -> Table {
             let words = of.map_or_else(|| "own".into(), |placement| slice(placement.slice_us));
             cells.insert(cells.len() - 1, words);
         }
-        if has_statements {
-            cells.push(profile.statement.map_or(String::new(), |statement| statement.to_string()));
-        }
-        table.add_row(cells);
-    }
-    for column in 1..=6 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let statement = || profile.statement.map_or(String::new(), |statement| statement.to_string());
+        cells.extend(has_statements.then(statement));
+        table.plain(cells);
     }
     table
 }

@@ -18,6 +18,7 @@ use crate::error::TpccError;
 use crate::measure::{Ending, RunResult, Times};
 use crate::order::Mode;
 use crate::work::Kind;
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_evidence::{Direction, Interval, Sample, Verdict};
 use serde::Serialize;
 use serde_json::Value;
@@ -298,7 +299,9 @@ pub fn render(comparison: &Comparison, name_a: &str, name_b: &str) -> String {
     for remark in &comparison.remarks {
         let _ = writeln!(text, "warning: {}", one_line(remark));
     }
-    let _ = writeln!(text, "\n{:<34} {:>10} {:>10} {:>26}  {:<30} from", "", "A", "B", "B - A, 95 %", "");
+    let (left, right) = (Column::left, Column::right);
+    let columns = [left(""), right("A"), right("B"), right("B - A, 95 %"), left(""), left("from")];
+    let mut table = TextTable::new(columns);
     for line in &comparison.lines {
         let show = |value: f64| match line.unit {
             "s" => number::seconds(value),
@@ -311,15 +314,10 @@ pub fn render(comparison: &Comparison, name_a: &str, name_b: &str) -> String {
         };
         let unit = if line.unit == "s" { String::new() } else { format!(", {}", line.unit) };
         let name = format!("{}{unit}", line.name);
-        let _ = writeln!(
-            text,
-            "{name:<34} {:>10} {:>10} {by:>26}  {:<30} {}",
-            show(line.a),
-            show(line.b),
-            line.verdict(),
-            line.from
-        );
+        let verdict = line.verdict().to_string();
+        table.plain([name, show(line.a), show(line.b), by, verdict, line.from.to_string()]);
     }
+    let _ = write!(text, "\n{}", table.text());
     let intervals = comparison.lines.iter().filter(|line| line.interval.is_some()).count();
     let _ = writeln!(
         text,
@@ -329,9 +327,11 @@ pub fn render(comparison: &Comparison, name_a: &str, name_b: &str) -> String {
         text += "Order and environment are the same.\n";
     } else {
         text += "Order and environment differ:\n";
+        let mut table = TextTable::new(["what", "A", "", "B"].map(Column::left)).untitled();
         for Difference { what, a, b } in &comparison.differences {
-            let _ = writeln!(text, "  {:<34} {}  ->  {}", one_line(what), one_line(a), one_line(b));
+            table.plain([one_line(what), one_line(a), "->".to_string(), one_line(b)]);
         }
+        text += &table.render(Style::default(), 2);
     }
     text
 }

@@ -5,6 +5,7 @@ use super::summary::{mode_in_words, Quantiles, Summary};
 use super::verdicts::{self, Group, Outcome, Verdict};
 use super::DISCLAIMER;
 use crate::measure::{Ending, RunResult};
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -19,17 +20,16 @@ pub fn render(result: &RunResult) -> String {
     text += &costs(result, &summary);
     if !result.errors.is_empty() {
         text += "\nfailures of the whole run\n";
+        let columns =
+            [Column::left("kind"), Column::left("code"), Column::right("count"), Column::left("more")];
+        let mut table = TextTable::new(columns).untitled();
         for errors in &result.errors {
             let code = if errors.code.is_empty() { "-" } else { &errors.code };
-            let _ = writeln!(
-                text,
-                "  {:<12} {code:<6} {:>9}, {} tried again; the first: {}",
-                errors.kind.name(),
-                count(errors.count),
-                count(errors.retried),
-                one_line(&errors.example)
-            );
+            let more =
+                format!("{} tried again; the first: {}", count(errors.retried), one_line(&errors.example));
+            table.plain([errors.kind.name(), code, &count(errors.count), &more]);
         }
+        text += &table.render(Style::default(), 2);
     }
     for remark in &result.environment.remarks {
         let _ = writeln!(text, "warning: {}", one_line(remark));
@@ -39,7 +39,7 @@ pub fn render(result: &RunResult) -> String {
         let lines: Vec<_> = verdicts.iter().filter(|verdict| verdict.group == group).collect();
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{}", group.title());
-            lines.iter().for_each(|verdict| text += &verdict_line(verdict));
+            text += &verdict_lines(&lines);
         }
     }
     text += "\n[m] not verified against the official text    [o] our own rule, no clause\n";
@@ -99,8 +99,7 @@ fn headline(result: &RunResult, summary: &Summary) -> String {
 }
 
 fn kinds(summary: &Summary) -> String {
-    let mut text = format!(
-        "{:<12} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+    let mut table = TextTable::of_figures([
         "",
         "completed",
         "share",
@@ -113,17 +112,15 @@ fn kinds(summary: &Summary) -> String {
         "mean",
         "lag p99",
         "queue p90",
-        "serv. p90"
-    );
+        "serv. p90",
+    ]);
     for kind in &summary.kinds {
         let of = |quantiles: &Option<Quantiles>, pick: fn(&Quantiles) -> f64| {
             quantiles.as_ref().map_or_else(|| "-".into(), |quantiles| seconds(pick(quantiles)))
         };
         let response = |pick| of(&kind.response, pick);
-        let _ = writeln!(
-            text,
-            "{:<12} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            kind.kind.name(),
+        table.plain([
+            kind.kind.name().to_string(),
             count(kind.completed),
             format!("{:.2} %", kind.share),
             response(|times| times.p50),
@@ -136,8 +133,9 @@ fn kinds(summary: &Summary) -> String {
             of(&kind.lag, |times| times.p99),
             of(&kind.queued, |times| times.p90),
             of(&kind.service, |times| times.p90),
-        );
+        ]);
     }
+    let mut text = table.text();
     if let Some(delivery) = &summary.delivery {
         let _ = writeln!(
             text,
@@ -166,28 +164,30 @@ fn costs(result: &RunResult, summary: &Summary) -> String {
     )
 }
 
-fn verdict_line(verdict: &Verdict) -> String {
-    let mark = match verdict.basis {
-        verdicts::Basis::Read => "",
-        verdicts::Basis::NotVerified => " [m]",
-        verdicts::Basis::Ours => "[o]",
-    };
-    let n = if verdict.n > 0 { format!("n {}", count(verdict.n)) } else { String::new() };
-    let mut text = format!(
-        "  {:<14}  {:<46} {:>11} {:>13}  {} {}{mark}",
-        verdict.outcome.word(),
-        verdict.name,
-        verdict.found_in_words(),
-        n,
-        verdict.wanted,
-        if verdict.clause.is_empty() { String::new() } else { format!("({})", verdict.clause) },
-    );
-    text.truncate(text.trim_end().len());
-    text.push('\n');
-    if !verdict.note.is_empty() && verdict.outcome != Outcome::NotApplicable {
-        let _ = writeln!(text, "                    {}", one_line(&verdict.note));
+fn verdict_lines(verdicts: &[&Verdict]) -> String {
+    let (left, right) = (Column::left, Column::right);
+    let columns = [left("verdict"), left("rule"), right("found"), right("n"), left("wanted")];
+    let mut table = TextTable::new(columns).untitled();
+    for verdict in verdicts {
+        let mark = match verdict.basis {
+            verdicts::Basis::Read => "",
+            verdicts::Basis::NotVerified => " [m]",
+            verdicts::Basis::Ours => "[o]",
+        };
+        let n = if verdict.n > 0 { format!("n {}", count(verdict.n)) } else { String::new() };
+        let clause = if verdict.clause.is_empty() { String::new() } else { format!("({})", verdict.clause) };
+        table.plain([
+            verdict.outcome.word().to_string(),
+            verdict.name.to_string(),
+            verdict.found_in_words(),
+            n,
+            format!("{} {clause}{mark}", verdict.wanted),
+        ]);
+        if !verdict.note.is_empty() && verdict.outcome != Outcome::NotApplicable {
+            table.note(one_line(&verdict.note));
+        }
     }
-    text
+    table.render(Style::default(), 2)
 }
 
 /// What a server or a file said, without what would break lines or colour a terminal.

@@ -1,5 +1,6 @@
 //! What came of clause 3, in words.
 
+use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_tpcc::acid::durability::{Durability, Kill, Moment};
 use hardmeter_tpcc::acid::{Property, Source, Trial, Tried};
 use hardmeter_tpcc::audit::Verdict;
@@ -15,12 +16,12 @@ pub(super) fn in_words(
     let mut text = format!("clause 3 of TPC-C, {warehouses} warehouses, in the database {place}\n");
     for part in tried {
         text += &format!("\n{}, {}\n", name(part.property), part.transactions);
-        text += &part.trials.iter().map(trial).collect::<String>();
+        text += &trials(&part.trials);
     }
     if let Some(durability) = durability {
         text += &format!("\n{}\n", name(Property::Durability));
         text += &durability.kills.iter().map(kill).collect::<String>();
-        text += &trial(&durability.trial);
+        text += &trials(std::slice::from_ref(&durability.trial));
     } else if refused {
         text +=
             "\ndurability: not tried, for this is not a server that hardmeter made, and it would be killed\n";
@@ -39,22 +40,23 @@ fn name(property: Property) -> &'static str {
     }
 }
 
-fn trial(trial: &Trial) -> String {
-    let verdict = match trial.verdict {
-        Verdict::Held => "held",
-        Verdict::Short => "SHORT",
-        Verdict::Undecided => "undecided",
-        Verdict::NotApplicable => "not applicable",
-    };
-    let source = if trial.source == Source::Memory { "[m]" } else { "" };
-    let mut text = format!("  {:<8} {:<3}  {:<66} {verdict}\n", trial.clause, source, trial.name);
-    for seen in &trial.seen {
-        text += &format!("                  {seen}\n");
+fn trials(trials: &[Trial]) -> String {
+    let mut table = TextTable::new(["clause", "source", "name", "verdict"].map(Column::left)).untitled();
+    for trial in trials {
+        let verdict = match trial.verdict {
+            Verdict::Held => "held",
+            Verdict::Short => "SHORT",
+            Verdict::Undecided => "undecided",
+            Verdict::NotApplicable => "not applicable",
+        };
+        let source = if trial.source == Source::Memory { "[m]" } else { "" };
+        table.plain([trial.clause.to_string(), source.into(), trial.name.to_string(), verdict.into()]);
+        trial.seen.iter().for_each(|seen| table.note(seen.to_string()));
+        if let Some(case) = &trial.case {
+            table.note(format!("case: {case}"));
+        }
     }
-    if let Some(case) = &trial.case {
-        text += &format!("                case: {case}\n");
-    }
-    text
+    table.render(Style::default(), 2)
 }
 
 fn kill(kill: &Kill) -> String {

@@ -1,18 +1,27 @@
 //! A sweep as a table.
 
 use super::{Point, Rule, Sweep};
+use hardmeter_evidence::table::{Column, TextTable};
 use std::fmt::Write;
 
 impl Sweep {
     /// The table, and what follows from it.
     pub fn in_words(&self) -> String {
-        let mut text = String::from(
-            "connections  New-Orders a minute  of best   CPU s per 1000 New-Orders       m   response ms   failed\n\
-             \x20                                          server        driver               p50    p99\n",
-        );
-        for point in &self.points {
-            line(&mut text, point, point.connections == self.chosen);
-        }
+        let titles = [
+            "connections",
+            "New-Orders a minute",
+            "of best",
+            "server CPU s per 1000 New-Orders",
+            "driver CPU s",
+            "m",
+            "p50 ms",
+            "p99 ms",
+            "failed",
+        ];
+        let columns = titles.map(Column::right).into_iter().chain([Column::left("")]);
+        let mut table = TextTable::new(columns);
+        self.points.iter().for_each(|point| table.plain(cells(point, point.connections == self.chosen)));
+        let mut text = table.text();
         match self.rule {
             Some(Rule { multiplicity, cpus, needed }) => {
                 let _ = writeln!(
@@ -37,23 +46,20 @@ impl Sweep {
     }
 }
 
-fn line(text: &mut String, point: &Point, chosen: bool) {
+fn cells(point: &Point, chosen: bool) -> [String; 10] {
     let optional = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".into(), |value| format!("{value:.digits$}"))
     };
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{:>11}  {:>19.0}  {:>5.0} %  {:>9}  {:>12.3}  {:>6}  {:>6.2} {:>6.1}  {:>6}{}",
-        point.connections,
-        point.throughput,
-        point.of_best * 100.0,
+    [
+        point.connections.to_string(),
+        format!("{:.0}", point.throughput),
+        format!("{:.0} %", point.of_best * 100.0),
         optional(point.server_cpu, 3),
-        point.driver_cpu,
+        format!("{:.3}", point.driver_cpu),
         optional(point.multiplicity, 2),
-        point.p50_ms,
-        point.p99_ms,
-        point.failed,
-        if chosen { "  <- auto" } else { "" }
-    );
+        format!("{:.2}", point.p50_ms),
+        format!("{:.1}", point.p99_ms),
+        point.failed.to_string(),
+        if chosen { "<- auto" } else { "" }.to_string(),
+    ]
 }

@@ -1,0 +1,536 @@
+//! The one writer of terminal tables: columns of text, aligned, as wide as their content, fitted to the terminal.
+//!
+//! A table that is too wide leaves out its [`spare`](Column::spare) columns first, if it [may](TextTable::sparing), and
+//! then cuts the widest columns that may be cut. Cells of a column that [keeps the
+//! difference](Cut::KeepDifference) stay distinguishable when their beginnings are the same.
+//!
+//! ```
+//! use hardmeter_evidence::table::{Column, Style, TextTable};
+//!
+//! let mut table = TextTable::new([Column::right("misses"), Column::left("routine")]);
+//! table.plain(["7,523", "LWLockRelease"]);
+//! table.plain(["12", "palloc"]);
+//! assert_eq!(
+//!     table.render(Style::default(), 0),
+//!     "misses  routine\n 7,523  LWLockRelease\n    12  palloc\n"
+//! );
+//! ```
+
+use std::fmt::Write;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How text is to be laid out and coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to colour.
+    pub color: bool,
+    /// Columns of the terminal; `None` when the text goes to a file or pipe and is never cut.
+    pub width: Option<usize>,
+}
+
+/// A meaning that a colour can carry. Never the only carrier of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    #[default]
+    Plain,
+    /// A title.
+    Title,
+    /// Less important.
+    Faint,
+    /// Five percent or more.
+    Hot,
+    /// One percent or more.
+    Warm,
+    /// A memory operand.
+    Operand,
+    /// As it should be.
+    Good,
+}
+
+impl Tone {
+    /// Values light up from 5 % on: below, a share is rarely worth a look.
+    pub fn of_fraction(fraction: f64) -> Tone {
+        match fraction {
+            f if f >= 0.05 => Tone::Hot,
+            f if f >= 0.01 => Tone::Warm,
+            _ => Tone::Plain,
+        }
+    }
+
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Tone::Plain => None,
+            Tone::Title => Some("1"),
+            Tone::Faint => Some("2"),
+            Tone::Hot => Some("1;31"),
+            Tone::Warm => Some("33"),
+            Tone::Operand => Some("36"),
+            Tone::Good => Some("32"),
+        }
+    }
+}
+
+impl Style {
+    /// The text in a tone, if colours are wanted.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        match tone.code() {
+            Some(code) if self.color && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
+            _ => text.to_string(),
+        }
+    }
+}
+
+/// Where a column's text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+/// Which end of a text survives when the terminal is too narrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Never cut.
+    Never,
+    /// The beginning stays: routines.
+    KeepHead,
+    /// The end stays: paths.
+    KeepTail,
+    /// The beginning stays, and what tells a cell from others with the same beginning: statements.
+    KeepDifference,
+}
+
+/// A column: its title, where its text stands, and what happens to it on a narrow terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    title: String,
+    align: Align,
+    cut: Cut,
+    least: usize,
+    spare: u8,
+}
+
+impl Column {
+    /// A column of text, never cut.
+    pub fn left(title: impl Into<String>) -> Column {
+        Column { title: title.into(), align: Align::Left, cut: Cut::Never, least: LEAST, spare: 0 }
+    }
+
+    /// A column of figures, never cut.
+    pub fn right(title: impl Into<String>) -> Column {
+        Column { align: Align::Right, ..Column::left(title) }
+    }
+
+    /// The same column, cut in this way where the terminal is too narrow.
+    pub fn cut(self, cut: Cut) -> Column {
+        Column { cut, ..self }
+    }
+
+    /// The same column, not cut below this width as long as there are spare columns to leave out.
+    pub fn at_least(self, least: usize) -> Column {
+        Column { least, ..self }
+    }
+
+    /// The same column, left out where the terminal is too narrow and the table may leave columns out: the highest rank
+    /// goes first. Rank 0 always stays.
+    pub fn spare(self, rank: u8) -> Column {
+        Column { spare: rank, ..self }
+    }
+}
+
+/// A table under construction.
+#[derive(Clone, Debug)]
+pub struct TextTable {
+    columns: Vec<Column>,
+    rows: Vec<Vec<(String, Tone)>>,
+    /// Lines below a row: the number of rows before them, and the text.
+    notes: Vec<(usize, String)>,
+    titled: bool,
+    sparing: bool,
+}
+
+const GAP: usize = 2;
+/// Cutting a column to less would leave nothing to recognise.
+const LEAST: usize = 12;
+/// The width below which none is cut, however narrow the terminal is.
+const FLOOR: usize = 6;
+
+impl TextTable {
+    /// A table of these columns.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        TextTable {
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+            titled: true,
+            sparing: false,
+        }
+    }
+
+    /// A table of figures: the first column is text, all others are figures.
+    pub fn of_figures<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
+        let column = |(index, title)| if index == 0 { Column::left(title) } else { Column::right(title) };
+        TextTable::new(titles.into_iter().enumerate().map(column))
+    }
+
+    /// The same table without its line of titles.
+    pub fn untitled(self) -> Self {
+        TextTable { titled: false, ..self }
+    }
+
+    /// The same table, which leaves out its spare columns where the terminal is too narrow for them.
+    pub fn sparing(self) -> Self {
+        TextTable { sparing: true, ..self }
+    }
+
+    /// Adds a row: a cell per column.
+    pub fn row(&mut self, cells: Vec<(String, Tone)>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    /// Adds a row without colours.
+    pub fn plain<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.row(cells.into_iter().map(|cell| (cell.into(), Tone::Plain)).collect());
+    }
+
+    /// Adds a line below the last row, as wide as it is.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push((self.rows.len(), text.into()));
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Keeps the first rows only.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+    }
+
+    /// Its titles, and its cells without their tones: for tables on pages.
+    pub fn titles_and_rows(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let plain = |cells: &Vec<(String, Tone)>| cells.iter().map(|(cell, _)| printable(cell)).collect();
+        let titles = self.columns.iter().map(|column| column.title.clone()).collect();
+        (titles, self.rows.iter().map(plain).collect())
+    }
+
+    /// The table as text, each line indented.
+    pub fn render(&self, style: Style, indent: usize) -> String {
+        let cells = self.printable_columns();
+        let widths = self.widths(&cells, style.width.map(|width| width.saturating_sub(indent)));
+        let shown: Vec<usize> = (0..widths.len()).filter(|column| widths[*column].is_some()).collect();
+        let fitted: Vec<Vec<String>> = cells
+            .iter()
+            .enumerate()
+            .map(|(column, cells)| fit(cells, widths[column].unwrap_or(0), self.columns[column].cut))
+            .collect();
+        let mut text = String::new();
+        (usize::from(!self.titled)..=self.rows.len()).for_each(|line| {
+            let mut written = " ".repeat(indent);
+            for column in &shown {
+                let cell = &fitted[*column][line];
+                let tone = if line == 0 { Tone::Faint } else { self.rows[line - 1][*column].1 };
+                let pad = " ".repeat(widths[*column].unwrap_or(0).saturating_sub(cell.width()));
+                let painted = style.paint(tone, cell);
+                let gap = " ".repeat(GAP);
+                // Infallible: writing to a string.
+                let _ = match self.columns[*column].align {
+                    Align::Left => write!(written, "{painted}{pad}{gap}"),
+                    Align::Right => write!(written, "{pad}{painted}{gap}"),
+                };
+            }
+            text.push_str(written.trim_end());
+            text.push('\n');
+            for (_, note) in self.notes.iter().filter(|(after, _)| *after == line) {
+                let note =
+                    if style.width.is_some() { wrap(note, style, indent + 4) } else { printable(note) };
+                let _ = writeln!(text, "{}{note}", " ".repeat(indent + 4));
+            }
+        });
+        text
+    }
+
+    /// The table as text, whole and without colours.
+    pub fn text(&self) -> String {
+        self.render(Style::default(), 0)
+    }
+
+    /// Column by column, the title and the cells as they may be printed.
+    fn printable_columns(&self) -> Vec<Vec<String>> {
+        let cells = |column: usize| {
+            let title = if self.titled { self.columns[column].title.as_str() } else { "" };
+            std::iter::once(title)
+                .chain(self.rows.iter().map(move |row| row[column].0.as_str()))
+                .map(printable)
+                .collect()
+        };
+        (0..self.columns.len()).map(cells).collect()
+    }
+
+    /// The width of each column; `None`: left out.
+    fn widths(&self, cells: &[Vec<String>], available: Option<usize>) -> Vec<Option<usize>> {
+        let natural = |cells: &Vec<String>| cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
+        let mut widths: Vec<Option<usize>> = cells.iter().map(|cells| Some(natural(cells))).collect();
+        let Some(available) = available else { return widths };
+        let least = |column: usize, width: usize| match self.columns[column].cut {
+            Cut::Never => width,
+            _ => width.min(self.columns[column].least),
+        };
+        let total = |widths: &[Option<usize>], of: &dyn Fn(usize, usize) -> usize| {
+            let shown = widths.iter().enumerate().filter_map(|(column, width)| Some(of(column, (*width)?)));
+            shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        while self.sparing && total(&widths, &least) > available {
+            let spare = (0..widths.len()).rev().filter(|column| widths[*column].is_some());
+            let spare = spare.filter(|column| self.columns[*column].spare > 0);
+            let Some(first) = spare.max_by_key(|column| self.columns[*column].spare) else { break };
+            widths[first] = None;
+        }
+        // The widest column that may be cut gives way first; below its least width only if nothing else is left.
+        for floor in [usize::MAX, LEAST, FLOOR] {
+            while total(&widths, &|_, width| width) > available {
+                let may_be_cut = |column: &usize| {
+                    let floor = self.columns[*column].least.min(floor);
+                    self.columns[*column].cut != Cut::Never
+                        && widths[*column].is_some_and(|width| width > floor)
+                };
+                let widest = (0..widths.len()).filter(may_be_cut).max_by_key(|column| widths[*column]);
+                let Some(widest) = widest else { break };
+                widths[widest] = widths[widest].map(|width| width - 1);
+            }
+        }
+        widths
+    }
+}
+
+/// The cells of a column, cut to its width.
+fn fit(cells: &[String], width: usize, cut: Cut) -> Vec<String> {
+    let short: Vec<String> = cells.iter().map(|cell| shorten(cell, width, cut)).collect();
+    if cut != Cut::KeepDifference {
+        return short;
+    }
+    let apart = |index: usize| {
+        let alike = |other: &usize| short[*other] == short[index] && cells[*other] != cells[index];
+        let same =
+            |other: usize| cells[index].chars().zip(cells[other].chars()).take_while(|(a, b)| a == b).count();
+        (0..cells.len()).filter(alike).map(same).max()
+    };
+    let fitted = |index: usize| match apart(index) {
+        Some(same) => around(&cells[index], width, same),
+        None => short[index].clone(),
+    };
+    (0..cells.len()).map(fitted).collect()
+}
+
+/// The beginning of a text, and what follows its first `same` characters, from the beginning of that word on.
+fn around(text: &str, width: usize, same: usize) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let head = &characters[..(width / 4).min(same)];
+    let space = width.saturating_sub(head.len() + 1);
+    let word = |at: &usize| !characters[*at - 1].is_alphanumeric() && characters[*at - 1] != '_';
+    // Not so far before the difference that it would be cut off.
+    let from = (head.len().max(same.saturating_sub(space / 2)) + 1..=same).find(word).unwrap_or(same);
+    let tail: String = characters[from.min(characters.len())..].iter().collect();
+    let head: String = head.iter().collect();
+    format!("{head}…{}", shorten(&tail, space, Cut::KeepHead))
+}
+
+/// A text on one line of at most this width; the beginning stays.
+pub fn one_line(text: &str, width: usize) -> String {
+    shorten(&printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")), width, Cut::KeepHead)
+}
+
+/// Names come from foreign files: control characters in them must not reach the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn shorten(text: &str, width: usize, cut: Cut) -> String {
+    if cut == Cut::Never || text.width() <= width {
+        return text.to_string();
+    }
+    let space = width.saturating_sub(1);
+    let take = |characters: &mut dyn Iterator<Item = char>| {
+        let mut used = 0;
+        characters
+            .take_while(|c| {
+                used += c.width().unwrap_or(0);
+                used <= space
+            })
+            .collect::<Vec<char>>()
+    };
+    match cut {
+        Cut::KeepTail => {
+            let kept = take(&mut text.chars().rev());
+            std::iter::once('…').chain(kept.into_iter().rev()).collect()
+        }
+        _ => take(&mut text.chars()).into_iter().chain(std::iter::once('…')).collect(),
+    }
+}
+
+/// Breaks a paragraph at spaces to fit the width; every line is indented.
+pub fn wrap(text: &str, style: Style, indent: usize) -> String {
+    let space = style.width.unwrap_or(100).saturating_sub(indent).max(30);
+    let mut lines = vec![String::new()];
+    let text = printable(text);
+    let words = text.split_whitespace().flat_map(|word| match style.width {
+        Some(_) => pieces(word, space),
+        None => vec![word],
+    });
+    for word in words {
+        let line = lines.last_mut().expect("one line at least");
+        if !line.is_empty() && line.width() + 1 + word.width() > space {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
+/// A word, broken where it is wider than a line.
+fn pieces(word: &str, space: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while rest.width() > space {
+        let mut used = 0;
+        let fits = |c: &char| {
+            used += c.width().unwrap_or(0);
+            used <= space
+        };
+        let end: usize = rest.chars().take_while(fits).map(char::len_utf8).sum();
+        let (piece, left) = rest.split_at(end.max(rest.chars().next().map_or(0, char::len_utf8)));
+        pieces.push(piece);
+        rest = left;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn narrow(width: usize) -> Style {
+        Style { color: false, width: Some(width) }
+    }
+
+    fn table() -> TextTable {
+        let mut table = TextTable::new([
+            Column::right("count"),
+            Column::left("routine").cut(Cut::KeepHead),
+            Column::left("line").cut(Cut::KeepTail),
+        ]);
+        table.row(vec![
+            ("7,523".into(), Tone::Hot),
+            ("LWLockRelease".into(), Tone::Plain),
+            ("src/backend/storage/lmgr/lwlock.c:1796".into(), Tone::Plain),
+        ]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_content_and_plain_when_piped() {
+        assert_eq!(
+            table().render(Style::default(), 2),
+            "  count  routine        line\n  7,523  LWLockRelease  src/backend/storage/lmgr/lwlock.c:1796\n"
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_end_of_paths() {
+        let text = table().render(narrow(40), 0);
+        let line = text.lines().nth(1).unwrap();
+        assert_eq!(line.width(), 40, "{line}");
+        assert!(line.ends_with("lwlock.c:1796") && line.contains('…'), "{line}");
+        assert!(line.contains("LWLockRelease"), "{line}");
+    }
+
+    #[test]
+    fn spare_columns_go_before_a_text_is_cut_below_its_least_width() {
+        let mut table = TextTable::new([
+            Column::right("n"),
+            Column::right("interval").spare(2),
+            Column::right("mean").spare(1),
+            Column::left("statement").cut(Cut::KeepHead).at_least(20),
+        ]);
+        table.plain(["7", "1.00..2.00 %", "66.7", "select a from orders where id = $1"]);
+        assert!(
+            table.render(narrow(40), 0).contains("1.00..2.00 %"),
+            "all columns, unless it may leave some out"
+        );
+        let table = table.sparing();
+        let lines = |width| table.render(narrow(width), 0).lines().map(str::to_string).collect::<Vec<_>>();
+        assert_eq!(lines(60)[1], "7  1.00..2.00 %  66.7  select a from orders where id = $1");
+        assert_eq!(lines(45)[0], "n      interval  mean  statement");
+        assert_eq!(lines(45)[1], "7  1.00..2.00 %  66.7  select a from orders …");
+        assert_eq!(lines(40)[1], "7  66.7  select a from orders where id …");
+        assert_eq!(lines(23)[1], "7  select a from order…");
+        assert_eq!(lines(16)[1], "7  select a fro…", "with nothing left to leave out");
+    }
+
+    #[test]
+    fn statements_with_the_same_beginning_stay_apart() {
+        let mut table = TextTable::new([Column::left("statement").cut(Cut::KeepDifference)]);
+        table.plain(["update pgbench_accounts set abalance=abalance+? where aid=?"]);
+        table.plain(["update pgbench_branches set bbalance=bbalance+? where bid=?"]);
+        table.plain(["update pgbench_tellers set tbalance=tbalance+? where tid=?"]);
+        table.plain(["end"]);
+        let lines = |width| table.render(narrow(width), 0).lines().map(str::to_string).collect::<Vec<_>>();
+        assert_eq!(lines(24)[1..3], ["update pgbench_accounts…", "update pgbench_branches…"]);
+        assert_eq!(lines(14)[1..], ["upd…accounts …", "upd…branches …", "upd…tellers s…", "end"]);
+        for width in 13..60 {
+            let lines = lines(width);
+            assert_eq!(lines.iter().collect::<HashSet<_>>().len(), 5, "{lines:#?}");
+            assert!(lines.iter().all(|line| line.width() <= width), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn differences_late_in_long_statements_are_shown() {
+        let statement = |end: &str| format!("select {} from t where {end} = $1", "x, ".repeat(60));
+        let mut table = TextTable::new([Column::left("").cut(Cut::KeepDifference)]);
+        table.plain([statement("id")]);
+        table.plain([statement("name")]);
+        let text = table.untitled().render(narrow(40), 0);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains("id = $1") && text.contains("name = $1"), "{text}");
+    }
+
+    #[test]
+    fn a_note_stands_below_its_row() {
+        let mut table = TextTable::of_figures(["rule", "rows"]);
+        table.plain(["1", "20"]);
+        table.note("two of them break it");
+        table.plain(["12", "3"]);
+        assert_eq!(table.text(), "rule  rows\n1       20\n    two of them break it\n12       3\n");
+    }
+
+    #[test]
+    fn one_line_is_one_line_and_a_wide_word_is_broken() {
+        assert_eq!(one_line("a\n  b", 10), "a b");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+        let path = "/x".repeat(40);
+        assert!(wrap(&path, narrow(32), 2).lines().all(|line| line.width() <= 32));
+        assert_eq!(wrap(&path, Style::default(), 2), path, "never where nothing is cut");
+    }
+
+    #[test]
+    fn colours_only_when_wanted_and_control_characters_never() {
+        let text = table().render(Style { color: true, width: None }, 0);
+        assert!(text.contains("\x1b[1;31m7,523\x1b[0m"), "{text}");
+        assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
+    }
+}
