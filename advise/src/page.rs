@@ -3,7 +3,7 @@
 use crate::look::shares::ratio;
 use crate::{Finding, Look};
 use hardmeter_evidence::number::grouped;
-use hardmeter_views::{printable, wrap, Style, Tone};
+use hardmeter_evidence::table::{printable, wrap, Style, Tone};
 use serde_json::{json, Value};
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub struct Page {
 impl Page {
     /// The result for programs.
     pub fn json(&self) -> Value {
-        json!({ "format": "hardmeter tune", "version": 1, "look": self.look, "findings": self.findings })
+        json!({ "format": "hardmeter-tune", "version": 1, "look": self.look, "findings": self.findings })
     }
 
     /// The first screen: at most 40 lines of at most 100 columns. `again` is the command that was given, to be

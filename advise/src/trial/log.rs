@@ -4,8 +4,8 @@ use super::ledger::Entry;
 use super::outcome::Closing;
 use super::result::{interval, signed};
 use hardmeter_evidence::number::counted;
+use hardmeter_evidence::table::{printable, Column, Cut, Style, TextTable};
 use hardmeter_evidence::{Direction, Verdict};
-use hardmeter_views::{printable, Align, Cut, Style, TextTable, Tone};
 use serde_json::{json, Value};
 
 /// All entries of a ledger.
@@ -17,7 +17,7 @@ impl Log {
     pub fn json(&self) -> Value {
         let (right, of) = self.predicted_well();
         json!({
-            "format": "hardmeter tune log",
+            "format": "hardmeter-tune-log",
             "version": 1,
             "entries": self.0,
             "predicted_within_factor_two": { "count": right, "of": of },
@@ -30,18 +30,16 @@ impl Log {
             return "No remedy was tried yet.\n".into();
         }
         let columns = [
-            ("entry", Align::Right),
-            ("begun (UTC)", Align::Left),
-            ("where", Align::Left),
-            ("remedy", Align::Left),
-            ("verdict", Align::Left),
-            ("predicted", Align::Right),
-            ("measured", Align::Right),
-            ("95 % interval", Align::Right),
-            ("state", Align::Left),
+            Column::right("entry"),
+            Column::left("begun (UTC)"),
+            Column::left("where").cut(Cut::KeepTail),
+            Column::left("remedy"),
+            Column::left("verdict"),
+            Column::right("predicted"),
+            Column::right("measured"),
+            Column::right("95 % interval"),
+            Column::left("state"),
         ];
-        let cut = |name: &str| if name == "where" { Cut::KeepTail } else { Cut::Never };
-        let columns = columns.map(|(name, align)| (name.to_owned(), align, cut(name))).to_vec();
         let mut table = TextTable::new(columns);
         for entry in &self.0 {
             let gauge = entry.result.as_ref().and_then(|result| result.primary());
@@ -56,7 +54,7 @@ impl Log {
                 gauge.and_then(|gauge| gauge.interval).map_or("-".into(), interval),
                 state(entry.closed).into(),
             ];
-            table.row(cells.map(|cell| (cell, Tone::Plain)).to_vec());
+            table.plain(cells);
         }
         let mut text = table.render(style, 0);
         let (right, of) = self.predicted_well();

@@ -2,7 +2,7 @@
 
 use super::{Measure, Pace, Switch};
 use crate::Finding;
-use hardmeter_views::{wrap, Style, Tone};
+use hardmeter_evidence::table::{wrap, Style, Tone};
 use serde_json::{json, Value};
 use std::fmt::Write;
 

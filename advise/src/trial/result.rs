@@ -2,8 +2,8 @@
 
 use super::Measure;
 use hardmeter_evidence::number::counted;
+use hardmeter_evidence::table::{printable, Column, Style, TextTable, Tone};
 use hardmeter_evidence::{Interval, Verdict};
-use hardmeter_views::{printable, Align, Cut, Style, TextTable, Tone};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -80,15 +80,14 @@ impl TrialResult {
         let verdict = style.paint(Tone::Title, &format!("{} by {by}", self.verdict.word()));
         let _ = writeln!(text, "{verdict}: {rounds} in {:.0} s", self.seconds);
         let columns = [
-            ("", Align::Left),
-            ("as found", Align::Right),
-            ("changed", Align::Right),
-            ("change", Align::Right),
-            ("95 % interval", Align::Right),
-            ("A/A spread", Align::Right),
-            ("provable", Align::Right),
+            Column::left(""),
+            Column::right("as found"),
+            Column::right("changed"),
+            Column::right("change"),
+            Column::right("95 % interval"),
+            Column::right("A/A spread"),
+            Column::right("provable"),
         ];
-        let columns = columns.map(|(name, align)| (name.to_owned(), align, Cut::Never)).to_vec();
         let mut table = TextTable::new(columns);
         for gauge in &self.gauges {
             let value =
@@ -104,7 +103,7 @@ impl TrialResult {
                 share(gauge.spread),
                 share(gauge.provable),
             ];
-            table.row(cells.map(|cell| (cell, Tone::Plain)).to_vec());
+            table.plain(cells);
         }
         text += &table.render(style, 2);
         for sentence in self.sentences() {

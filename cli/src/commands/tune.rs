@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         true => page.full(style),
         false => page.first_screen(style, &arguments.again()),
     };
-    arguments.output.print(text, || page.json())?;
+    arguments.output.print("tune", text, || page.json())?;
     Ok(Outcome::Complete)
 }
 

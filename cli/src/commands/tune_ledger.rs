@@ -68,10 +68,10 @@ pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, Comm
         }
         done.iter().map(|(entry, undone)| line(entry, undone)).collect()
     };
-    arguments.output.print(text, || {
+    arguments.output.print("tune-undo", text, || {
         let entries =
             done.iter().map(|(entry, undone)| json!({ "entry": entry.begin.entry, "undone": undone }));
-        json!({ "format": "hardmeter tune undo", "version": 1, "entries": entries.collect::<Vec<_>>() })
+        json!({ "format": "hardmeter-tune-undo", "version": 1, "entries": entries.collect::<Vec<_>>() })
     })?;
     Ok(Outcome::Complete)
 }
@@ -96,7 +96,7 @@ pub(super) fn log(arguments: &Log, globals: &Globals) -> Result<Outcome, Command
         }
     }
     let style = terminal::style(globals);
-    arguments.output.print(|| log.text(style), || log.json())?;
+    arguments.output.print("tune-log", || log.text(style), || log.json())?;
     Ok(Outcome::Complete)
 }
 

@@ -126,8 +126,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     }
     if !arguments.yes {
         let text = || "\nNothing was changed. With --yes it is tried, and undone.\n".to_owned();
-        arguments.output.print(text, || {
-            json!({ "format": "hardmeter tune try", "version": 1, "tried": false, "proposal": proposal.json() })
+        arguments.output.print("tune-try", text, || {
+            json!({ "format": "hardmeter-tune-try", "version": 1, "tried": false, "proposal": proposal.json() })
         })?;
         return Ok(Outcome::Complete);
     }
@@ -167,9 +167,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         };
         format!("\n{}\n{end} (entry {} of the ledger)\n", conducted.result.text(style), conducted.entry)
     };
-    arguments.output.print(text, || {
+    arguments.output.print("tune-try", text, || {
         json!({
-            "format": "hardmeter tune try",
+            "format": "hardmeter-tune-try",
             "version": 1,
             "tried": true,
             "proposal": proposal.json(),

@@ -33,7 +33,7 @@ fn in_words(programs: &Programs) -> String {
         table.plain(["built", mode, title(mode)]);
     }
     for (mode, reason) in programs.missing() {
-        table.plain(["not built".to_string(), mode.to_string(), format!("{}: {reason}", title(&mode))]);
+        table.plain(["not built".to_string(), mode.to_string(), format!("{}: {reason}", title(mode))]);
     }
     format!("in {}\n{}", programs.folder().display(), table.render(Style::default(), 2))
 }
