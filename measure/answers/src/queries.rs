@@ -330,7 +330,8 @@ impl QueryCount {
         statements: &Statements,
     ) -> QueryTable {
         // Where no statement was recorded, it is not known which processes had none yet.
-        let with_statement = columns.contains(&QueryColumn::Statement) && !statements.is_empty();
+        let recorded = self.processes.values().any(|process| process.with_statement > 0);
+        let with_statement = columns.contains(&QueryColumn::Statement) && recorded;
         let mut groups = KeyTable::new(1 + columns.len() + 1);
         let mut tallies: Vec<Tally> = Vec::new();
         let mut objects: Vec<FxHashMap<u64, u64>> = Vec::new();
