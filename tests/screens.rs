@@ -86,12 +86,12 @@ fn every_view_of_a_server_is_one_screen() {
         assert_fits(&quiet, &what, 100);
         assert!(!quiet.contains("next:") && !quiet.contains("limits ("), "{what}: {quiet}");
         let full = view(&capture, &[words, &["--full"]].concat(), 100);
-        assert!(full.contains("kernel mode, hardware prefetching"), "{what} --full has the limits: {full}");
+        assert!(full.contains("kernel mode and speculation"), "{what} --full has the limits: {full}");
     }
 
     // Its limits are on the screen that the line of limits points to.
     let quality = view(&capture, &["report", "--quality"], 100);
-    assert!(quality.contains("kernel mode, hardware prefetching"), "{quality}");
+    assert!(quality.contains("kernel mode and speculation"), "{quality}");
 
     // The three updates of pgbench differ behind their first word only.
     for width in WIDTHS {
