@@ -95,7 +95,9 @@ fn what_takes_the_time_comes_first_though_all_miss_alike() {
     let dependent = hidden["dependent"].as_f64().expect("a number");
     assert!((0.94 * LINES..=1.1 * LINES).contains(&dependent), "{hidden:#}");
 
-    let text = stdout(&succeeded(run(hardmeter().args(["report", "--full", "--by", "routine", "-i"]).arg(&capture))));
+    let text = stdout(&succeeded(run(hardmeter()
+        .args(["report", "--full", "--by", "routine", "-i"])
+        .arg(&capture))));
     let head = text.lines().find(|line| line.contains("routine")).expect("a head");
     assert!(head.trim_start().starts_with("stall  count"), "{text}");
     assert!(text.contains("a latency is what the modelled core could not hide"), "{text}");
@@ -147,7 +149,9 @@ fn a_capture_of_an_older_version_goes_by_count() {
     fields.remove("hidden_latency");
     fields["machine"].as_object_mut().expect("a machine").remove("core");
     std::fs::write(format!("{}.json", capture.display()), notes.to_string()).expect("written");
-    let text = stdout(&succeeded(run(hardmeter().args(["report", "--full", "--by", "routine", "-i"]).arg(&capture))));
+    let text = stdout(&succeeded(run(hardmeter()
+        .args(["report", "--full", "--by", "routine", "-i"])
+        .arg(&capture))));
     let head = text.lines().find(|line| line.contains("routine")).expect("a head");
     assert!(head.trim_start().starts_with("count"), "{text}");
 }
