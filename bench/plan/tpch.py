@@ -167,7 +167,7 @@ def server(playground: Playground, scale: str, say: Callable[[str], None]) -> Tp
 def text(query: int, scale: str = "1") -> str:
     """The query's text with validation parameters, on one line."""
     show = [HARDMETER, "tpch", "show", "--queries", str(query), "--scale", scale, "--format", "json"]
-    return " ".join(json.loads(run(show))[0]["sql"].split())
+    return " ".join(json.loads(run(show))["data"][0]["sql"].split())
 
 
 def interval(median: Optional[dict]):

@@ -41,7 +41,7 @@ impl Show {
                 .map(|query| json!({ "query": query.number(), "title": query.title(), "sql": sql(*query) }));
             values.collect()
         };
-        self.output.print("tpch", text, value)?;
+        self.output.print("tpch-show", text, value)?;
         Ok(Outcome::Complete)
     }
 }
