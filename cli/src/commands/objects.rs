@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     require_samples_of(&report.heading, passing, &report.unread, globals)?;
     match arguments.format {
         Format::Text => arguments.extent.print(
-            wanted(arguments),
+            Wanted::rows(arguments.all || arguments.top.is_some()),
             globals,
             |style| report.render(style, globals.quiet),
             |style, wanted| report.screen(style, wanted),
@@ -90,9 +90,4 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&report.unread, globals))
-}
-
-/// What the user asked for by options.
-fn wanted(arguments: &Arguments) -> Wanted {
-    Wanted { all_rows: arguments.all || arguments.top.is_some(), ..Wanted::default() }
 }

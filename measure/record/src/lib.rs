@@ -48,5 +48,6 @@ pub mod simulated;
 pub mod softpmu;
 pub mod source;
 pub mod target;
+mod threads;
 pub mod usdt;
 pub mod workload;

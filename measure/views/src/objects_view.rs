@@ -5,7 +5,7 @@ use crate::heading::{EventText, HeadingText};
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::screen::{sentences_text, Block, Screen, Wanted};
-use crate::top_view::{closing_text, remark_json, stall_text};
+use crate::top_view::{closing_text, more_rows_text, remark_json, stall_text};
 use crate::ReportError;
 use hardmeter_answers::{
     ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer, Ranking, Share,
@@ -114,13 +114,7 @@ impl ObjectsReport {
         text.push_str(&self.grid(table).render(style, 2));
         if table.more_rows > 0 {
             let rest = Share { count: table.more_samples, total: table.coverage.with_address };
-            let more = format!(
-                "and {} with {} ({}); --all shows them",
-                counted(table.more_rows, "row"),
-                counted(rest.count, "sample"),
-                percent(rest)
-            );
-            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
+            text.push_str(&more_rows_text(table.more_rows, rest, style));
         }
     }
 

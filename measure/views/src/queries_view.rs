@@ -6,7 +6,7 @@ use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
 use crate::objects_view::{server_in_short, shortened};
 use crate::screen::{sentences_text, Block, Screen, Wanted};
-use crate::top_view::{closing_text, remark_json, stall_text};
+use crate::top_view::{closing_text, more_rows_text, remark_json, stall_text};
 use crate::workload;
 use crate::ReportError;
 use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Ranking, Share};
@@ -170,13 +170,7 @@ impl QueriesReport {
         text.push_str(&self.grid(table).render(style, 2));
         if table.more_rows > 0 {
             let rest = Share { count: table.more_samples, total: table.total };
-            let more = format!(
-                "and {} with {} ({}); --all shows them",
-                counted(table.more_rows, "row"),
-                counted(rest.count, "sample"),
-                percent(rest)
-            );
-            let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &more));
+            text.push_str(&more_rows_text(table.more_rows, rest, style));
         }
     }
 

@@ -38,6 +38,13 @@ pub struct Wanted {
     pub all_columns: bool,
 }
 
+impl Wanted {
+    /// What differs is the number of rows, if the user `asked` for one.
+    pub fn rows(asked: bool) -> Wanted {
+        Wanted { all_rows: asked, ..Wanted::default() }
+    }
+}
+
 /// A part of the screen: a title, lines that are drawn as they are, and a table.
 pub(crate) struct Block {
     title: (String, String),

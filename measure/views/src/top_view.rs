@@ -81,19 +81,7 @@ impl TopReport {
         text.push_str(&self.grid(table).render(style, 2));
         if table.more_rows > 0 {
             let rest = Share { count: table.more_samples, total: table.total };
-            let _ = writeln!(
-                text,
-                "  {}",
-                style.paint(
-                    Tone::Faint,
-                    &format!(
-                        "and {} with {} ({}); --all shows them",
-                        counted(table.more_rows, "row"),
-                        counted(rest.count, "sample"),
-                        percent(rest)
-                    )
-                )
-            );
+            text.push_str(&more_rows_text(table.more_rows, rest, style));
         }
     }
 
@@ -241,6 +229,17 @@ fn csv_row(name: &str, row: &Row) -> Vec<String> {
         value => value.to_string(),
     }));
     cells
+}
+
+/// The line below a table about the rows that are left out, and the samples in them.
+pub(crate) fn more_rows_text(rows: u64, rest: Share, style: Style) -> String {
+    let more = format!(
+        "and {} with {} ({}); --all shows them",
+        counted(rows, "row"),
+        counted(rest.count, "sample"),
+        percent(rest)
+    );
+    format!("  {}\n", style.paint(Tone::Faint, &more))
 }
 
 /// The share of a group's latencies in those of its table.

@@ -71,7 +71,7 @@ enum split_actuation {
   SPLIT_ACT_LAZY =
       2, /* affinity at start if the thread is not within already; restored when told so, or on another kind */
   SPLIT_ACT_SOFT =
-      3, /* only whoever routes requests obeys (split_queue.h); threads are not moved */
+      3, /* only servers that route requests obey (split_queue.h); threads are not moved */
   SPLIT_ACT_TIME =
       4 /* threads are not moved; only slice_us holds, which the others may have, too */
 };
@@ -148,7 +148,7 @@ enum split_without {
 #define SPLIT_STALE_NS UINT64_C(1500000000)
 /* Slices end earlier than affinities: they are given back within a second of the analyzer's death. */
 #define SPLIT_SLICE_STALE_NS UINT64_C(700000000)
-/* What the kernel lets a thread have (sched_setattr(2)). Whoever reads a slice brings it into this range. */
+/* What the kernel lets a thread have (sched_setattr(2)). A reader brings a slice into this range. */
 #define SPLIT_SLICE_MIN_US 100
 #define SPLIT_SLICE_MAX_US 100000
 

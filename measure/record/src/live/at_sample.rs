@@ -17,6 +17,7 @@
 use super::state::{Executed, StatementRules};
 use crate::kept_rights::KeptRights;
 use crate::rings::RingWatch;
+use crate::threads::block_signals;
 use hardmeter_samples::model::{Pid, Timestamp};
 use hardmeter_samples::perf_data::abi::record_type;
 use std::collections::HashSet;
@@ -223,16 +224,6 @@ fn prefer(cpu: u32) -> bool {
         let parameters = libc::sched_param { sched_priority: PRIORITY };
         let first = libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters);
         placed && first == 0
-    }
-}
-
-/// Leaves all signals to the recorder's own thread.
-fn block_signals() {
-    // SAFETY: a signal set of our own.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
 }
 

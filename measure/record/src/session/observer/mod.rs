@@ -15,6 +15,7 @@ mod access;
 pub use access::ObservedAccess;
 
 use crate::kept_rights::KeptRights;
+use crate::threads::block_signals;
 use access::AccessReader;
 use hardmeter_samples::model::{Pid, StateRule, Timestamp};
 use hardmeter_samples::object_notes::ObjectNotes;
@@ -328,16 +329,6 @@ impl Watch {
         let mut observations = self.observer.map(|observer| observer.finish(now())).unwrap_or_default();
         observations.remarks.extend(self.trouble);
         observations
-    }
-}
-
-/// Ending signals are the recorder's business; one that came to this thread would end the process.
-fn block_signals() {
-    // SAFETY: plain structures in and out.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
 }
 
