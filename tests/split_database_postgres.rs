@@ -124,8 +124,19 @@ fn what_is_counted_is_what_was_executed() {
 
     // Parallel workers measure nothing, their leader does.
     client
-        .batch_execute("SET parallel_setup_cost=0; SET parallel_tuple_cost=0; SET min_parallel_table_scan_size=0; SET force_parallel_mode=on")
+        .batch_execute(
+            "SET parallel_setup_cost=0; SET parallel_tuple_cost=0; SET min_parallel_table_scan_size=0",
+        )
         .unwrap();
+    // PostgreSQL 16 renamed the setting.
+    let forced = client
+        .query(
+            "SELECT set_config(name, 'on', false) FROM pg_settings
+             WHERE name IN ('force_parallel_mode', 'debug_parallel_query')",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(forced.len(), 1);
     for _ in 0..2 {
         client.simple_query("SELECT sum(seller) FROM items").unwrap();
     }
