@@ -186,7 +186,7 @@ uninstall: ## remove what install put there
 	@scripts/install --remove --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
 
 .PHONY: deb
-deb: build ## make build/hardmeter_VERSION_ARCH.deb
+deb: build ## make Debian packages in build/packages
 	$(call say,packaging $(VERSION))
 	@scripts/package-deb '$(VERSION)'
 
