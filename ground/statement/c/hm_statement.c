@@ -4,12 +4,12 @@
  * token, so that white space in the text makes no difference.
  *
  * Invariants:
- *   1. The output is a function of the tokens, never of the white space or comments between
- * them.
- *   2. Written text is removed only from its end (`at` decreases): a sign, the prefix of a
- * string, a word that
- *      is a literal, a comma within a list of literals, a row that repeats the one before it.
- *   3. Nothing is written beyond HM_STATEMENT_LONGEST; `full` is set when that would be needed. */
+ *   1. The output is a function of the tokens, never of the white space or comments between them.
+ *   2. Written text is removed only from its end (`at` decreases): a sign, the prefix of a string,
+ *      a word that is a literal, a comma within a list of literals, a row that repeats the one
+ *      before it.
+ *   3. Nothing is written beyond HM_STATEMENT_LONGEST; `full` is set when that would be needed.
+ */
 #include "hm_hash.h"
 #include "hm_statement_read.h"
 
