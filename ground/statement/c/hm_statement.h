@@ -8,14 +8,11 @@
  *       WHERE id IN (1, 2,3) AND seller = 'bob'     ->     select name from items where id in(?) and seller=?
  *
  *   1. Literals are '?': numbers with their sign, strings, bit and hexadecimal strings, $1, and
- * NULL, TRUE and
- *      FALSE where a value is expected.
- *   2. A list of literals in parentheses or brackets is one '?'. Equal neighbours among the
- * groups of a list
- *      (rows of VALUES) are one group.
+ *      NULL, TRUE and FALSE where a value is expected.
+ *   2. A list of literals in parentheses or brackets is one '?'. Equal neighbours among the groups
+ *      of a list (rows of VALUES) are one group.
  *   3. Comments are dropped. White space is written only where tokens would join. Words are in
- * lower case, quoted
- *      names are kept as they are, quotes included.
+ *      lower case, quoted names are kept as they are, quotes included.
  *   4. Semicolons at the end are dropped.
  *
  * Bounds: at most HM_STATEMENT_READ bytes are read and HM_STATEMENT_LONGEST bytes written; text
